@@ -12,18 +12,19 @@
 
 #include "base/arena.h"
 #include "base/frame.h"
-#include "te/control/guest.h"
-#include "te/control/names.h"
+#include "te/control/inbound.h"
+#include "te/control/peer.h"
 #include "te/region/group.h"
 
-#define TEI_CONTROL_VERSION 1u
-
-struct te_engine;
-struct tei_link;
-struct tei_visitor;
 struct Te__Description;
 struct Te__GroupProof;
+struct te_engine;
 struct tei_arena;
+struct tei_entry;
+struct tei_link;
+struct tei_visitor;
+
+#define TEI_CONTROL_VERSION 1u
 
 /* Control thread, but for what says otherwise. */
 struct tei_control {
@@ -70,5 +71,12 @@ int tei_control_proofs(struct te_engine *engine,
 /* Count what frame.h reports. */
 void tei_control_count_fault(struct te_engine *engine,
 			     enum tei_frame_fault fault);
+
+/* ---- what we let a directory say of us ---- */
+
+/* Listening. Any thread, not with mu held. */
+void tei_advertise(const struct te_engine *engine, struct tei_entry *out);
+/* An address of a rail may be another: the entry is written again if it is. */
+void tei_advertise_again(struct te_engine *engine);
 
 #endif

@@ -7,13 +7,174 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/lookup.h"
 #include "base/mem.h"
 #include "base/sm.h"
 #include "te/common/engine.h"
 #include "te/control/control.h"
-#include "te/control/names.h"
-#include "te/control/reroute.h"
+#include "te/directory/directory.h"
 #include "te/worker/worker.h"
+
+/* ---- the look-ups that an engine has under way ---- */
+
+_Static_assert(TEI_PEER_ADDRESSES >= TEI_LOOKUP_MAX,
+	       "no room for what is found");
+
+void tei_names_init(struct tei_names *names)
+{
+	tei_list_init(&names->waiting);
+}
+
+static void start(struct tei_peer *peer);
+
+static void start_waiting(struct tei_names *names)
+{
+	while (names->n < TEI_NAMES_AT_ONCE && !tei_list_empty(&names->waiting))
+		start(tei_list_entry(tei_list_pop(&names->waiting),
+				     struct tei_peer_control, of_names)
+			      ->peer);
+}
+
+static void stop(struct tei_peer *peer)
+{
+	tei_lookup_stop(peer->c->lookup);
+	peer->c->lookup = NULL;
+	peer->engine->control->names.n--;
+}
+
+static void found(void *arg, const struct tei_address *to, int n)
+{
+	struct tei_peer *peer = arg;
+
+	stop(peer);
+	if (n > 0)
+		memcpy(peer->c->address, to, (size_t)n * sizeof(*to));
+	if (!peer->port && n > 0)
+		TEI_COUNT(peer->engine, directory_found);
+	else if (!peer->port)
+		TEI_COUNT(peer->engine, directory_failed);
+	start_waiting(&peer->engine->control->names);
+	tei_peer_found(peer, n);
+}
+
+static void start(struct tei_peer *peer)
+{
+	struct te_engine *engine = peer->engine;
+	int rc;
+
+	if (peer->port)
+		rc = tei_lookup_start(engine->loop, peer->name, found, peer,
+				      &peer->c->lookup);
+	else
+		rc = tei_directory_look_up(engine->directory, engine->loop,
+					   peer->name, found, peer,
+					   &peer->c->lookup);
+
+	if (rc)
+		tei_peer_found(peer, rc);
+	else
+		peer->engine->control->names.n++;
+}
+
+void tei_names_look_up(struct tei_peer *peer)
+{
+	struct tei_names *names = &peer->engine->control->names;
+
+	if (peer->port &&
+	    !tei_resolve_numeric(peer->host, peer->port, peer->c->address))
+		tei_peer_found(peer, 1);
+	else if (names->n == TEI_NAMES_AT_ONCE)
+		tei_list_add_tail(&names->waiting, &peer->c->of_names);
+	else
+		start(peer);
+}
+
+void tei_names_give_up(struct tei_peer *peer)
+{
+	tei_list_del(&peer->c->of_names);
+	if (peer->c->lookup)
+		stop(peer);
+}
+
+/* ---- those who wait for a peer to be up, or to answer ---- */
+
+void tei_opener_end(struct tei_opener *opener, int err)
+{
+	struct te_engine *engine = opener->peer->engine;
+
+	tei_list_del(&opener->link);
+	tei_mutex_lock(&engine->mu);
+	opener->done = true;
+	opener->err = err;
+	tei_cond_signal(&opener->cond); /* under mu: it is on a stack */
+	tei_mutex_unlock(&engine->mu);
+}
+
+void tei_openers_end(struct tei_peer *peer, int err)
+{
+	while (!tei_list_empty(&peer->c->openers))
+		tei_opener_end(tei_list_entry(peer->c->openers.next,
+					      struct tei_opener, link),
+			       err);
+}
+
+void tei_openers_serve(struct tei_peer *peer)
+{
+	bool probe = false;
+
+	tei_list_for_each_safe (node, tmp, &peer->c->openers) {
+		struct tei_opener *opener =
+			tei_list_entry(node, struct tei_opener, link);
+
+		if (opener->probe)
+			probe = true;
+		else
+			tei_opener_end(opener, 0);
+	}
+	if (probe)
+		tei_peer_probe(peer);
+}
+
+void tei_openers_refuse(struct tei_peer *peer)
+{
+	tei_list_for_each_safe (node, tmp, &peer->c->openers) {
+		struct tei_opener *opener =
+			tei_list_entry(node, struct tei_opener, link);
+
+		if (opener->probe && ++opener->n_refused >= peer->c->n_address)
+			tei_opener_end(opener, -ECONNREFUSED);
+	}
+}
+
+void tei_peer_probed(struct tei_peer *peer, uint64_t rtt_ns)
+{
+	tei_list_for_each_safe (node, tmp, &peer->c->openers) {
+		struct tei_opener *opener =
+			tei_list_entry(node, struct tei_opener, link);
+
+		if (!opener->probe)
+			continue;
+		opener->rtt_ns = rtt_ns;
+		tei_opener_end(opener, 0);
+	}
+}
+
+/* What those who wait end with when their time is over. */
+static int openers_error(int err)
+{
+	if (err == -EAGAIN) /* it is the owner that is short of something */
+		return err;
+	if (!tei_is_shortage(err))
+		return -ETIMEDOUT;
+	return err == -EMFILE || err == -ENFILE ? -EMFILE : -ENOMEM;
+}
+
+void tei_openers_told(struct tei_peer *peer, int err)
+{
+	tei_list_for_each (node, &peer->c->openers)
+		tei_list_entry(node, struct tei_opener, link)->err =
+			openers_error(err);
+}
 
 #define BACKOFF_MS   10u
 #define BACKOFF_BITS 5u   /* up to 320 ms, and a quarter of jitter */
@@ -432,4 +593,159 @@ void tei_peer_tell_epoch(struct tei_peer *peer, uint64_t epoch)
 	tei_mutex_unlock(&engine->mu);
 	if (newer)
 		tei_peer_post_news(peer);
+}
+
+/* ---- control connections that go on by another network ---- */
+
+/*
+ * An owner describes where else its control port is reached: at the addresses
+ * of its rails. When the way of our connection to it is lost, because a rail
+ * of ours has lost its link, or is silent though an answer is owed, we connect
+ * to the next of those addresses at once and ask again what was not answered.
+ *
+ * Only the name stands for a peer: at another address nobody but the very
+ * incarnation that gave it counts, so no restart is believed from there.
+ *
+ * `tried` has a bit for each address that was left or did not work since the
+ * peer last answered. As long as there is one without, answers have little
+ * time; then they have all of connect_timeout, for a slow peer is not a lost
+ * way.
+ */
+
+static const struct tei_remote *remote_of(const struct tei_peer *peer)
+{
+	return peer->told.remote; /* written by this thread only */
+}
+
+/* Place of the next address to try, -1: none is left. */
+static int next_untried(const struct tei_peer *peer)
+{
+	const struct tei_remote *remote = remote_of(peer);
+	uint32_t i;
+
+	for (i = 0; remote && i < remote->n_control; i++) {
+		if (!(peer->c->tried >> i & 1) &&
+		    !tei_address_same_host(&remote->control[i], &peer->c->at))
+			return (int)i;
+	}
+	return -1;
+}
+
+static void mark_tried(struct tei_peer *peer)
+{
+	const struct tei_remote *remote = remote_of(peer);
+	uint32_t i;
+
+	for (i = 0; remote && i < remote->n_control; i++) {
+		if (tei_address_same_host(&remote->control[i], &peer->c->at))
+			peer->c->tried |= 1u << i;
+	}
+}
+
+uint64_t tei_reroute_patience(const struct tei_peer *peer)
+{
+	const struct tei_config *config = &peer->engine->config;
+
+	if (next_untried(peer) < 0 ||
+	    config->connect_timeout < config->reroute_after)
+		return config->connect_timeout;
+	return config->reroute_after;
+}
+
+void tei_reroute_answered(struct tei_peer *peer)
+{
+	peer->c->tried = 0;
+}
+
+/* What a way does, not the peer: that one resets, refuses and says why. */
+static bool is_of_way(int err)
+{
+	return err == -ETIMEDOUT || err == -ENETDOWN || err == -EHOSTUNREACH ||
+	       err == -ENETUNREACH || err == -EADDRNOTAVAIL;
+}
+
+static void tell_down(struct tei_peer *peer)
+{
+	tei_mutex_lock(&peer->engine->mu);
+	peer->told.up = false;
+	tei_mutex_unlock(&peer->engine->mu);
+	tei_peer_post_news(peer);
+}
+
+bool tei_reroute(struct tei_peer *peer, int err)
+{
+	bool trying = peer->c->elsewhere && peer->c->state != TEI_PEER_UP;
+	struct tei_address to;
+	int place;
+
+	peer->c->elsewhere = false;
+	mark_tried(peer);
+	place = trying || is_of_way(err) ? next_untried(peer) : -1;
+	if (place < 0) {
+		peer->c->tried = 0;
+		return false;
+	}
+	LOG_DEBUG("peer %s: %s: by another way", peer->name, te_strerror(err));
+	if (peer->c->state == TEI_PEER_UP)
+		TEI_COUNT(peer->engine, control_rerouted);
+	tell_down(peer);
+	tei_peer_move(peer, TEI_PEER_IDLE);
+	tei_peer_move(peer, TEI_PEER_RESOLVING);
+	peer->c->elsewhere = true;
+	to = remote_of(peer)->control[place];
+	tei_peer_connect(peer, &to);
+	return true;
+}
+
+/* ---- a rail that has lost its link ---- */
+
+static void leave_way(struct tei_peer *peer, const struct tei_address *ours)
+{
+	struct tei_address local;
+
+	if (!peer->c->conn || !tei_frame_local(peer->c->conn, &local) ||
+	    !tei_address_same_host(&local, ours))
+		return;
+	peer->c->tried = 0;
+	if (next_untried(peer) >= 0) /* else it may come back in time */
+		tei_peer_failed(peer, -ENETDOWN, false);
+}
+
+static void leave_rail(struct te_engine *engine, struct tei_rail_box *box)
+{
+	struct tei_device device = tei_rail_device(box);
+	struct tei_peer *peer = NULL;
+
+	while ((peer = tei_peer_next(engine, peer)))
+		leave_way(peer, &device.address);
+}
+
+static void links_lost(struct tei_call *call)
+{
+	struct te_engine *engine =
+		TEI_CONTAINER(call, struct tei_control, links_lost)->engine;
+	uint32_t i;
+
+	atomic_store(&engine->control->links_lost_posted, false);
+	for (i = 0; !engine->control->closed && i < engine->worker->n_rails;
+	     i++) {
+		struct tei_rail_box *box = engine->worker->rails[i];
+
+		if (atomic_exchange(&box->lost, false))
+			leave_rail(engine, box);
+	}
+}
+
+void tei_reroute_init(struct te_engine *engine)
+{
+	engine->control->links_lost.fn = links_lost;
+}
+
+void tei_reroute_rail_lost(struct tei_rail_box *box)
+{
+	struct te_engine *engine = box->rail.core->engine;
+
+	atomic_store(&box->lost, true);
+	if (!atomic_exchange(&engine->control->links_lost_posted, true))
+		tei_loop_post(engine->loop, &engine->control->links_lost);
 }

@@ -25,9 +25,29 @@
 #include "te/region/group.h"
 #include "te/transfer/peer.h"
 
-#define TEI_PEER_ADDRESSES 4
-
+struct te_engine;
 struct tei_lookup;
+struct tei_peer;
+struct tei_rail_box;
+
+/* ---- one life of a peer, opened and counted ---- */
+
+struct tei_segment {
+	te_segment_id id;
+	struct tei_peer *peer; /* not owned */
+	/* All guarded by engine->mu. */
+	uint32_t
+		life; /* 0: the peer was never met, its first life it will be */
+	uint32_t opens;
+	uint8_t incarnation[TE_INCARNATION_LEN];
+};
+
+/* It is of its peer's life, which has just begun. Called with mu. */
+void tei_segment_meet(struct tei_segment *segment);
+/* With the engine: those that were never closed. */
+void tei_segments_free(struct te_engine *engine);
+
+#define TEI_PEER_ADDRESSES 4
 
 enum tei_peer_state {
 	TEI_PEER_IDLE,
@@ -157,5 +177,49 @@ void tei_notify_send(struct tei_peer *peer);
 void tei_notify_lost(struct tei_peer *peer);
 /* With the engine. */
 void tei_notify_close(struct tei_peer *peer);
+
+/* ---- the look-ups that an engine has under way ---- */
+
+/*
+ * Few at once: a thread each, which a resolver may hold for long. Who comes
+ * when all are taken waits for one to end. Control thread.
+ */
+
+#define TEI_NAMES_AT_ONCE 8u
+
+struct tei_names {
+	unsigned int n;          /* look-ups that were started */
+	struct tei_list waiting; /* peers, by c.of_names */
+};
+
+void tei_names_init(struct tei_names *names);
+/*
+ * Find the addresses of @peer's name; tei_peer_found() follows, at once when
+ * the name is numeric.
+ */
+void tei_names_look_up(struct tei_peer *peer);
+/* No tei_peer_found() comes any more. */
+void tei_names_give_up(struct tei_peer *peer);
+
+/* peer.c: c.address has @n addresses, or @n says what is wrong. */
+void tei_peer_found(struct tei_peer *peer, int n);
+
+/* ---- control connections that go on by another network ---- */
+
+void tei_reroute_init(struct te_engine *engine);
+/* The device of @box has lost its link. Token. */
+void tei_reroute_rail_lost(struct tei_rail_box *box);
+
+/* ---- control thread ---- */
+
+/*
+ * The connection has ended with @err, or could not be made, and is closed.
+ * True: the next is on its way to another address of the peer.
+ */
+bool tei_reroute(struct tei_peer *peer, int err);
+/* ms that a step or an answer may take before another way is tried. */
+uint64_t tei_reroute_patience(const struct tei_peer *peer);
+/* The peer has answered on this way. */
+void tei_reroute_answered(struct tei_peer *peer);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* segment.c - opening peers by name, and what is known of them */
-#include "te/control/segment.h"
+#include "te/control/peer.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +10,6 @@
 #include "base/mem.h"
 #include "te/common/engine.h"
 #include "te/control/control.h"
-#include "te/control/peer.h"
 #include "te/region/region.h"
 
 /* ---- waiting for a peer ---- */

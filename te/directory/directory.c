@@ -6,11 +6,145 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/lookup.h"
 #include "base/mem.h"
 #include "te/common/config.h"
+
+/* ---- where a directory is ---- */
+
+#define FORMS                                                            \
+	"P2PHANDSHAKE, http://host:port/metadata, etcd://host:port;... " \
+	"or redis://host:port"
+
+struct scheme {
+	const char *prefix;
+	enum tei_place_kind kind;
+	bool tls;
+	uint16_t port;
+};
+
+static const struct scheme schemes[] = {
+	{"http://", TEI_PLACE_HTTP, false, 80},
+	{"https://", TEI_PLACE_HTTP, true, 443},
+	{"etcd://", TEI_PLACE_ETCD, false, 2379},
+	{"redis://", TEI_PLACE_REDIS, false, 6379},
+	/* Of old, an address alone was etcd's. */
+	{"", TEI_PLACE_ETCD, false, 0},
+};
+
+static const struct scheme *scheme_of(const char *text)
+{
+	const struct scheme *s = schemes;
+
+	while (strncasecmp(text, s->prefix, strlen(s->prefix)) != 0)
+		s++; /* the last one fits all */
+	return s;
+}
+
+static int wrong(char *error, const char *why)
+{
+	(void)snprintf(error, TEI_PLACE_ERROR_LEN, "%s; should be " FORMS, why);
+	return -EINVAL;
+}
+
+static int take_host(const char *text, size_t len, const struct scheme *s,
+		     struct tei_place *out, char *error)
+{
+	char name[TEI_NAME_LEN_MAX + 1];
+
+	if (out->n == TEI_PLACE_HOSTS)
+		return wrong(error, "more than 8 hosts");
+	if (len >= sizeof(name))
+		return wrong(error, "a host's name is too long");
+	memcpy(name, text, len);
+	name[len] = '\0';
+	if (tei_name_split(name, out->at[out->n].host, &out->at[out->n].port))
+		return wrong(error, "no host, or a malformed one");
+	if (!out->at[out->n].port)
+		out->at[out->n].port = s->port;
+	if (!out->at[out->n].port)
+		return wrong(error, "neither a scheme nor a port");
+	out->n++;
+	return 0;
+}
+
+static int take_hosts(const char *text, size_t len, const struct scheme *s,
+		      struct tei_place *out, char *error)
+{
+	const char *end = text + len;
+	int rc;
+
+	for (;;) {
+		size_t part = strcspn(text, ";,");
+
+		if (part > (size_t)(end - text))
+			part = (size_t)(end - text);
+		rc = take_host(text, part, s, out, error);
+		text += part;
+		if (rc || text == end)
+			break;
+		text++;
+	}
+	if (!rc && out->n > 1 && s->kind != TEI_PLACE_ETCD)
+		return wrong(error, "more than one host");
+	return rc;
+}
+
+static int take_path(const char *path, const struct scheme *s,
+		     struct tei_place *out, char *error)
+{
+	if (s->kind != TEI_PLACE_HTTP)
+		return strcmp(path, "/") != 0 && *path ? wrong(error, "a path")
+						       : 0;
+	if (strlen(path) >= sizeof(out->path))
+		return wrong(error, "the path is too long");
+	memcpy(out->path, path, strlen(path) + 1);
+	if (!*path || strcmp(path, "/") == 0)
+		(void)snprintf(out->path, sizeof(out->path), "/metadata");
+	return 0;
+}
+
+/* What has a meaning of its own in a URL, and what cannot stand in one. */
+static const char *what_is_odd(const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '@')
+			return "a user or password belongs into settings of its own";
+		if (*text <= ' ' || *text > '~' ||
+		    strchr("?#\"<>\\^`{|}", *text))
+			return "a space, or another character that a URL cannot have";
+	}
+	return NULL;
+}
+
+int tei_place_parse(const char *text, struct tei_place *out,
+		    char error[TEI_PLACE_ERROR_LEN])
+{
+	const struct scheme *s;
+	const char *odd, *at;
+	size_t len;
+	int rc;
+
+	*out = (struct tei_place){0};
+	if (!text || !*text || strcasecmp(text, "P2PHANDSHAKE") == 0)
+		return 0;
+	odd = what_is_odd(text);
+	if (odd)
+		return wrong(error, odd);
+	s = scheme_of(text);
+	at = text + strlen(s->prefix);
+	if (!*s->prefix && strstr(text, "://"))
+		return wrong(error, "no such kind of directory");
+	out->kind = s->kind;
+	out->tls = s->tls;
+	len = strcspn(at, "/");
+	rc = take_hosts(at, len, s, out, error);
+	return rc ? rc : take_path(at + len, s, out, error);
+}
 
 /* ---- opening ---- */
 
@@ -141,5 +275,76 @@ int tei_dir_link_fail(struct tei_dir_link *link, int rc, const char *format,
 	va_start(args, format);
 	(void)vsnprintf(link->error, sizeof(link->error), format, args);
 	va_end(args);
+	return rc;
+}
+
+/* ---- looking a name up in a directory, on a look-up's own thread ---- */
+
+struct finding {
+	struct tei_directory *dir;
+	char name[TEI_HOST_LEN_MAX + 1];
+};
+
+static int get(struct finding *f, struct tei_entry *out)
+{
+	char key[TEI_ENTRY_KEY_MAX], value[TEI_ENTRY_MAX];
+	struct tei_dir_link link;
+	int rc;
+
+	rc = tei_entry_key(f->dir->cluster, f->name, key);
+	if (rc)
+		return rc;
+	tei_dir_link_init(&link, f->dir);
+	tei_dir_link_begin(&link);
+	rc = f->dir->ops->get(&link, key, value);
+	tei_dir_link_close(&link);
+	if (rc == -ENOENT)
+		LOG_DEBUG("directory %s: no %s there", f->dir->text, f->name);
+	else if (rc < 0)
+		LOG_DEBUG("directory %s: look up %s: %s", f->dir->text, f->name,
+			  link.error);
+	if (rc < 0)
+		return rc;
+	rc = tei_entry_decode(value, (size_t)rc, out);
+	if (rc)
+		LOG_DEBUG("directory %s: no address in the value of %s",
+			  f->dir->text, f->name);
+	return rc;
+}
+
+/* Whatever is wrong, it may be right the next time. */
+static int find(void *arg, struct tei_address *out, int max)
+{
+	struct tei_entry entry;
+	int n = get(arg, &entry);
+
+	if (!n)
+		n = tei_entry_addresses(&entry, out, max);
+	return n > 0 || n == -ENOMEM ? n : -ECONNREFUSED;
+}
+
+static void finding_free(void *arg)
+{
+	struct finding *f = arg;
+
+	tei_directory_put(f->dir);
+	tei_free(f);
+}
+
+int tei_directory_look_up(struct tei_directory *dir, struct tei_loop *loop,
+			  const char *name, tei_lookup_fn *fn, void *arg,
+			  struct tei_lookup **out)
+{
+	static const struct tei_lookup_by by = {find, finding_free};
+	struct finding *f = tei_calloc(1, sizeof(*f));
+	int rc;
+
+	if (!f)
+		return -ENOMEM;
+	f->dir = tei_directory_get(dir);
+	(void)strncpy(f->name, name, sizeof(f->name) - 1);
+	rc = tei_lookup_start_by(loop, &by, f, fn, arg, out);
+	if (rc)
+		finding_free(f);
 	return rc;
 }

@@ -11,7 +11,6 @@
 #include "base/fault.h"
 #include "base/mem.h"
 #include "te/common/engine.h"
-#include "te/notify/account.h"
 
 struct message {
 	struct tei_list link;        /* inbox.messages */

@@ -11,19 +11,104 @@
 #ifndef TE_NOTIFY_INBOX_H
 #define TE_NOTIFY_INBOX_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <te/te.h>
 
 #include "base/list.h"
+#include "base/loop.h"
 #include "base/thread.h"
-#include "te/notify/account.h"
+
+struct te_engine;
+struct tei_guest;
+struct tei_inbox;
+
+/* ---- who has how much in the inbox, and whose turn it is ---- */
+
+/*
+ * Each sender may have so many messages and bytes of its own; all of them
+ * share the inbox's memory. Who has no room of its own is told once enough of
+ * its messages were taken. Who finds no memory stands in a queue, and so does
+ * everybody who comes later, however fast: in that order each is promised
+ * enough for a frame, is told, and has the time of a control exchange
+ * (connect_timeout) to use it.
+ *
+ *   IDLE --none of its own--> FULL --some taken--> READY --told--> IDLE
+ *   IDLE --no memory--> WAITING --told--> TURN --used, or too late--> IDLE
+ *
+ * Whoever sends without having been told is served if it would be anyway.
+ *
+ * Threads: any, under inbox.mu; made, left and told by the control thread.
+ */
+
+enum tei_account_state {
+	TEI_ACCOUNT_IDLE,
+	TEI_ACCOUNT_FULL,
+	TEI_ACCOUNT_READY,   /* in turns.ready */
+	TEI_ACCOUNT_WAITING, /* in turns.waiting */
+	TEI_ACCOUNT_TURN,    /* in turns.given */
+};
+
+struct tei_account {
+	struct tei_list link;    /* see the states */
+	struct tei_guest *guest; /* NULL: has been forgotten. Control */
+	uint32_t refs;           /* the guest's, and one a message; mu */
+	uint32_t n;              /* messages not taken; mu, as all below */
+	uint64_t bytes;          /* of them */
+	uint64_t wish;           /* bytes that have found it full */
+	uint64_t promise;        /* memory kept for its turn */
+	uint64_t turn_ends;      /* ns */
+	uint8_t state;
+	uint8_t incarnation[TE_INCARNATION_LEN];
+};
+
+/* Of an inbox; guarded by its mu. */
+struct tei_turns {
+	struct tei_list ready, waiting, given; /* accounts, first come first */
+	uint64_t promised;                     /* memory, of those given */
+	bool posted;
+	struct tei_call call;    /* to control: somebody is to be told */
+	bool closed;             /* nobody is told any more; control */
+	struct tei_timer *timer; /* of turns given; control. NULL: none */
+};
+
+void tei_turns_init(struct tei_turns *turns);
+
+/* ---- control thread ---- */
+
+/* Of nobody's messages yet. NULL: out of memory. */
+struct tei_account *
+tei_account_make(struct tei_guest *guest,
+		 const uint8_t incarnation[TE_INCARNATION_LEN]);
+/* The guest is forgotten; NULL is fine. */
+void tei_account_leave(struct tei_inbox *inbox, struct tei_account *account);
+/* It has no more to send just now: its turn is over, if it was its. */
+void tei_account_rest(struct tei_inbox *inbox, struct tei_account *account);
+/* Nobody is connected whom to tell of room; who comes again sends again. */
+void tei_account_give_up(struct tei_inbox *inbox, struct tei_account *account);
+/* Nobody is told any more. */
+void tei_turns_close(struct tei_turns *turns);
+
+/* ---- with inbox.mu held ---- */
+
+/*
+ * Charge a message of @len bytes that takes so much @memory, and refer to the
+ * account. False: no room; its guest will be told when there is.
+ */
+bool tei_account_admit(struct tei_inbox *inbox, struct tei_account *account,
+		       uint64_t len, uint64_t memory);
+/*
+ * The reverse: it has been taken. True: post turns.call once mu is free.
+ */
+bool tei_account_settle(struct tei_inbox *inbox, struct tei_account *account,
+			uint64_t len, uint64_t memory);
+/* A message is freed with its inbox. */
+void tei_account_put(struct tei_account *account);
 
 /* What one message takes at most, and all that belongs to it. */
 #define TEI_MESSAGE_MEMORY (TE_NOTIFY_MAX + 1024u)
-
-struct te_engine;
 
 struct tei_inbox {
 	struct te_engine *engine;

@@ -39,4 +39,53 @@ void tei_health_proven(struct tei_link *link);
 /* Whether links may be opened; if not, until when, as far as known. */
 bool tei_health_lets(struct tei_peer *peer, uint32_t rail, uint64_t *until);
 
+/* ---- how fast a rail delivers to a peer, as it was seen ---- */
+
+/*
+ * The rate is what was done after a first slice, over the time since that one,
+ * while something was in flight all along: so the way there and back is no
+ * part of it. Some milliseconds of work outweigh what was before. The delay is
+ * what a slice takes beyond the time for its bytes, seen on slices that found
+ * the rail empty. Both serve to order rails and to keep the end of a transfer
+ * short; none of them decides who gets the next slice of a long one, since
+ * rails that have room ask for it.
+ *
+ * Pure: times are arguments, in ns.
+ */
+
+/* Zeroed: nothing is known. */
+struct tei_meter {
+	uint64_t rate;        /* bytes a second, 0: unknown */
+	uint64_t peak;        /* the highest that rate ever was */
+	uint64_t delay;       /* ns */
+	uint64_t since, last; /* the running sample */
+	uint64_t bytes;       /* done in it, after `since` */
+	uint64_t used_at;     /* when the last slice was done */
+	/* A slice that found the rail empty, until its delay can be told. */
+	uint64_t lone_took, lone_bytes;
+	/* Since the first slice was posted, as long as there is no sample. */
+	uint64_t busy_since, busy_bytes;
+	bool running; /* the sample is */
+	bool guess;   /* the rate is from lone slices: too low, if anything */
+};
+
+/* A slice is posted, and nothing was in flight. */
+void tei_meter_start(struct tei_meter *m);
+/* Before done(): the slice was posted at @posted and found the rail empty. */
+void tei_meter_lone(struct tei_meter *m, uint64_t now, uint64_t posted,
+		    uint64_t bytes);
+/* A slice of @bytes is done; @busy: others are in flight. */
+void tei_meter_done(struct tei_meter *m, uint64_t now, uint64_t bytes,
+		    bool busy);
+/* Nothing more will be done at the same instant. */
+void tei_meter_settle(struct tei_meter *m);
+/* It stands still though something is in flight: it is slower than thought. */
+void tei_meter_stalled(struct tei_meter *m);
+/*
+ * What to reckon with: what was measured, and as time goes by without use
+ * more and more @prior, which others do (0: unknown).
+ */
+uint64_t tei_meter_rate(const struct tei_meter *m, uint64_t now,
+			uint64_t prior);
+
 #endif

@@ -31,19 +31,20 @@
 #include "base/thread.h"
 #include "te/region/description.h"
 #include "te/region/group.h"
+#include "te/transfer/health.h"
 #include "te/transfer/link.h"
-#include "te/transfer/meter.h"
-#include "te/transfer/queue.h"
+#include "te/transfer/schedule.h"
 #include "te/worker/breaker.h"
 #include "te/worker/worker.h"
+
+struct tei_peer;
+struct tei_peer_control;
+struct tei_segment;
 
 enum tei_peer_asks {
 	TEI_ASK_DESCRIBE = 1 << 0, /* the description may be too old */
 	TEI_ASK_PROBE = 1 << 1,    /* it owes us data and is silent */
 };
-
-struct tei_peer_control;
-struct tei_segment;
 
 struct tei_told {
 	uint32_t life; /* 0: never met */
@@ -166,5 +167,16 @@ int tei_peer_links(struct tei_peer *peer, uint32_t life,
  */
 int tei_peer_warm_up(struct tei_peer *peer, uint32_t life, uint64_t until,
 		     uint32_t *n_rails);
+
+/* ---- endpoints that are opened before the first request ---- */
+
+/*
+ * Who warms up waits on its own stack; the token opens what requests would use
+ * and looks again whenever the peer is run, which is when a link has come up
+ * or was closed.
+ */
+
+/* The peer is run: see how far those are that wait. Token. */
+void tei_warm_look(struct tei_peer *peer);
 
 #endif

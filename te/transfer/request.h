@@ -23,18 +23,23 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include <te/te.h>
+
 #include "base/list.h"
 #include "base/loop.h"
 #include "te/backend.h"
 #include "te/worker/worker.h"
 
 struct te_batch;
+struct te_engine;
 struct tei_cohort;
-struct tei_peer;
 struct tei_link;
 struct tei_notify;
+struct tei_peer;
 struct tei_remote;
 struct tei_remote_region;
+struct tei_request;
+struct tei_worker;
 
 enum tei_work_state {
 	TEI_WORK_READY,  /* on a link, not taken by the backend */
@@ -145,5 +150,84 @@ void tei_notify_look(struct te_batch *batch);
 struct tei_list *tei_request_class(const struct tei_request *r);
 /* Look (again) whether and where the request may go: queue, park or end it. */
 void tei_request_admit(struct tei_request *r);
+
+/* ---- requests of one submission that begin and time out together ---- */
+
+/*
+ * Requests that stand side by side in a batch and go to the same life and
+ * epoch of one peer with one deadline, and all or none with TE_FAIL_SILENT. What
+ * every request would otherwise pay for, an entry in the heap of deadlines and
+ * one in the peer's list, is paid once for all of them.
+ *
+ * A cohort is active from its begin until the last of its requests is final;
+ * the batch, and with it the cohort, stays until then and to the end of that
+ * round. Threads: filled by submit, then the token.
+ */
+
+struct tei_cohort {
+	struct tei_request *first; /* first[n] */
+	uint32_t n, n_live;        /* n_live: not final yet */
+	uint64_t begun_at;         /* ns */
+	uint64_t doubted_at;       /* ns: its peer was first seen silent */
+	struct tei_due due;        /* the deadline, or a look before it */
+	struct tei_list of_peer;   /* peer->w.active */
+};
+
+/* Begin all of its requests. */
+void tei_cohort_begin(struct tei_cohort *cohort);
+/* One of its requests has become final. */
+void tei_cohort_ended_one(struct tei_cohort *cohort);
+/* Those that have begun and are not final; @fn may end any of them. */
+void tei_cohort_each(struct tei_cohort *cohort,
+		     void (*fn)(struct tei_request *r, int err), int err);
+
+/* ---- requests that are submitted and awaited together ---- */
+
+/*
+ * The driver writes completions: the request itself, its index into order[],
+ * and once a round the counter n_done (release), which the user's side reads
+ * (acquire). `touching` is set while the driver may still look at the batch
+ * after that, so that destroying it waits those few instructions.
+ */
+
+struct te_batch {
+	struct te_engine *engine;
+	struct tei_list link; /* engine->batches, guarded by its mu */
+	uint32_t capacity;
+	struct tei_request *requests; /* requests[capacity] */
+	struct tei_cohort
+		*cohorts;       /* cohorts[capacity], by the first's index */
+	struct iovec *merged;   /* merged[capacity]: pieces of merged works */
+	uint32_t *order;        /* order[capacity]: as they ended */
+	struct tei_list chunks; /* of piece lists; one submitter */
+	uint32_t n_taken;       /* by poll; one thread at a time */
+
+	_Atomic uint32_t n_submitted; /* release by submit */
+	_Atomic uint32_t n_done;      /* seq_cst: pairs with sleeper, event */
+	_Atomic bool touching;        /* release when the driver lets go */
+	_Atomic int event;            /* eventfd, -1: none; seq_cst */
+
+	/* Set while nothing is in flight; read by the driver. */
+	te_done_fn *fn; /* NULL: completions are polled for */
+	void *fn_arg;
+	uint32_t n_called;    /* token: completions handed to fn */
+	_Atomic bool closing; /* relaxed: takes no requests any more */
+
+	_Atomic bool cancel_all, cancel_posted, cancel_running;
+	struct tei_mpsc cancels; /* requests, by cancel_node */
+	struct tei_call cancel;
+
+	struct tei_sleeper sleeper; /* who waits; one at a time */
+	_Atomic bool waited;        /* for the last submission; relaxed */
+
+	/* Token. */
+	uint32_t n_final;
+	struct tei_list dirty;    /* worker.dirty */
+	struct tei_list notifies; /* the first one to each segment */
+	bool looking;             /* through notifies */
+	/* The first n_well requests to that segment have ended well. */
+	const struct tei_peer *well_peer; /* NULL: of none it is known */
+	uint32_t well_life, n_well;
+};
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* drive.c - the drive token and one round of driving */
-#include "te/worker/drive.h"
+#include "te/worker/worker.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -370,4 +371,509 @@ bool tei_drive_round(struct tei_worker *w, enum tei_drive_with with)
 	/* Also what an earlier round has left: a waiter looks before it sleeps. */
 	any |= w->ops->publish(w, with == TEI_WITH_ALL);
 	return any;
+}
+
+/* ---- threads that wait while another thread drives ---- */
+
+void tei_sleeper_init(struct tei_sleeper *s)
+{
+	tei_list_init(&s->link);
+	tei_cond_init(&s->cond);
+	atomic_init(&s->asleep, false);
+	s->called = false;
+}
+
+void tei_sleeper_fini(struct tei_sleeper *s)
+{
+	tei_cond_fini(&s->cond);
+}
+
+/* Who lets go frees the token and then looks for sleepers; we the reverse. */
+static bool wait_called(struct tei_worker *w, struct tei_sleeper *s,
+			bool (*done)(void *), void *arg, uint64_t until)
+	TEI_REQUIRES(w->mu)
+{
+	if (!atomic_load(&w->token))
+		return true;
+	while (!s->called && !done(arg)) {
+		if (!tei_cond_wait(&s->cond, &w->mu, until))
+			break;
+	}
+	return s->called;
+}
+
+bool tei_sleeper_sleep(struct tei_worker *w, struct tei_sleeper *s,
+		       bool (*done)(void *), void *arg, uint64_t until)
+{
+	bool called;
+
+	tei_mutex_lock(&w->mu);
+	s->called = false;
+	tei_list_add_tail(&w->sleepers, &s->link);
+	atomic_fetch_add(&w->n_sleepers, 1);
+	atomic_store(&s->asleep, true);
+	called = wait_called(w, s, done, arg, until);
+	atomic_store(&s->asleep, false);
+	if (!s->called) {
+		tei_list_del(&s->link);
+		atomic_fetch_sub(&w->n_sleepers, 1);
+	}
+	tei_mutex_unlock(&w->mu);
+	return called;
+}
+
+void tei_sleeper_rouse(struct tei_worker *w, struct tei_sleeper *s)
+{
+	if (!atomic_load(&s->asleep))
+		return;
+	tei_mutex_lock(&w->mu);
+	tei_cond_signal(&s->cond);
+	tei_mutex_unlock(&w->mu);
+}
+
+bool tei_sleeper_call_one(struct tei_worker *w)
+{
+	struct tei_sleeper *s;
+	struct tei_list *node;
+
+	tei_mutex_lock(&w->mu);
+	node = tei_list_pop(&w->sleepers);
+	if (node) {
+		s = tei_list_entry(node, struct tei_sleeper, link);
+		s->called = true;
+		atomic_fetch_sub(&w->n_sleepers, 1);
+		tei_cond_signal(&s->cond);
+	}
+	tei_mutex_unlock(&w->mu);
+	return node != NULL;
+}
+
+/* ---- driving by those who submit and those who wait ---- */
+
+#define SPIN_WAIT    1000 /* tries to get the token before sleeping */
+#define AWAKE_NS     (10u * TEI_NS_PER_US) /* while a waiter drives, at most */
+#define AWAKE_AGAIN  32u
+#define ROUNDS_MAX   4 /* of who submits, for others that submit */
+#define TAIL_MOST    (2u << 20)
+#define HOT_GAP      (200 * TEI_NS_PER_US)
+#define HOT_IN_A_ROW 8u
+
+/* Sleep as the driver until something happens or @until. False: not at all. */
+static bool sleep_driving(struct tei_worker *w, uint64_t until)
+{
+	struct tei_clock *clock = tei_clock_simulated();
+	uint64_t due = tei_worker_due(w);
+
+	if (tei_drive_must_go_on(w))
+		return false;
+	if (due < until)
+		until = due;
+	tei_drive_doze(w);
+	atomic_exchange(&w->idle, 1);
+	if (!tei_mpsc_empty(&w->queue))
+		; /* not yet */
+	else if (clock)
+		clock->idle(clock, until);
+	else
+		tei_drive_look(w, tei_drive_ms_until(until, w->now));
+	atomic_exchange(&w->idle, 0);
+	w->now = tei_now_ns();
+	return true;
+}
+
+/*
+ * How long to stay awake while another waiter drives. Where copies are what it
+ * does it is soon done; where it waits for a peer, staying awake is in the way. So
+ * it is worth what it was worth of late, and tried again now and then.
+ */
+static uint64_t awake_ns(struct tei_worker *w)
+{
+	/* Relaxed, as in learn_awake(): hints. */
+	uint32_t n = atomic_fetch_add_explicit(&w->n_second, 1,
+					       memory_order_relaxed);
+
+	return n % AWAKE_AGAIN ? atomic_load_explicit(&w->awake_ns,
+						      memory_order_relaxed)
+			       : AWAKE_NS;
+}
+
+static void learn_awake(struct tei_worker *w, uint64_t ns, bool worth_it)
+{
+	atomic_store_explicit(&w->awake_ns,
+			      worth_it ? AWAKE_NS : (uint32_t)ns / 2,
+			      memory_order_relaxed);
+}
+
+/*
+ * Another waiter drives, until its own batch is done, and does ours as well.
+ * True: the token is ours. False: ours is done, or it is better to sleep.
+ */
+static bool take_second(struct tei_worker *w, bool (*done)(void *), void *arg)
+{
+	uint64_t ns = awake_ns(w), from = tei_now_ns();
+	bool mine = false, is_done = false;
+	int i;
+
+	for (i = 0; i < SPIN_WAIT && !mine && !is_done; i++) {
+		if (tei_now_ns() - from >= ns)
+			break;
+		tei_relax();
+		mine = tei_drive_take(w, TEI_WAITER);
+		is_done = !mine && done(arg);
+	}
+	learn_awake(w, ns, mine || is_done);
+	return mine;
+}
+
+/* Ask whoever drives to let go. */
+static bool take_patiently(struct tei_worker *w, bool (*done)(void *),
+			   void *arg)
+{
+	bool mine = tei_drive_take(w, TEI_WAITER);
+	int i;
+
+	if (mine)
+		return true;
+	atomic_fetch_add(&w->wanted, 1);
+	for (i = 0; i < SPIN_WAIT && !mine && !done(arg); i++) {
+		if (atomic_load_explicit(&w->token, memory_order_relaxed) ==
+		    TEI_WAITER) {
+			mine = take_second(w, done, arg);
+			break;
+		}
+		tei_relax();
+		mine = tei_drive_take(w, TEI_WAITER);
+	}
+	atomic_fetch_sub(&w->wanted, 1);
+	return mine;
+}
+
+/*
+ * When waits follow each other closely, ask the thread to nap: then letting go
+ * needs no system call, no fd to arm and nobody to tell what is left.
+ */
+static void ask_for_naps(struct tei_worker *w)
+{
+	if (atomic_load(&w->napping) || !tei_worker_has_thread(w))
+		return;
+	w->n_hot = w->now - w->let_go_at < HOT_GAP ? w->n_hot + 1 : 0;
+	if (w->n_hot < HOT_IN_A_ROW)
+		return;
+	w->n_hot = 0;
+	atomic_store(&w->nap_asked, true);
+	tei_drive_ring(w->kick);
+}
+
+/*
+ * What is owed soon is waited for awake: at a few GB/s the last megabytes take
+ * a fraction of a millisecond, and so does waking up a peer that has been idle;
+ * our own waking up would come on top. Ahead of the last megabytes the kernel's
+ * buffers bridge our sleep.
+ */
+static struct tei_spin *spin_of(struct tei_worker *w)
+{
+	uint64_t owed = 0;
+
+	for (uint32_t i = 0; i < w->n_rails; i++)
+		owed += w->rails[i]->posted_bytes;
+	return owed <= TAIL_MOST ? &w->spin_tail : &w->spin_waiting;
+}
+
+bool tei_worker_drive(struct tei_worker *w, bool (*done)(void *), void *arg,
+		      uint64_t deadline)
+{
+	uint64_t idle_since = 0; /* 0: it is not */
+	struct tei_spin *spin;
+
+	if (!take_patiently(w, done, arg))
+		return false;
+	tei_drive_watch(w, false);
+	w->now = tei_now_ns();
+	ask_for_naps(w);
+	while (!done(arg)) {
+		bool any = tei_drive_round(w, TEI_WITH_ALL);
+
+		if (w->now >= deadline)
+			break;
+		if (any) {
+			idle_since = 0;
+			continue;
+		}
+		if (!idle_since) /* rounds with work may have taken long */
+			idle_since = w->now;
+		spin = spin_of(w);
+		if (w->now - idle_since < spin->now &&
+		    tei_spin_once(w, w->now - idle_since))
+			continue;
+		if (sleep_driving(w, deadline))
+			tei_spin_learn(spin, w->now - idle_since);
+		idle_since = 0;
+	}
+	w->let_go_at = tei_now_ns();
+	tei_drive_let_go(w, false);
+	return true;
+}
+
+bool tei_worker_poke(struct tei_worker *w)
+{
+	bool any;
+
+	if (!tei_drive_take(w, TEI_SOON))
+		return false;
+	any = tei_drive_round(w, TEI_WITH_ALL);
+	ask_for_naps(w);
+	w->let_go_at = w->now;
+	tei_drive_let_go(w, true);
+	return any;
+}
+
+int tei_worker_turn(struct tei_worker *w, uint64_t deadline)
+{
+	bool any = false;
+
+	if (!tei_drive_take(w, TEI_WAITER))
+		return -EBUSY;
+	tei_drive_watch(w, false);
+	for (;;) {
+		any = tei_drive_round(w, TEI_WITH_ALL);
+		if (any || w->now >= deadline)
+			break;
+		sleep_driving(w, deadline);
+	}
+	tei_drive_let_go(w, false);
+	return any;
+}
+
+bool tei_worker_await(struct tei_worker *w, struct tei_cond *cond,
+		      struct tei_mutex *mu, uint64_t deadline)
+{
+	uint64_t until;
+	int rc;
+
+	if (tei_worker_has_thread(w) || tei_clock_simulated())
+		return tei_cond_wait(cond, mu, deadline);
+	tei_mutex_unlock(mu);
+	until = tei_now_ns() + TEI_NS_PER_MS;
+	if (until > deadline)
+		until = deadline;
+	rc = tei_worker_turn(w, until);
+	tei_mutex_lock(mu);
+	if (rc == -EBUSY) /* who drives now may leave at any time */
+		tei_cond_wait(cond, mu, until);
+	return tei_now_ns() < deadline;
+}
+
+/* ---- queue ---- */
+
+/* `idle` was 1: the driver sleeps, or there is none. */
+static void wake(struct tei_worker *w)
+{
+	if (atomic_load(&w->armed) || atomic_load(&w->token))
+		tei_drive_ring(w->wake);
+	else
+		tei_drive_ring(w->kick);
+}
+
+void tei_worker_post(struct tei_worker *w, struct tei_call *call)
+{
+	tei_mpsc_push(&w->queue, &call->node);
+	if (atomic_exchange(&w->idle, 0))
+		wake(w);
+}
+
+void tei_worker_submit(struct tei_worker *w, struct tei_call *call,
+		       bool patient)
+{
+	enum tei_drive_with with =
+		patient ? TEI_WITH_NEXT_TO_NOTHING : TEI_WITH_A_LITTLE;
+	uint64_t from;
+	int i = 0;
+
+	tei_mpsc_push(&w->queue, &call->node);
+	if (tei_drive_take(w, TEI_SOON)) {
+		from = tei_now_ns();
+		do {
+			tei_drive_round(w, with);
+		} while (!tei_mpsc_empty(&w->queue) && ++i < ROUNDS_MAX);
+		if (patient) /* sending is no gap between waits */
+			w->let_go_at += tei_now_ns() - from;
+		tei_drive_let_go(w, patient);
+		return;
+	}
+	if (atomic_exchange(&w->idle, 0))
+		wake(w);
+}
+
+int tei_due_set(struct tei_worker *w, struct tei_due *due, uint64_t at)
+{
+	tei_heap_remove(&w->dues, &due->node);
+	return tei_heap_add(&w->dues, &due->node, at);
+}
+
+void tei_due_clear(struct tei_worker *w, struct tei_due *due)
+{
+	tei_heap_remove(&w->dues, &due->node);
+}
+
+/* ---- the worker's own thread: it drives what nobody waits for ---- */
+
+/*
+ *   driving --nothing to do--> asleep: until an fd, a deadline or a kick
+ *      ^                         |
+ *      |                  asked to nap
+ *      +--nobody drove---- napping: looks once a nap whether others drive
+ *
+ * While others drive again and again the thread naps, and they neither arm
+ * the fds for it nor tell it of deadlines: at the end of a nap in which nobody
+ * has driven it takes over and is asleep as before.
+ */
+
+#define NAP_MS 1
+/* It looks that often by itself, so that few deadlines need a kick. */
+#define TICK (250 * TEI_NS_PER_MS)
+
+static bool is_wanted(struct tei_worker *w)
+{
+	return atomic_load_explicit(&w->wanted, memory_order_relaxed) ||
+	       atomic_load_explicit(&w->stop, memory_order_relaxed);
+}
+
+/*
+ * Drive until there was nothing to do for a while, or a waiter asks. Returns
+ * since when there is nothing, after some work; else 0.
+ */
+static uint64_t drive_while_busy(struct tei_worker *w)
+{
+	bool worked = tei_drive_round(w, TEI_WITH_ALL);
+	uint64_t idle_since = 0;
+
+	if (!worked)
+		tei_drive_look(w, 0);
+	while (!is_wanted(w)) {
+		if (tei_drive_round(w, TEI_WITH_ALL)) {
+			worked = true;
+			idle_since = 0;
+			continue;
+		}
+		if (!idle_since) /* rounds with work may have taken long */
+			idle_since = w->now;
+		if (tei_drive_must_go_on(w))
+			tei_relax();
+		else if (!worked || w->now - idle_since >= w->spin_thread.now ||
+			 !tei_spin_once(w, w->now - idle_since))
+			break;
+	}
+	return worked ? idle_since : 0;
+}
+
+/* On the outer fd, @ms at most. True: it was woken. */
+static bool sleep_on_outer(struct tei_worker *w, int ms)
+{
+	struct epoll_event events[2];
+	int i, n = epoll_wait(w->outer, events, 2, ms);
+
+	for (i = 0; i < n; i++) {
+		if (events[i].data.fd == w->kick)
+			tei_drive_unring(w->kick);
+	}
+	return n > 0;
+}
+
+/* When to look again by itself; an engine without endpoints need not. */
+static uint64_t next_look(const struct tei_worker *w)
+{
+	uint64_t due = tei_worker_due(w), tick = TEI_NEVER;
+	uint32_t i;
+
+	for (i = 0; i < w->n_rails; i++) {
+		if (!tei_list_empty(&w->rails[i]->links))
+			tick = w->now + TICK;
+	}
+	return due < tick ? due : tick;
+}
+
+static void drive(struct tei_worker *w)
+{
+	uint64_t idle_since = drive_while_busy(w), until, now;
+
+	until = next_look(w);
+	atomic_store(&w->sleep_until, until);
+	tei_drive_let_go(w, false);
+	if (atomic_load(&w->napping))
+		return;
+	now = tei_now_ns();
+	sleep_on_outer(w, tei_drive_ms_until(until, now));
+	if (idle_since)
+		tei_spin_learn(&w->spin_thread, tei_now_ns() - idle_since);
+}
+
+/* True: others drive. False: what there is to do falls to the thread. */
+static bool nap(struct tei_worker *w)
+{
+	uint64_t rounds =
+		atomic_load_explicit(&w->rounds, memory_order_relaxed);
+
+	atomic_store(&w->sleep_until, tei_now_ns() + NAP_MS * TEI_NS_PER_MS);
+	if (sleep_on_outer(w, NAP_MS))
+		return false;
+	if (atomic_load_explicit(&w->rounds, memory_order_relaxed) != rounds)
+		return true;
+	atomic_store(&w->napping, false);
+	return false;
+}
+
+/*
+ * Somebody else drives. The inner fd may be ready all the while, so sleep on
+ * the kick alone, which rings when the driver lets go.
+ */
+static void sleep_missed(struct tei_worker *w)
+{
+	struct pollfd fd = {.fd = w->kick, .events = POLLIN};
+
+	atomic_exchange(&w->missed, 1);
+	if (!atomic_load(&w->token) || atomic_load(&w->stop))
+		return;
+	poll(&fd, 1, -1);
+	tei_drive_unring(w->kick);
+}
+
+static void *run(void *arg)
+{
+	struct tei_worker *w = arg;
+
+	while (!atomic_load(&w->stop)) {
+		if (atomic_exchange(&w->nap_asked, false))
+			atomic_store(&w->napping, true);
+		if (atomic_load(&w->napping) && nap(w))
+			continue;
+		atomic_store(&w->sleep_until, TEI_NEVER);
+		if (tei_drive_take(w, TEI_SOON))
+			drive(w);
+		else
+			sleep_missed(w);
+	}
+	return NULL;
+}
+
+int tei_worker_start(struct tei_worker *w)
+{
+	int rc;
+
+	if (!tei_worker_has_thread(w))
+		return 0;
+	w->started = true;
+	rc = tei_thread_start(&w->thread, "te-worker", run, w);
+	if (rc)
+		w->started = false;
+	return rc;
+}
+
+void tei_worker_stop(struct tei_worker *w)
+{
+	if (!w->started)
+		return;
+	atomic_store(&w->stop, true);
+	tei_drive_ring(w->kick);
+	pthread_join(w->thread, NULL);
+	w->started = false;
 }

@@ -2,19 +2,135 @@
 /* rail.c - open and close the rails and fds of a worker */
 #include <assert.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#include <te/te.h>
+#include <te/topo.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text.h"
+#include "te/common/config.h"
 #include "te/common/engine.h"
 #include "te/worker/topology.h"
 #include "te/worker/worker.h"
+
+/* ---- NICs that the user names, as each backend calls them ---- */
+
+/* False: no room. "" is not added, nor what is in it: a NIC has several names. */
+static bool add(char list[TEI_DEVICES_MAX], const char *name)
+{
+	size_t len = strlen(list);
+
+	if (len && tei_config_lists(list, name))
+		return true;
+	if (len + strlen(name) + 2 > TEI_DEVICES_MAX)
+		return false;
+	if (*name)
+		(void)snprintf(list + len, TEI_DEVICES_MAX - len, "%s%s",
+			       len ? "," : "", name);
+	return true;
+}
+
+/* InfiniBand need not have one. */
+static bool has_address(const char *interface)
+{
+	struct ifaddrs *all, *at;
+	bool found = false;
+
+	if (getifaddrs(&all))
+		return false;
+	for (at = all; at && !found; at = at->ifa_next)
+		found = at->ifa_addr && !strcmp(at->ifa_name, interface) &&
+			(at->ifa_addr->sa_family == AF_INET ||
+			 at->ifa_addr->sa_family == AF_INET6);
+	freeifaddrs(all);
+	return found;
+}
+
+/* Without RDMA the interface is all there is: tcp says what it lacks. */
+static bool add_nic(struct tei_devices *out, const struct te_topo_nic *nic)
+{
+	if ((!*nic->rdma || has_address(nic->interface)) &&
+	    !add(out->interfaces, nic->interface))
+		return false;
+	return add(out->rdma, nic->rdma);
+}
+
+static int find(const struct te_topo *topo, const char *at, size_t n,
+		struct tei_devices *out)
+{
+	char name[TEI_DEVICES_MAX];
+	struct te_topo_nic nic;
+	uint32_t index;
+
+	if (n < sizeof(name))
+		(void)snprintf(name, sizeof(name), "%.*s", (int)n, at);
+	if (n >= sizeof(name) || te_topo_find_nic(topo, name, &index) ||
+	    te_topo_nic(topo, index, &nic)) {
+		LOG_ERROR("devices: no such device on this host: %.*s", (int)n,
+			  at);
+		return -EINVAL;
+	}
+	if (add_nic(out, &nic))
+		return 0;
+	LOG_ERROR("devices: more than %d bytes of names", TEI_DEVICES_MAX);
+	return -EINVAL;
+}
+
+int tei_devices_find(const char *list, struct tei_devices *out)
+{
+	const struct te_topo_source source = {.flags = TE_TOPO_VIRTUAL};
+	const char *at = list;
+	struct te_topo *topo;
+	char error[256];
+	size_t n;
+	int rc;
+
+	*out = (struct tei_devices){.chosen = false};
+	if (!list || !tei_word(&at))
+		return 0;
+	out->chosen = true;
+	rc = te_topo_load(&source, &topo, error, sizeof(error));
+	if (rc) {
+		LOG_ERROR("devices: %s", error);
+		return rc;
+	}
+	for (; !rc && (n = tei_word(&at)); at += n)
+		rc = find(topo, at, n, out);
+	te_topo_destroy(topo);
+	return rc;
+}
+
+const char *tei_devices_for(const struct tei_devices *devices,
+			    const struct tei_backend_ops *ops)
+{
+	const char *list =
+		tei_is_rdma(ops) ? devices->rdma : devices->interfaces;
+
+	if (!devices->chosen || !(ops->caps & TEI_CAP_REMOTE) || !*list)
+		return NULL;
+	return list;
+}
+
+bool tei_devices_have_rdma(const struct tei_devices *devices)
+{
+	return !devices->chosen || *devices->rdma;
+}
+
+bool tei_devices_let(const struct tei_devices *devices,
+		     const struct tei_backend_ops *ops)
+{
+	return !tei_is_rdma(ops) || tei_devices_have_rdma(devices);
+}
 
 #define RAILS_MAX  64u
 #define TAIL_SPINS 5u /* times the usual: te/worker/worker.c says what for */
@@ -372,4 +488,130 @@ const char *te_rail_name(const struct te_engine *engine, uint32_t rail)
 	if (rail >= engine->worker->n_rails)
 		return "";
 	return engine->worker->rails[rail]->name;
+}
+
+/* ---- a rail that loses its link, or has it again ---- */
+
+/*
+ * Losing it costs the endpoints that use it, at once: their slices go by other
+ * rails as soon as the owner has confirmed that nothing of them can land. The
+ * rail itself stays open and is used again when its device says so.
+ */
+
+void tei_rail_show(struct tei_rail_box *box)
+{
+	uint32_t state = TE_RAIL_UP;
+
+	if (box->dead || box->down)
+		state = TE_RAIL_DOWN;
+	else if (box->breaker.state != TEI_BREAKER_CLOSED)
+		state = TE_RAIL_PAUSED;
+	atomic_store_explicit(&box->shown, state, memory_order_relaxed);
+}
+
+void tei_rail_changed(struct tei_rail *rail, bool up)
+{
+	static struct tei_log_limit limit = {.per_minute = 60};
+	struct tei_rail_box *box =
+		TEI_CONTAINER(rail, struct tei_rail_box, rail);
+	struct te_engine *engine = rail->core->engine;
+
+	if (box->dead || box->down == !up)
+		return;
+	box->down = !up;
+	if (tei_log_allowed(&limit))
+		LOG_WARN("rail %s: link is %s", box->name, up ? "up" : "down");
+	if (up) /* no pause that the dead link has earned */
+		tei_breaker_reset(&box->breaker);
+	tei_rail_show(box);
+	if (up)
+		engine->worker->ops->rail_up(box);
+	else
+		engine->worker->ops->rail_down(box);
+}
+
+void tei_rail_renewed(struct tei_rail *rail, const struct tei_device *device)
+{
+	struct te_engine *engine = rail->core->engine;
+
+	tei_mutex_lock(&engine->mu);
+	rail->device.address = device->address;
+	if (device->speed_bps)
+		rail->device.speed_bps = device->speed_bps;
+	tei_mutex_unlock(&engine->mu);
+	engine->worker->ops->rail_renewed(engine);
+}
+
+struct tei_device tei_rail_device(const struct tei_rail_box *box)
+{
+	struct te_engine *engine = box->rail.core->engine;
+	struct tei_device device;
+
+	tei_mutex_lock(&engine->mu);
+	device = box->rail.device;
+	tei_mutex_unlock(&engine->mu);
+	return device;
+}
+
+const char *te_rail_state_name(uint32_t state)
+{
+	switch (state) {
+	case TE_RAIL_UP:
+		return "up";
+	case TE_RAIL_DOWN:
+		return "down";
+	case TE_RAIL_PAUSED:
+		return "paused";
+	default:
+		return "unknown";
+	}
+}
+
+static struct te_rail_info look(struct tei_rail_box *box)
+{
+	struct tei_device device = tei_rail_device(box);
+	struct tei_rail *rail = &box->rail;
+
+	return (struct te_rail_info){
+		.name = box->name,
+		.backend = rail->ops->name,
+		.speed_bps = device.speed_bps,
+		.numa_node = device.numa_node,
+		.state =
+			atomic_load_explicit(&box->shown, memory_order_relaxed),
+		.sent_bytes = atomic_load_explicit(&rail->sent_bytes,
+						   memory_order_relaxed),
+		.received_bytes = atomic_load_explicit(&rail->received_bytes,
+						       memory_order_relaxed),
+		.unmatched_peers = atomic_load_explicit(&box->n_unmatched,
+							memory_order_relaxed),
+	};
+}
+
+int te_engine_rails(struct te_engine *engine, struct te_rail_info *out,
+		    size_t *n)
+{
+	size_t i, room;
+
+	if (!tei_engine_alive(engine))
+		return -ESTALE;
+	if (!n || (!out && *n))
+		return -EINVAL;
+	room = *n;
+	*n = engine->worker->n_rails;
+	for (i = 0; i < *n && i < room; i++)
+		out[i] = look(engine->worker->rails[i]);
+	return 0;
+}
+
+bool te_engine_has_backend(struct te_engine *engine, const char *backend)
+{
+	uint32_t i;
+
+	if (!tei_engine_alive(engine) || !backend)
+		return false;
+	for (i = 0; i < engine->worker->n_rails; i++)
+		if (!strcmp(engine->worker->rails[i]->rail.ops->name, backend))
+			return true;
+	return false;
 }

@@ -29,6 +29,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "base/heap.h"
 #include "base/list.h"
 #include "base/loop.h"
@@ -38,12 +39,70 @@
 #include "base/thread.h"
 #include "te/backend.h"
 #include "te/worker/breaker.h"
-#include "te/worker/devices.h"
-#include "te/worker/sleeper.h"
 
-struct te_engine;
 struct te_config;
+struct te_engine;
 struct tei_peer;
+struct tei_worker;
+
+/* ---- threads that wait while another thread drives ---- */
+
+/*
+ * A driver that lets go calls one of them, which drives on: so there is one
+ * wake-up for each that has what it waits for, and no two threads fight for
+ * the token. Threads: any; worker.mu guards the list.
+ */
+
+struct tei_sleeper {
+	struct tei_list link; /* worker.sleepers */
+	struct tei_cond cond; /* with worker.mu */
+	_Atomic bool asleep;  /* seq_cst: pairs with what is waited for */
+	bool called;          /* to drive; guarded by worker.mu */
+};
+
+void tei_sleeper_init(struct tei_sleeper *s);
+void tei_sleeper_fini(struct tei_sleeper *s);
+/*
+ * Sleep until done(arg) and roused, the token is free, or @until (ns). True:
+ * the caller must try to drive, others may rely on it.
+ */
+bool tei_sleeper_sleep(struct tei_worker *w, struct tei_sleeper *s,
+		       bool (*done)(void *), void *arg, uint64_t until);
+/* What @s waits for has come about; call it after that. */
+void tei_sleeper_rouse(struct tei_worker *w, struct tei_sleeper *s);
+/* Somebody shall drive: after the token has been freed. False: none sleeps. */
+bool tei_sleeper_call_one(struct tei_worker *w);
+
+/* ---- NICs that the user names, as each backend calls them ---- */
+
+/*
+ * The setting `devices` names them by any name that the machine has for them:
+ * their RDMA device is for the backends of RDMA, their interface for the others
+ * that reach other hosts. What te_config_set() says of a backend's own setting counts
+ * before that.
+ */
+
+#define TEI_DEVICES_MAX 1024 /* bytes of a list of names */
+
+struct tei_devices {
+	bool chosen; /* by the setting; else the rest means nothing */
+	char rdma[TEI_DEVICES_MAX], interfaces[TEI_DEVICES_MAX];
+};
+
+/*
+ * As the setting's value @list (NULL, "": none) says. Blocks: the machine is
+ * looked at. -EINVAL: one is not there, or the list is too long; logged.
+ * -ENOMEM.
+ */
+int tei_devices_find(const char *list, struct tei_devices *out);
+/* Those for @ops, a list with commas; NULL: whatever there is. */
+const char *tei_devices_for(const struct tei_devices *devices,
+			    const struct tei_backend_ops *ops);
+/* False: they are named, and none of them has it. */
+bool tei_devices_have_rdma(const struct tei_devices *devices);
+/* Whether @ops may be used: RDMA only where one of them has it. */
+bool tei_devices_let(const struct tei_devices *devices,
+		     const struct tei_backend_ops *ops);
 
 #define TEI_TIERS_MAX 8
 
@@ -217,5 +276,71 @@ uint64_t tei_worker_due(const struct tei_worker *w);
 /* Token: (re)arm, disarm. add: -ENOMEM. */
 int tei_due_set(struct tei_worker *w, struct tei_due *due, uint64_t at);
 void tei_due_clear(struct tei_worker *w, struct tei_due *due);
+
+/* ---- what the files of a worker share: token, rounds, fds ---- */
+
+/*
+ *   drive.c   the token and one round
+ *   worker.c  who waits or submits drives
+ *   thread.c  the worker's own thread drives what nobody waits for
+ *
+ * No wake-up is lost because both sides exchange `idle`: a driver that goes
+ * to sleep or lets go writes 1 and then looks at the queue; who pushes writes
+ * 0 after pushing. Whichever exchange comes second sees the other's work.
+ */
+
+#define TEI_NEVER UINT64_MAX
+
+/* Values of `token`. */
+enum tei_holder {
+	TEI_FREE = 0,
+	TEI_SOON = 1,   /* who lets go within a round when others want it */
+	TEI_WAITER = 2, /* who drives until it has what it waits for */
+};
+
+static inline void tei_relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#endif
+}
+
+bool tei_drive_take(struct tei_worker *w, uint32_t holder);
+/*
+ * Somebody must know what is left to do: the next who waits, the thread, or
+ * @patient, a caller that will come back for it at once.
+ */
+void tei_drive_let_go(struct tei_worker *w, bool patient);
+
+/* What a round does for others beside posting and progress. */
+enum tei_drive_with {
+	TEI_WITH_NEXT_TO_NOTHING, /* of who comes back to wait at once */
+	TEI_WITH_A_LITTLE,        /* short copies: of who only submits */
+	TEI_WITH_ALL,             /* any copies, and callbacks */
+};
+
+bool tei_worker_has_thread(const struct tei_worker *w);
+/* Token. True: something happened. */
+bool tei_drive_round(struct tei_worker *w, enum tei_drive_with with);
+/* Flush and close what is broken, until no rail has a link. Token, for good. */
+void tei_drive_until_closed(struct tei_worker *w);
+/* Token: there is work that no fd announces. */
+bool tei_drive_must_go_on(const struct tei_worker *w);
+/* The inner fd is about to be relied on. Token. */
+void tei_drive_doze(struct tei_worker *w);
+/* Whether the inner fd wakes the thread. Token. */
+void tei_drive_watch(struct tei_worker *w, bool on);
+/* Empty the wake eventfd if it has been rung, after @ms at most. Token. */
+void tei_drive_look(struct tei_worker *w, int ms);
+/* For epoll: rounded up, at most a minute; -1 for TEI_NEVER. */
+int tei_drive_ms_until(uint64_t at, uint64_t now);
+void tei_drive_ring(int fd);
+void tei_drive_unring(int fd);
+
+/*
+ * Once more round without work, @since ns after the last one with some. False:
+ * others need this core, spinning would only keep them from it. Token.
+ */
+bool tei_spin_once(struct tei_worker *w, uint64_t since);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * schedulers.h - other planners behind the interface of te/transfer/plan.h
+ * schedulers.h - other planners behind the interface of te/transfer/schedule.h
  *
  * A test that is linked with schedulers.c runs the engine with the planner of
  * its choice; all else of the engine is the same.

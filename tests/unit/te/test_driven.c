@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "te/common/engine.h"
-#include "te/worker/drive.h"
+#include "te/worker/worker.h"
 #include "tests/lib/wait.h"
 #include "tests/unit/te/rig.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_guest.c - how long guests and their links are remembered */
-#include "te/control/guest.h"
+#include "te/control/inbound.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_meter.c - what is learnt of a rail's rate and delay */
-#include "te/transfer/meter.h"
+#include "te/transfer/health.h"
 
 #include "base/clock.h"
 #include "tests/lib/test.h"

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "te/control/names.h"
+#include "te/control/peer.h"
 #include "tests/lib/wait.h"
 #include "tests/unit/te/rig.h"
 

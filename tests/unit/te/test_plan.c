@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "te/transfer/meter.h"
+#include "te/transfer/health.h"
 #include "tests/lib/test.h"
 
 #define KIB(n)    ((uint64_t)(n) << 10)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_queue.c - whose turn it is among requests of different priority */
-#include "te/transfer/queue.h"
+#include "te/transfer/schedule.h"
 
 #include <te/te.h>
 

@@ -13,7 +13,7 @@
 #include "te/common/control.pb-c.h"
 #include "te/common/engine.h"
 #include "te/control/control.h"
-#include "te/control/guest.h"
+#include "te/control/inbound.h"
 #include "te/region/region.h"
 #include "tests/lib/wait.h"
 #include "tests/unit/te/alone.h"

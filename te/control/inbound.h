@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * guest.h - remote engines as they access our regions
+ * inbound.h - remote engines as they access our regions
  *
  * A guest is known by its incarnation and has an access epoch, which only
  * grows. A visitor is one control connection of a guest: groups are proven,
@@ -16,8 +16,8 @@
  *
  * Threads: control, unless said otherwise.
  */
-#ifndef TE_CONTROL_GUEST_H
-#define TE_CONTROL_GUEST_H
+#ifndef TE_CONTROL_INBOUND_H
+#define TE_CONTROL_INBOUND_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -31,14 +31,17 @@
 #include "base/thread.h"
 #include "te/region/group.h"
 
+struct ProtobufCMessage;
+struct te_engine;
+struct tei_frame;
+struct tei_frame_conn;
+struct tei_guest;
+struct tei_link;
+
 #define TEI_GUESTS_MAX      65536u
 #define TEI_GUEST_LINKS_MAX 64u
 #define TEI_ABSENT_MAX      4096u
 #define TEI_EPOCH_FIRST     1u
-
-struct te_engine;
-struct tei_link;
-struct tei_frame_conn;
 
 struct tei_guest {
 	struct tei_hash_node node;
@@ -130,5 +133,52 @@ void tei_guests_forget_group(struct te_engine *engine, unsigned int place);
 
 /* Drop target links that pin a region. Any thread but ours; waits for none. */
 void tei_guests_drop_pinning(struct te_engine *engine);
+
+/* ---- ending access epochs ---- */
+
+/*
+ * An epoch ends in three steps: the number grows (from then on no slice of
+ * the old one gets at a region), the target links of the old one are dropped
+ * (so what had begun ends), and when the last is gone the caller returns and
+ * the guest is told. Not before: it takes the news for a promise that nothing
+ * of the old epoch can land any more.
+ */
+
+/* Links of an epoch that has ended. Control. */
+bool tei_guest_has_old_links(const struct tei_guest *guest);
+/* Tell the guest of its new epoch once nothing of the old one is left. */
+void tei_guest_settle(struct tei_guest *guest);
+/* End the epochs of all and raise the floor; waits for nothing. Control. */
+void tei_revoke_all(struct te_engine *engine);
+/* A link is gone: is a revocation complete? Control. */
+void tei_revokes_check(struct te_engine *engine);
+
+/* ---- one who has come to our control port, and its questions ---- */
+
+/*
+ * Threads: control.
+ */
+
+/* Serve a new connection. -ENOMEM: it stays the caller's. */
+int tei_visitor_came(struct te_engine *engine, struct tei_frame_conn *conn);
+/* Close its connection and forget it. Its guest's links live on. */
+void tei_visitor_leave(struct tei_visitor *visitor);
+/* Without memory for it, its connection ends. */
+void tei_visitor_reply(struct tei_visitor *visitor, const struct tei_frame *to,
+		       const struct ProtobufCMessage *m);
+/* visit_notify.c: it has sent a Notify. */
+void tei_visitor_notify(struct tei_visitor *visitor, const struct tei_frame *f);
+/* visit_link.c: a Connect, a Drop. */
+void tei_visitor_connect(struct tei_visitor *visitor,
+			 const struct tei_frame *f);
+void tei_visitor_drop(struct tei_visitor *visitor, const struct tei_frame *f);
+/*
+ * Tell it of our regions, if it has asked before and they have changed. False:
+ * not now, it has not read what was sent before.
+ */
+bool tei_visitor_push(struct tei_visitor *visitor);
+
+/* inbox.room(): tell the peer that it may notify again. */
+void tei_notify_room(struct te_engine *engine, struct tei_guest *guest);
 
 #endif

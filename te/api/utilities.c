@@ -1,12 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * crc.c - CRC32C of bytes
- */
+/* utilities.c - version of the library that is loaded */
 #include <isa-l/crc.h>
+
 #include <te/te.h>
+#include <te/version.h>
 
 #include "base/crc.h"
+#include "base/log.h"
 #include "te/backend.h"
+
+const char *te_version(void)
+{
+	return TE_VERSION;
+}
+
+/* ---- the public face of base/log.h ---- */
+
+void te_log_set(te_log_fn *fn, void *arg)
+{
+	tei_log_set_sink(fn, arg);
+}
+
+void te_log_set_level(int level)
+{
+	tei_log_set_level(level);
+}
+
+void te_log_refusal(const char *call, const char *why)
+{
+	tei_log_refusal(call, why);
+}
+
+void te_log_write(int level, const char *line)
+{
+	tei_log_line(level, line);
+}
+
+/* ---- CRC32C of bytes ---- */
 
 #define PART    (1u << 30) /* ISA-L takes an int */
 #define INVERSE 0xffffffffu

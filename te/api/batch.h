@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pieces.h - room for the piece lists of a batch's requests
+ * batch.h - room for the piece lists of a batch's requests
  *
  * Chunks that are kept at reset, so that a batch that is used again for the
  * same shape of work allocates nothing.
  */
-#ifndef TE_TRANSFER_PIECES_H
-#define TE_TRANSFER_PIECES_H
+#ifndef TE_API_BATCH_H
+#define TE_API_BATCH_H
 
 #include <stddef.h>
 #include <sys/uio.h>

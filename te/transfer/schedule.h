@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * queue.h - a peer's requests with something to post, by priority
+ * schedule.h - a peer's requests with something to post, by priority
  *
  * Urgent before normal before bulk, in order of arrival within each. What has
  * been passed by 15 slices of more urgent requests goes next, so that nothing
@@ -8,13 +8,16 @@
  *
  * Threads: the token.
  */
-#ifndef TE_TRANSFER_QUEUE_H
-#define TE_TRANSFER_QUEUE_H
+#ifndef TE_TRANSFER_SCHEDULE_H
+#define TE_TRANSFER_SCHEDULE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/list.h"
+
+struct tei_peer;
 
 #define TEI_QUEUE_CLASSES 3u
 #define TEI_QUEUE_PASSED  15u
@@ -50,5 +53,15 @@ static inline bool tei_queue_empty(const struct tei_queue *q)
 	       tei_list_empty(&q->classes[TEI_QUEUE_URGENT]) &&
 	       tei_list_empty(&q->classes[TEI_QUEUE_BULK]);
 }
+
+/* ---- giving a peer's waiting requests to its links. Token ---- */
+
+/* Those rails, of the bit set @reach, over which requests would go now. */
+uint64_t tei_schedule_rails(struct tei_peer *peer, uint64_t reach);
+/*
+ * Open links that are missed though nothing may wait: those that there are owe
+ * all of it, and show no life.
+ */
+void tei_schedule_links(struct tei_peer *peer);
 
 #endif

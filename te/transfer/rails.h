@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rails.h - which of our rails goes with which of a peer's
+ *
+ * Rails of the same backend can be paired when the backend says that one
+ * reaches the other. Each rail of ours gets one of the peer's: the best ranks
+ * first, no rail of the peer a second time before each has been taken once,
+ * and of equals those with the same place in both lists.
+ */
+#ifndef TE_TRANSFER_RAILS_H
+#define TE_TRANSFER_RAILS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct te_engine;
+struct tei_peer;
+struct tei_remote;
+struct tei_remote_region;
+struct tei_request;
+
+/* Set usable, remote_pos and remote_rail of peer->w.pairs. True: news. Token. */
+bool tei_pairs_match(struct tei_peer *peer);
+/*
+ * Whether rail @mine, which reaches none of the peer's, may come to: it has no
+ * link, or a rail of the peer's of its backend has never had one. Token.
+ */
+bool tei_pairs_may_come(const struct tei_peer *peer, uint32_t mine);
+/* A bit for each rail of ours by which @region of @remote is reached. Token. */
+uint64_t tei_pairs_that_reach(const struct tei_peer *peer,
+			      const struct tei_remote *remote,
+			      const struct tei_remote_region *region);
+/* The same for those whose rail of the peer is near @region. Token. */
+uint64_t tei_pairs_near(const struct tei_peer *peer,
+			const struct tei_remote_region *region);
+
+/* ---- rails that reach none of a peer's, though both have the backend ---- */
+
+/*
+ * They stay unused, and the rate is what the others carry: it is told once for
+ * each rail, counted (te_rail_unmatched_total), and shown by te_engine_rails().
+ */
+
+/* After tei_pairs_match(). Token. */
+void tei_unmatched_look(struct tei_peer *peer);
+
+/* ---- rails that are near the memory of a request, at both ends ---- */
+
+/*
+ * Which rails are near a region follows from the picture of the machine when it
+ * is registered; the owner of remote memory says it of its own rails. Only rails
+ * whose device touches memory by itself count: where the CPU copies, its caches
+ * and not the place of the device decide.
+ *
+ * A request goes by the rails that are near both ends; where there are none, by
+ * those near either end. The others are for when these are gone, or carry much
+ * less than one of the others would.
+ */
+
+/*
+ * A bit for each rail near the request's memory, by its first local piece and
+ * its region of the peer; 0: nothing is known, or all are alike. Token.
+ */
+uint64_t tei_near_of(const struct tei_request *r);
+
+/*
+ * Of the rails @able those that should carry what @near is near to; @fit: the
+ * ones that are in health. Never 0 where @able is not. Token.
+ */
+uint64_t tei_near_choose(const struct tei_peer *peer, uint64_t able,
+			 uint64_t fit, uint64_t near);
+
+#endif

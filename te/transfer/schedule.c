@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* schedule.c - what each peer posts next: whose turn it is, by which links */
+#include <te/te.h>
+
+#include "base/clock.h"
+#include "te/common/engine.h"
+#include "te/transfer/health.h"
+#include "te/transfer/link.h"
+#include "te/transfer/parts.h"
+#include "te/transfer/peer.h"
+#include "te/transfer/plan.h"
+#include "te/transfer/rails.h"
+#include "te/transfer/schedule.h"
+#include "te/transfer/transfer.h"
+#include "te/worker/worker.h"
+
+#define QUANTUM (1u << 20) /* bytes that a peer posts before the next one */
+
+/* ---- whose turn it is ---- */
+
+void tei_queue_init(struct tei_queue *q)
+{
+	uint32_t i;
+
+	for (i = 0; i < TEI_QUEUE_CLASSES; i++) {
+		tei_list_init(&q->classes[i]);
+		q->passed[i] = 0;
+	}
+}
+
+uint32_t tei_queue_class(uint32_t priority)
+{
+	switch (priority) {
+	case TE_PRIORITY_URGENT:
+		return TEI_QUEUE_URGENT;
+	case TE_PRIORITY_BULK:
+		return TEI_QUEUE_BULK;
+	default:
+		return TEI_QUEUE_NORMAL;
+	}
+}
+
+int tei_queue_turn(const struct tei_queue *q, uint32_t not )
+{
+	int first = -1;
+	uint32_t i;
+
+	for (i = 0; i < TEI_QUEUE_CLASSES; i++) {
+		if ((not >> i & 1) || tei_list_empty(&q->classes[i]))
+			continue;
+		if (tei_queue_is_overdue(q, i))
+			return (int)i;
+		if (first < 0)
+			first = (int)i;
+	}
+	return first;
+}
+
+void tei_queue_served(struct tei_queue *q, uint32_t class)
+{
+	uint32_t i;
+
+	q->passed[class] = 0;
+	for (i = class + 1; i < TEI_QUEUE_CLASSES; i++) {
+		if (!tei_list_empty(&q->classes[i]))
+			q->passed[i]++;
+	}
+}
+
+/* ---- which part of which request goes to which of a peer's links next ---- */
+
+/*
+ * Backends stand in tiers, in their order of preference. A request goes by the
+ * first tier that reaches its region and has a pair in health, connected or
+ * still about to be; the tiers after it stand by and are not even connected.
+ * Pairs that are on trial get one small slice, and what they have shown decides.
+ */
+
+#define READY_MAX   64u /* the first half is on its way while the next is cut */
+#define TRIES       16u /* requests looked at for one slice */
+#define LOOK_AHEAD  128u
+#define STALLED     (5 * TEI_NS_PER_MS)
+#define UNKNOWN_BPS 1000000000ull
+
+#define BIT(i) ((uint64_t)1 << (i))
+
+struct schedule {
+	struct tei_peer *peer;
+	struct tei_worker *w;
+	uint64_t usable;   /* rails that may have a link to it */
+	uint64_t healthy;  /* of these, without a trial */
+	uint64_t up;       /* of these, with a link that can take something */
+	uint64_t coming;   /* of healthy, with a link that is about to be up */
+	uint64_t leaving;  /* of usable, with a link that gets nothing new */
+	uint64_t trial;    /* of usable, with a link that should be tried */
+	uint64_t lean;     /* of up, too busy for bulk */
+	uint64_t wanted;   /* of usable, which requests would like to use */
+	uint64_t again_at; /* when a pause ends, or patience with a connect */
+	uint64_t made;     /* bytes */
+	bool more;         /* a link took as many as fit into one post */
+	/* The last answer of tei_near_choose(), and what to; 0: none. */
+	uint64_t near_able, near_to, near_rails;
+	struct tei_plan plan;
+};
+
+static struct tei_link *link_at(const struct schedule *s, int i)
+{
+	return s->peer->w.pairs[i].link;
+}
+
+/* ---- what the rails look like ---- */
+
+/*
+ * A link that takes long to come up is not waited for where another backend
+ * could carry; if it comes up yet, it is used.
+ */
+static uint64_t patience_ends(const struct tei_link *link)
+{
+	uint64_t patience = link->engine->config.reroute_after;
+
+	return link->out.moved_at + patience * TEI_NS_PER_MS;
+}
+
+static bool is_overdue(const struct tei_link *link, uint64_t now)
+{
+	return link && link->out.state < TEI_LINK_UP &&
+	       now >= patience_ends(link);
+}
+
+static void look_at_pair(struct schedule *s, uint32_t i)
+{
+	struct tei_pair *pair = &s->peer->w.pairs[i];
+	const struct tei_rail_box *box = s->w->rails[i];
+	const struct tei_link *link = pair->link;
+
+	if (!pair->usable || box->dead || box->down ||
+	    !tei_health_lets(s->peer, i, &s->again_at))
+		return;
+	s->usable |= BIT(i);
+	if (pair->breaker.state == TEI_BREAKER_CLOSED &&
+	    !is_overdue(link, s->w->now))
+		s->healthy |= BIT(i);
+	if (link && link->out.state < TEI_LINK_UP)
+		s->coming |= BIT(i) & s->healthy;
+	if (!link || link->out.state != TEI_LINK_UP)
+		return;
+	if (link->out.retiring) /* also: it leads to another of its rails */
+		s->leaving |= BIT(i);
+	else if (pair->breaker.state == TEI_BREAKER_CLOSED)
+		s->up |= BIT(i);
+	else if (!link->out.bytes && !link->out.full)
+		s->trial |= BIT(i);
+}
+
+/* A rail that has stood still for long is as slow as it looks. */
+static uint64_t rate_now(const struct tei_link *link, uint64_t now,
+			 uint64_t prior)
+{
+	uint64_t rate = tei_meter_rate(&link->out.pair->meter, now, prior);
+	uint64_t still = now - link->out.moved_at, seen;
+
+	if (!link->out.n_posted || still < STALLED)
+		return rate;
+	seen = link->out.bytes / (still / STALLED) * (TEI_NS_PER_S / STALLED);
+	return seen < rate ? seen + 1 : rate;
+}
+
+static uint64_t best_rate(const struct schedule *s)
+{
+	uint64_t left, best = 0;
+
+	for (left = s->up; left; left &= left - 1) {
+		const struct tei_pair *pair =
+			&s->peer->w.pairs[__builtin_ctzll(left)];
+
+		if (pair->meter.rate > best)
+			best = pair->meter.rate;
+	}
+	return best ? best : UNKNOWN_BPS;
+}
+
+static bool has_company(const struct schedule *s, int i)
+{
+	uint64_t all = s->up | s->coming;
+	uint64_t tier = all & s->w->tiers[s->w->rails[i]->tier];
+
+	return tier & (tier - 1);
+}
+
+/*
+ * Alone, a link may have all that is configured in flight, unless others come
+ * up just now: they would find nothing left; as one of several
+ * to the peer only what keeps it busy, and beside other peers on the same rail
+ * not so much that they would wait long.
+ */
+static void look_at_link(struct schedule *s, int i, uint64_t prior)
+{
+	const struct tei_link *link = link_at(s, i);
+	const struct tei_config *config = &link->engine->config;
+	struct tei_plan_rail *rail = &s->plan.rails[i];
+	struct tei_meter *meter = &link->out.pair->meter;
+	uint64_t shared = 2 * config->slice_max;
+
+	tei_meter_settle(meter);
+	rail->in_flight = link->out.bytes;
+	rail->idle = s->w->now - link->out.moved_at;
+	rail->full = link->out.full || link->out.n_ready >= READY_MAX;
+	rail->delay = meter->delay;
+	rail->rate = rate_now(link, s->w->now, prior);
+	tei_plan_size(rail, meter->rate, &s->plan.limits);
+	if (rail->window > config->window)
+		rail->window = config->window;
+	if (rail->in_flight >= rail->window)
+		s->lean |= BIT(i);
+	if (has_company(s, i))
+		return;
+	rail->slice = config->slice_max;
+	rail->window = config->window;
+	if (link->rail->n_busy > 1 && shared < rail->window)
+		rail->window = shared;
+}
+
+static uint64_t count_waiting(const struct tei_queue *q)
+{
+	uint64_t sum = 0;
+	uint32_t i, n = 0;
+
+	for (i = 0; i < TEI_QUEUE_CLASSES; i++) {
+		tei_list_for_each (node, &q->classes[i]) {
+			const struct tei_request *r =
+				tei_list_entry(node, struct tei_request, queue);
+
+			if (n++ == LOOK_AHEAD)
+				return sum;
+			sum += r->length - r->cursor;
+		}
+	}
+	return sum;
+}
+
+static void look_at_pairs(struct schedule *s)
+{
+	uint32_t i;
+
+	s->usable = s->healthy = s->up = s->coming = s->trial = s->lean = 0;
+	s->leaving = 0;
+	s->near_able = 0;
+	s->again_at = UINT64_MAX;
+	for (i = 0; i < s->w->n_rails; i++)
+		look_at_pair(s, i);
+}
+
+static void look(struct schedule *s)
+{
+	const struct tei_config *config = &s->peer->engine->config;
+	uint64_t left, prior;
+
+	s->more = false;
+	s->plan.limits =
+		(struct tei_plan_limits){config->slice_min, config->slice_max};
+	look_at_pairs(s);
+	prior = best_rate(s);
+	for (left = s->up; left; left &= left - 1)
+		look_at_link(s, __builtin_ctzll(left), prior);
+	s->plan.waiting =
+		s->up & (s->up - 1) ? count_waiting(&s->peer->w.queue) : 0;
+}
+
+/* ---- one slice ---- */
+
+static bool has_key(const struct tei_request *r, const struct tei_link *link)
+{
+	return link->out.remote_pos < r->held->n_rails &&
+	       r->region->key[link->out.remote_pos].bytes;
+}
+
+/* Requests in a row are mostly of the same memory. */
+static uint64_t nearest(struct schedule *s, uint64_t able, uint64_t near)
+{
+	if (!near)
+		return able;
+	if (s->near_able != able || s->near_to != near) {
+		s->near_able = able;
+		s->near_to = near;
+		s->near_rails =
+			tei_near_choose(s->peer, able, s->healthy, near);
+	}
+	return s->near_rails;
+}
+
+/*
+ * Those of the rails @reach whose links may carry something now, near @near as
+ * far as that goes.
+ */
+static uint64_t carriers(struct schedule *s, uint64_t reach, uint64_t near)
+{
+	uint32_t t;
+
+	reach &= s->usable;
+	for (t = 0; t < s->w->n_tiers && reach; t++) {
+		uint64_t able = reach & s->w->tiers[t];
+
+		if (!able)
+			continue;
+		able = nearest(s, able, near);
+		s->wanted |= able;
+		if (able & s->healthy)
+			return able & s->up;
+	}
+	return 0;
+}
+
+static void left_queue(struct tei_request *r)
+{
+	if (!r->n_redo && r->cursor == r->length)
+		tei_list_del(&r->queue);
+}
+
+/* @together: bytes that it and those that follow may have in one slice. */
+static bool make(struct schedule *s, struct tei_request *r, int i,
+		 uint64_t length, uint64_t together)
+{
+	struct tei_link *link = link_at(s, i);
+	struct tei_plan_rail *rail = &s->plan.rails[i];
+	uint64_t before = link->out.bytes;
+	bool made;
+
+	if (!has_key(r, link))
+		return false;
+	if (r->n_redo)
+		made = tei_work_make_again(r, link);
+	else
+		made = tei_merge_make(r, link, together) ||
+		       tei_work_make(r, link, length);
+	if (!made)
+		return false;
+	left_queue(r);
+	rail->in_flight = link->out.bytes;
+	length = rail->in_flight - before;
+	s->made += length;
+	s->plan.waiting -= length < s->plan.waiting ? length : s->plan.waiting;
+	if (link->out.n_ready >= READY_MAX)
+		rail->full = s->more = true;
+	return true;
+}
+
+static bool offer(struct schedule *s, struct tei_request *r, uint64_t may)
+{
+	uint64_t length = 0, together = 0, rest = r->length - r->cursor;
+	int i;
+
+	if (r->n_redo)
+		rest = tei_work_redo_length(r);
+	if (s->plan.waiting < rest)
+		s->plan.waiting = rest;
+	i = tei_plan_next(&s->plan, may, rest, &length);
+	if (i < 0)
+		return false;
+	if (length == r->length && tei_merge_may(r))
+		together = tei_plan_part(&s->plan, may, i);
+	return make(s, r, i, length, together);
+}
+
+/*
+ * By how much a slice may exceed the windows. Urgent ones do, so a window that
+ * they keep full never has room for others: what has been passed too often goes
+ * on top of them, even where it is a large slice. They wait for it then.
+ */
+static uint64_t extra_of(const struct schedule *s, uint32_t class, bool overdue)
+{
+	if (overdue)
+		return 2 * s->plan.limits.slice_max;
+	return class == TEI_QUEUE_URGENT ? s->plan.limits.slice_max : 0;
+}
+
+/*
+ * False: nothing of that class can be posted now. Where one request finds no
+ * rail, others that may use the same ones would hardly do better; those of other
+ * memory may be further back.
+ */
+static bool serve(struct schedule *s, uint32_t class)
+{
+	struct tei_queue *q = &s->peer->w.queue;
+	struct tei_list *requests = &q->classes[class];
+	bool overdue = tei_queue_is_overdue(q, class);
+	uint64_t barred = class == TEI_QUEUE_BULK && !overdue ? s->lean : 0;
+	uint32_t n = 0;
+
+	s->plan.extra = extra_of(s, class, overdue);
+	tei_list_for_each_safe (node, tmp, requests) {
+		struct tei_request *r =
+			tei_list_entry(node, struct tei_request, queue);
+		uint64_t may = carriers(s, r->reach & ~r->avoid, r->near);
+
+		may &= ~barred;
+		if (may && offer(s, r, may))
+			return true;
+		barred |= may;
+		if (++n >= (r->near ? LOOK_AHEAD : TRIES))
+			break;
+	}
+	return false;
+}
+
+/* ---- trials ---- */
+
+/* Not an urgent one: who knows how long it takes. */
+static struct tei_request *first_for(const struct schedule *s, int i)
+{
+	uint32_t class = TEI_QUEUE_CLASSES, n = 0;
+
+	while (class -- > (s->healthy ? TEI_QUEUE_NORMAL : TEI_QUEUE_URGENT)) {
+		tei_list_for_each (node, &s->peer->w.queue.classes[class]) {
+			struct tei_request *r =
+				tei_list_entry(node, struct tei_request, queue);
+
+			if (r->reach & ~r->avoid & BIT(i))
+				return r;
+			if (++n == TRIES)
+				return NULL;
+		}
+	}
+	return NULL;
+}
+
+static void try_pairs(struct schedule *s)
+{
+	uint64_t left;
+
+	for (left = s->trial; left; left &= left - 1) {
+		int i = __builtin_ctzll(left);
+		struct tei_request *r = first_for(s, i);
+		uint64_t length;
+
+		if (!r)
+			continue;
+		length = r->length - r->cursor;
+		if (length >= 2 * s->plan.limits.slice_min)
+			length = s->plan.limits.slice_min;
+		make(s, r, i, length, 0);
+	}
+}
+
+/* ---- all of it ---- */
+
+static void post(struct schedule *s)
+{
+	uint64_t left;
+
+	for (left = s->up | s->trial | s->leaving; left; left &= left - 1) {
+		struct tei_link *link = link_at(s, __builtin_ctzll(left));
+
+		if (link->out.n_ready && !link->out.full &&
+		    link->out.state == TEI_LINK_UP)
+			tei_link_post(link);
+	}
+}
+
+static bool schedule_once(struct schedule *s, uint64_t quantum)
+{
+	struct tei_queue *q = &s->peer->w.queue;
+	uint32_t stuck = 0;
+	bool spent = false;
+	int class;
+
+	look(s);
+	if (s->trial)
+		try_pairs(s);
+	while (!spent && (class = tei_queue_turn(q, stuck)) >= 0) {
+		if (serve(s, (uint32_t) class))
+			tei_queue_served(q, (uint32_t) class);
+		else
+			stuck |= 1u << class;
+		spent = s->made >= quantum;
+	}
+	post(s);
+	return spent;
+}
+
+static void wake_at(struct schedule *s, uint64_t at)
+{
+	struct tei_due *due = &s->peer->w.retry;
+
+	if (!tei_heap_has(&due->node) || due->node.at > at)
+		tei_due_set(s->w, due, at);
+}
+
+static void await_link(struct schedule *s, const struct tei_link *link)
+{
+	if (!link || link->out.state >= TEI_LINK_UP ||
+	    is_overdue(link, s->w->now))
+		return;
+	if (patience_ends(link) < s->again_at)
+		s->again_at = patience_ends(link);
+}
+
+/* Links for what waits; a pause that is in the way ends by itself. */
+static void open_links(struct schedule *s)
+{
+	struct tei_peer *peer = s->peer;
+	uint64_t left;
+
+	if (!peer->w.up)
+		return;
+	for (left = s->wanted; left; left &= left - 1) {
+		int i = __builtin_ctzll(left);
+
+		if (!link_at(s, i)) {
+			tei_link_open(peer, (uint32_t)i);
+			tei_health_lets(peer, (uint32_t)i, &s->again_at);
+		}
+		await_link(s, link_at(s, i));
+	}
+	if (s->again_at != UINT64_MAX && !tei_queue_empty(&peer->w.queue))
+		wake_at(s, s->again_at);
+}
+
+static bool schedule_peer(struct tei_peer *peer, uint64_t quantum)
+{
+	struct schedule s; /* large; look() sets what is used */
+	bool spent;
+
+	s.peer = peer;
+	s.w = peer->engine->worker;
+	s.wanted = s.made = 0;
+	do {
+		spent = schedule_once(&s, quantum);
+	} while (s.more && !spent);
+	open_links(&s);
+	return spent;
+}
+
+static void look_for(struct schedule *s, struct tei_peer *peer, uint64_t reach)
+{
+	s->peer = peer;
+	s->w = peer->engine->worker;
+	s->wanted = 0;
+	look_at_pairs(s);
+	carriers(s, reach, 0);
+}
+
+uint64_t tei_schedule_rails(struct tei_peer *peer, uint64_t reach)
+{
+	struct schedule s; /* large; look_for() sets what is used */
+
+	look_for(&s, peer, reach);
+	return s.wanted;
+}
+
+void tei_schedule_links(struct tei_peer *peer)
+{
+	struct schedule s; /* large; look_for() sets what is used */
+
+	look_for(&s, peer, UINT64_MAX);
+	open_links(&s);
+}
+
+/* ---- peers in turn ---- */
+
+static bool pump_peer(struct tei_peer *peer, uint64_t quantum)
+{
+	struct tei_worker *w = peer->engine->worker;
+	bool more;
+
+	if (atomic_load_explicit(&peer->news, memory_order_acquire) !=
+	    peer->w.news)
+		tei_peer_sync(peer);
+	tei_warm_look(peer);
+	if (w->now < peer->w.pause_until) {
+		tei_due_set(w, &peer->w.retry, peer->w.pause_until);
+		return false;
+	}
+	more = schedule_peer(peer, quantum);
+	tei_peer_update_want(peer);
+	return more;
+}
+
+/* In turns, so that a peer with much to post does not hold up the others. */
+void tei_transfer_pump(struct tei_worker *w)
+{
+	struct tei_list now, *node;
+	bool more;
+
+	tei_list_init(&now);
+	tei_list_splice_tail(&now, &w->runnable);
+	while ((node = tei_list_pop(&now))) {
+		struct tei_peer *peer =
+			tei_list_entry(node, struct tei_peer, w.run);
+
+		peer->w.runnable = false;
+		more = pump_peer(peer,
+				 tei_list_empty(&now) ? UINT64_MAX : QUANTUM);
+		if (more && !peer->w.runnable) {
+			peer->w.runnable = true;
+			tei_list_add_tail(&now, &peer->w.run);
+		}
+	}
+}
