@@ -13,14 +13,18 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "te/api/api.h"
-#include "te/api/batch.h"
 #include "te/common/engine.h"
 #include "te/control/peer.h"
 #include "te/transfer/peer.h"
 #include "te/transfer/request.h"
 #include "te/worker/worker.h"
 
-/* ---- chunks of iovecs, the newest first ---- */
+/*
+ * ---- room for the piece lists of a batch's requests ----
+ *
+ * Chunks are kept at reset, so that a batch that is used again for the same shape
+ * of work allocates nothing. The newest chunk is the first.
+ */
 
 #define CHUNK 1024u
 
@@ -44,7 +48,7 @@ static struct chunk *add(struct tei_list *chunks, size_t n)
 	return chunk;
 }
 
-struct iovec *tei_pieces_get(struct tei_list *chunks, size_t n)
+static struct iovec *pieces_get(struct tei_list *chunks, size_t n)
 {
 	struct chunk *chunk = NULL;
 	struct iovec *pieces;
@@ -64,14 +68,15 @@ struct iovec *tei_pieces_get(struct tei_list *chunks, size_t n)
 	return pieces;
 }
 
-void tei_pieces_reset(struct tei_list *chunks)
+/* @n entries that stay where they are until reset or free. NULL: no memory. */
+static void pieces_reset(struct tei_list *chunks)
 {
 	tei_list_for_each (node, chunks) {
 		tei_list_entry(node, struct chunk, link)->used = 0;
 	}
 }
 
-void tei_pieces_free(struct tei_list *chunks)
+static void pieces_free(struct tei_list *chunks)
 {
 	struct tei_list *node;
 
@@ -146,7 +151,7 @@ void tei_batch_free(struct te_batch *batch)
 
 	if (event >= 0)
 		close(event);
-	tei_pieces_free(&batch->chunks);
+	pieces_free(&batch->chunks);
 	tei_sleeper_fini(&batch->sleeper);
 	tei_free(batch->order);
 	tei_free(batch->merged);
@@ -455,7 +460,7 @@ int te_batch_reset(struct te_batch *batch)
 	if (tei_in_callback())
 		return -EDEADLK;
 	await_untouched(batch);
-	tei_pieces_reset(&batch->chunks);
+	pieces_reset(&batch->chunks);
 	atomic_store(&batch->cancel_all, false);
 	batch->n_taken = 0;
 	batch->n_called = 0;
@@ -573,7 +578,7 @@ static int copy_pieces(struct te_batch *batch, const struct te_request *req,
 	uint32_t i, n = 0;
 
 	if (req->n_pieces > 1)
-		to = tei_pieces_get(&batch->chunks, req->n_pieces);
+		to = pieces_get(&batch->chunks, req->n_pieces);
 	if (!to)
 		return -ENOMEM;
 	for (i = 0; i < req->n_pieces; i++) {

@@ -55,8 +55,6 @@ void tei_control_close(struct te_engine *engine);
 void tei_control_push_regions(struct te_engine *engine);
 
 /* Answers that come later, by links; no-ops once the visitor has left. */
-void tei_control_connected(struct tei_link *link);
-void tei_control_dropped(struct tei_visitor *visitor, uint64_t id);
 void tei_control_revoked(struct tei_visitor *visitor, uint64_t epoch);
 
 /*

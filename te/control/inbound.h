@@ -106,8 +106,6 @@ void tei_guests_fini(struct te_engine *engine);
 /* When control has ended: the guests' links are broken, and closed by who drives. */
 void tei_guests_break_links(struct te_engine *engine);
 
-/* The visitor is the guest's from now on. */
-void tei_guest_came(struct tei_visitor *visitor, struct tei_guest *guest);
 /* Found or made, with epoch >= floor. NULL: out of memory. */
 struct tei_guest *tei_guest_get(struct te_engine *engine,
 				const uint8_t incarnation[TE_INCARNATION_LEN]);
@@ -115,18 +113,12 @@ struct tei_guest *tei_guest_find(struct te_engine *engine,
 				 const uint8_t incarnation[TE_INCARNATION_LEN]);
 /* Forget it if nothing is known that its absence would not say. */
 void tei_guest_release(struct te_engine *engine, struct tei_guest *guest);
-struct tei_link *tei_guest_link(struct tei_guest *guest, uint64_t number);
 
 /* Stop what comes by @link; tei_guest_link_gone() follows. */
 void tei_guest_drop_link(struct tei_link *link);
 /* Calls from the worker: opened or failed to; closed; was closed already. */
-void tei_guest_link_done(struct tei_call *call);
 void tei_guest_link_gone(struct tei_call *call);
 void tei_guest_link_late(struct tei_call *call);
-/* Nothing points to the visitor any more. */
-void tei_guest_visitor_left(struct tei_visitor *visitor);
-/* The visitor's groups have changed: its links get them too. */
-void tei_guest_update_groups(struct tei_visitor *visitor);
 
 /* Nobody has proven the group in that place. Any thread. */
 void tei_guests_forget_group(struct te_engine *engine, unsigned int place);
@@ -144,8 +136,6 @@ void tei_guests_drop_pinning(struct te_engine *engine);
  * of the old epoch can land any more.
  */
 
-/* Links of an epoch that has ended. Control. */
-bool tei_guest_has_old_links(const struct tei_guest *guest);
 /* Tell the guest of its new epoch once nothing of the old one is left. */
 void tei_guest_settle(struct tei_guest *guest);
 /* End the epochs of all and raise the floor; waits for nothing. Control. */
@@ -168,10 +158,6 @@ void tei_visitor_reply(struct tei_visitor *visitor, const struct tei_frame *to,
 		       const struct ProtobufCMessage *m);
 /* visit_notify.c: it has sent a Notify. */
 void tei_visitor_notify(struct tei_visitor *visitor, const struct tei_frame *f);
-/* visit_link.c: a Connect, a Drop. */
-void tei_visitor_connect(struct tei_visitor *visitor,
-			 const struct tei_frame *f);
-void tei_visitor_drop(struct tei_visitor *visitor, const struct tei_frame *f);
 /*
  * Tell it of our regions, if it has asked before and they have changed. False:
  * not now, it has not read what was sent before.

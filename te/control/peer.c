@@ -42,6 +42,8 @@ static void stop(struct tei_peer *peer)
 	peer->engine->control->names.n--;
 }
 
+static void peer_found(struct tei_peer *peer, int n);
+
 static void found(void *arg, const struct tei_address *to, int n)
 {
 	struct tei_peer *peer = arg;
@@ -54,7 +56,7 @@ static void found(void *arg, const struct tei_address *to, int n)
 	else if (!peer->port)
 		TEI_COUNT(peer->engine, directory_failed);
 	start_waiting(&peer->engine->control->names);
-	tei_peer_found(peer, n);
+	peer_found(peer, n);
 }
 
 static void start(struct tei_peer *peer)
@@ -71,25 +73,30 @@ static void start(struct tei_peer *peer)
 					   &peer->c->lookup);
 
 	if (rc)
-		tei_peer_found(peer, rc);
+		peer_found(peer, rc);
 	else
 		peer->engine->control->names.n++;
 }
 
-void tei_names_look_up(struct tei_peer *peer)
+/*
+ * Find the addresses of @peer's name; peer_found() follows, at once when
+ * the name is numeric.
+ */
+static void names_look_up(struct tei_peer *peer)
 {
 	struct tei_names *names = &peer->engine->control->names;
 
 	if (peer->port &&
 	    !tei_resolve_numeric(peer->host, peer->port, peer->c->address))
-		tei_peer_found(peer, 1);
+		peer_found(peer, 1);
 	else if (names->n == TEI_NAMES_AT_ONCE)
 		tei_list_add_tail(&names->waiting, &peer->c->of_names);
 	else
 		start(peer);
 }
 
-void tei_names_give_up(struct tei_peer *peer)
+/* No peer_found() comes any more. */
+static void names_give_up(struct tei_peer *peer)
 {
 	tei_list_del(&peer->c->of_names);
 	if (peer->c->lookup)
@@ -98,7 +105,7 @@ void tei_names_give_up(struct tei_peer *peer)
 
 /* ---- those who wait for a peer to be up, or to answer ---- */
 
-void tei_opener_end(struct tei_opener *opener, int err)
+static void opener_end(struct tei_opener *opener, int err)
 {
 	struct te_engine *engine = opener->peer->engine;
 
@@ -110,15 +117,16 @@ void tei_opener_end(struct tei_opener *opener, int err)
 	tei_mutex_unlock(&engine->mu);
 }
 
-void tei_openers_end(struct tei_peer *peer, int err)
+static void openers_end(struct tei_peer *peer, int err)
 {
 	while (!tei_list_empty(&peer->c->openers))
-		tei_opener_end(tei_list_entry(peer->c->openers.next,
-					      struct tei_opener, link),
-			       err);
+		opener_end(tei_list_entry(peer->c->openers.next,
+					  struct tei_opener, link),
+			   err);
 }
 
-void tei_openers_serve(struct tei_peer *peer)
+/* The peer is up: those end who only wanted that, and the others probe it. */
+static void openers_serve(struct tei_peer *peer)
 {
 	bool probe = false;
 
@@ -129,20 +137,21 @@ void tei_openers_serve(struct tei_peer *peer)
 		if (opener->probe)
 			probe = true;
 		else
-			tei_opener_end(opener, 0);
+			opener_end(opener, 0);
 	}
 	if (probe)
 		tei_peer_probe(peer);
 }
 
-void tei_openers_refuse(struct tei_peer *peer)
+/* Who opens waits for a peer that is not there yet; a probe wants its no. */
+static void openers_refuse(struct tei_peer *peer)
 {
 	tei_list_for_each_safe (node, tmp, &peer->c->openers) {
 		struct tei_opener *opener =
 			tei_list_entry(node, struct tei_opener, link);
 
 		if (opener->probe && ++opener->n_refused >= peer->c->n_address)
-			tei_opener_end(opener, -ECONNREFUSED);
+			opener_end(opener, -ECONNREFUSED);
 	}
 }
 
@@ -155,7 +164,7 @@ void tei_peer_probed(struct tei_peer *peer, uint64_t rtt_ns)
 		if (!opener->probe)
 			continue;
 		opener->rtt_ns = rtt_ns;
-		tei_opener_end(opener, 0);
+		opener_end(opener, 0);
 	}
 }
 
@@ -169,7 +178,7 @@ static int openers_error(int err)
 	return err == -EMFILE || err == -ENFILE ? -EMFILE : -ENOMEM;
 }
 
-void tei_openers_told(struct tei_peer *peer, int err)
+static void openers_told(struct tei_peer *peer, int err)
 {
 	tei_list_for_each (node, &peer->c->openers)
 		tei_list_entry(node, struct tei_opener, link)->err =
@@ -379,7 +388,8 @@ static bool is_wanted(const struct tei_peer *peer)
 	       (atomic_load(&peer->asks) & TEI_ASK_PROBE);
 }
 
-void tei_peer_connect(struct tei_peer *peer, const struct tei_address *to)
+/* In state RESOLVING: go to that address. */
+static void peer_connect(struct tei_peer *peer, const struct tei_address *to)
 {
 	struct te_engine *engine = peer->engine;
 	int rc;
@@ -395,10 +405,11 @@ void tei_peer_connect(struct tei_peer *peer, const struct tei_address *to)
 
 static void connect_next(struct tei_peer *peer)
 {
-	tei_peer_connect(peer, &peer->c->address[peer->c->next_address++]);
+	peer_connect(peer, &peer->c->address[peer->c->next_address++]);
 }
 
-void tei_peer_found(struct tei_peer *peer, int n)
+/* peer.c: c.address has @n addresses, or @n says what is wrong. */
+static void peer_found(struct tei_peer *peer, int n)
 {
 	peer->c->n_address = n > 0 ? n : 0;
 	if (n > 0)
@@ -416,7 +427,7 @@ static void connect_now(struct tei_peer *peer)
 		return;
 	}
 	peer->c->next_address = 0;
-	tei_names_look_up(peer);
+	names_look_up(peer);
 }
 
 void tei_peer_kick(struct tei_peer *peer)
@@ -437,7 +448,7 @@ void tei_peer_kick(struct tei_peer *peer)
 	tei_peer_send_drops(peer);
 	tei_notify_send(peer);
 	if (peer->c->state == TEI_PEER_UP)
-		tei_openers_serve(peer);
+		openers_serve(peer);
 }
 
 void tei_peer_is_up(struct tei_peer *peer)
@@ -468,7 +479,7 @@ void tei_peer_open(struct tei_opener *opener)
 
 	tei_list_add_tail(&peer->c->openers, &opener->link);
 	if (peer->engine->control->closed)
-		tei_opener_end(opener, -ECANCELED);
+		opener_end(opener, -ECANCELED);
 	else if (opener->probe && peer->c->state == TEI_PEER_BACKOFF)
 		backoff_over(peer); /* it wants to know now */
 	else
@@ -511,7 +522,7 @@ static void tell_failure(struct tei_peer *peer, int err, bool is_final)
 	struct te_engine *engine = peer->engine;
 
 	tei_mutex_lock(&engine->mu);
-	tei_openers_told(peer, err);
+	openers_told(peer, err);
 	peer->told.up = false;
 	peer->told.fails++;
 	peer->told.fail_err = err == -EAGAIN ? -ECONNREFUSED : err;
@@ -536,6 +547,8 @@ static void say_why(const struct tei_peer *peer, int err)
 		LOG_DEBUG("peer %s: %s", peer->name, te_strerror(err));
 }
 
+static bool tei_reroute(struct tei_peer *peer, int err);
+
 void tei_peer_failed(struct tei_peer *peer, int err, bool for_good)
 {
 	struct tei_frame_conn *conn = peer->c->conn;
@@ -559,9 +572,9 @@ void tei_peer_failed(struct tei_peer *peer, int err, bool for_good)
 	tell_failure(peer, err, for_good && !stray);
 	tei_peer_prune_drops(peer);
 	if (for_good && !stray)
-		tei_openers_end(peer, err);
+		openers_end(peer, err);
 	else if (err == -ECONNREFUSED && !stray)
-		tei_openers_refuse(peer);
+		openers_refuse(peer);
 	back_off(peer);
 }
 
@@ -569,14 +582,14 @@ void tei_peer_close(struct tei_peer *peer)
 {
 	struct tei_frame_conn *conn = peer->c->conn;
 
-	tei_names_give_up(peer);
+	names_give_up(peer);
 	peer->c->conn = NULL;
 	if (conn)
 		tei_frame_close(conn);
 	tei_timer_stop(peer->c->timer);
 	peer->c->timer = NULL;
 	tei_notify_close(peer);
-	tei_openers_end(peer, -ECANCELED);
+	openers_end(peer, -ECANCELED);
 }
 
 void tei_peer_tell_epoch(struct tei_peer *peer, uint64_t epoch)
@@ -672,7 +685,11 @@ static void tell_down(struct tei_peer *peer)
 	tei_peer_post_news(peer);
 }
 
-bool tei_reroute(struct tei_peer *peer, int err)
+/*
+ * The connection has ended with @err, or could not be made, and is closed.
+ * True: the next is on its way to another address of the peer.
+ */
+static bool tei_reroute(struct tei_peer *peer, int err)
 {
 	bool trying = peer->c->elsewhere && peer->c->state != TEI_PEER_UP;
 	struct tei_address to;
@@ -693,7 +710,7 @@ bool tei_reroute(struct tei_peer *peer, int err)
 	tei_peer_move(peer, TEI_PEER_RESOLVING);
 	peer->c->elsewhere = true;
 	to = remote_of(peer)->control[place];
-	tei_peer_connect(peer, &to);
+	peer_connect(peer, &to);
 	return true;
 }
 

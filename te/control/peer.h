@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <te/te.h>
 
@@ -42,8 +43,6 @@ struct tei_segment {
 	uint8_t incarnation[TE_INCARNATION_LEN];
 };
 
-/* It is of its peer's life, which has just begun. Called with mu. */
-void tei_segment_meet(struct tei_segment *segment);
 /* With the engine: those that were never closed. */
 void tei_segments_free(struct te_engine *engine);
 
@@ -123,8 +122,6 @@ void tei_peer_free(struct tei_peer *peer);
 /* ---- control thread (peer.c, peer_talk.c) ---- */
 
 void tei_peer_move(struct tei_peer *peer, enum tei_peer_state to);
-/* In state RESOLVING: go to that address. */
-void tei_peer_connect(struct tei_peer *peer, const struct tei_address *to);
 /* Go on towards what is wanted: connect, send what waits. */
 void tei_peer_kick(struct tei_peer *peer);
 void tei_peer_open(struct tei_opener *opener);
@@ -132,7 +129,6 @@ void tei_peer_open(struct tei_opener *opener);
 void tei_peer_failed(struct tei_peer *peer, int err, bool for_good);
 void tei_peer_close(struct tei_peer *peer); /* before the loop stops */
 /* Say hello on the new connection, and all that follows it. */
-void tei_peer_hello(struct tei_peer *peer);
 void tei_peer_prove(struct tei_peer *peer);
 void tei_peer_describe(struct tei_peer *peer);
 /* Connected and described. */
@@ -148,14 +144,7 @@ void tei_peer_probe(struct tei_peer *peer);
 
 /* ---- control thread (opener.c) ---- */
 
-void tei_opener_end(struct tei_opener *opener, int err);
-void tei_openers_end(struct tei_peer *peer, int err);
-/* The peer is up: those end who only wanted that, and the others probe it. */
-void tei_openers_serve(struct tei_peer *peer);
-/* Who opens waits for a peer that is not there yet; a probe wants its no. */
-void tei_openers_refuse(struct tei_peer *peer);
 /* An attempt has failed: what they end with when their time is over. With mu. */
-void tei_openers_told(struct tei_peer *peer, int err);
 void tei_peer_probed(struct tei_peer *peer, uint64_t rtt_ns);
 
 /* ---- control thread : notifications ---- */
@@ -193,16 +182,6 @@ struct tei_names {
 };
 
 void tei_names_init(struct tei_names *names);
-/*
- * Find the addresses of @peer's name; tei_peer_found() follows, at once when
- * the name is numeric.
- */
-void tei_names_look_up(struct tei_peer *peer);
-/* No tei_peer_found() comes any more. */
-void tei_names_give_up(struct tei_peer *peer);
-
-/* peer.c: c.address has @n addresses, or @n says what is wrong. */
-void tei_peer_found(struct tei_peer *peer, int n);
 
 /* ---- control connections that go on by another network ---- */
 
@@ -212,14 +191,18 @@ void tei_reroute_rail_lost(struct tei_rail_box *box);
 
 /* ---- control thread ---- */
 
-/*
- * The connection has ended with @err, or could not be made, and is closed.
- * True: the next is on its way to another address of the peer.
- */
-bool tei_reroute(struct tei_peer *peer, int err);
 /* ms that a step or an answer may take before another way is tried. */
 uint64_t tei_reroute_patience(const struct tei_peer *peer);
 /* The peer has answered on this way. */
 void tei_reroute_answered(struct tei_peer *peer);
+
+/* It is of its peer's life, which has just begun. Called with mu. */
+static inline void tei_segment_meet(struct tei_segment *segment)
+{
+	const struct tei_told *told = &segment->peer->told;
+
+	segment->life = told->life;
+	memcpy(segment->incarnation, told->incarnation, TE_INCARNATION_LEN);
+}
 
 #endif

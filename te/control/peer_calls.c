@@ -146,7 +146,7 @@ static void hello_done(struct tei_frame_call *call, int err,
 		tei_peer_describe(peer);
 }
 
-void tei_peer_hello(struct tei_peer *peer)
+static void peer_hello(struct tei_peer *peer)
 {
 	struct te_engine *engine = peer->engine;
 	Te__Hello m = TE__HELLO__INIT;
@@ -372,7 +372,7 @@ void tei_peer_probe(struct tei_peer *peer)
 static void came_up(struct tei_frame_conn *conn, void *arg)
 {
 	(void)conn;
-	tei_peer_hello(arg);
+	peer_hello(arg);
 }
 
 static void revoked(struct tei_peer *peer, const struct tei_frame *f)

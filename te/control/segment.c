@@ -81,14 +81,6 @@ int te_peer_probe(struct te_engine *engine, const char *name,
 
 /* ---- segments ---- */
 
-void tei_segment_meet(struct tei_segment *segment)
-{
-	const struct tei_told *told = &segment->peer->told;
-
-	segment->life = told->life;
-	memcpy(segment->incarnation, told->incarnation, TE_INCARNATION_LEN);
-}
-
 static int segment_make(struct te_engine *engine, struct tei_peer *peer,
 			struct tei_segment **out) TEI_REQUIRES(engine->mu)
 {

@@ -30,13 +30,15 @@ _Static_assert(OVERHEAD + TE_NAME_LEN_MAX + 1 + TE_NOTIFY_MAX <=
 		       TEI_MESSAGE_MEMORY,
 	       "a turn must do for the longest");
 
+static void turns_init(struct tei_turns *turns);
+
 void tei_inbox_init(struct tei_inbox *inbox, struct te_engine *engine)
 {
 	inbox->engine = engine;
 	inbox->event = -1;
 	tei_mutex_init(&inbox->mu);
 	tei_list_init(&inbox->messages);
-	tei_turns_init(&inbox->turns);
+	turns_init(&inbox->turns);
 }
 
 static uint64_t memory_of(const struct message *m)
@@ -73,6 +75,9 @@ static void ring(const struct tei_inbox *inbox)
 	(void)n; /* full: it is readable */
 }
 
+static bool account_admit(struct tei_inbox *inbox, struct tei_account *account,
+			  uint64_t len, uint64_t memory);
+
 int tei_inbox_put(struct tei_inbox *inbox, struct tei_account *account,
 		  const char *from, const void *bytes, size_t len)
 {
@@ -82,7 +87,7 @@ int tei_inbox_put(struct tei_inbox *inbox, struct tei_account *account,
 	if (!m)
 		return -ENOMEM;
 	tei_mutex_lock(&inbox->mu);
-	taken = tei_account_admit(inbox, account, len, memory_of(m));
+	taken = account_admit(inbox, account, len, memory_of(m));
 	if (taken) {
 		tei_list_add_tail(&inbox->messages, &m->link);
 		ring(inbox);
@@ -105,6 +110,9 @@ static void calm_event(struct tei_inbox *inbox) TEI_REQUIRES(inbox->mu)
 	(void)n;
 }
 
+static bool account_settle(struct tei_inbox *inbox, struct tei_account *account,
+			   uint64_t len, uint64_t memory);
+
 int te_notify_take(struct te_engine *engine, struct te_notify *out)
 {
 	struct tei_inbox *inbox = engine->inbox;
@@ -120,8 +128,8 @@ int te_notify_take(struct te_engine *engine, struct te_notify *out)
 	node = tei_list_pop(&inbox->messages);
 	if (node) {
 		m = tei_list_entry(node, struct message, link);
-		tell = tei_account_settle(inbox, m->account, m->length,
-					  memory_of(m));
+		tell = account_settle(inbox, m->account, m->length,
+				      memory_of(m));
 		calm_event(inbox);
 	}
 	tei_mutex_unlock(&inbox->mu);
@@ -165,6 +173,8 @@ int te_notify_eventfd(struct te_engine *engine)
 	return event < 0 ? -EMFILE : event;
 }
 
+static void account_put(struct tei_account *account);
+
 void tei_inbox_fini(struct tei_inbox *inbox)
 {
 	struct tei_list *node;
@@ -172,7 +182,7 @@ void tei_inbox_fini(struct tei_inbox *inbox)
 	while ((node = tei_list_pop(&inbox->messages))) {
 		struct message *m = tei_list_entry(node, struct message, link);
 
-		tei_account_put(m->account);
+		account_put(m->account);
 		tei_free(m);
 	}
 	if (inbox->event >= 0)
@@ -184,7 +194,7 @@ void tei_inbox_fini(struct tei_inbox *inbox)
 
 static void call_came(struct tei_call *call);
 
-void tei_turns_init(struct tei_turns *turns)
+static void turns_init(struct tei_turns *turns)
 {
 	tei_list_init(&turns->ready);
 	tei_list_init(&turns->waiting);
@@ -207,7 +217,8 @@ tei_account_make(struct tei_guest *guest,
 	return account;
 }
 
-void tei_account_put(struct tei_account *account)
+/* A message is freed with its inbox. */
+static void account_put(struct tei_account *account)
 {
 	if (!--account->refs)
 		tei_free(account);
@@ -286,8 +297,12 @@ static bool has_memory(const struct tei_inbox *inbox,
 	       inbox->engine->config.notify_memory;
 }
 
-bool tei_account_admit(struct tei_inbox *inbox, struct tei_account *account,
-		       uint64_t len, uint64_t memory)
+/*
+ * Charge a message of @len bytes that takes so much @memory, and refer to the
+ * account. False: no room; its guest will be told when there is.
+ */
+static bool account_admit(struct tei_inbox *inbox, struct tei_account *account,
+			  uint64_t len, uint64_t memory)
 {
 	struct tei_turns *turns = &inbox->turns;
 	uint64_t kept = account->promise < memory ? account->promise : memory;
@@ -314,8 +329,11 @@ bool tei_account_admit(struct tei_inbox *inbox, struct tei_account *account,
 	return true;
 }
 
-bool tei_account_settle(struct tei_inbox *inbox, struct tei_account *account,
-			uint64_t len, uint64_t memory)
+/*
+ * The reverse: it has been taken. True: post turns.call once mu is free.
+ */
+static bool account_settle(struct tei_inbox *inbox, struct tei_account *account,
+			   uint64_t len, uint64_t memory)
 {
 	account->n--;
 	account->bytes -= len;
@@ -323,7 +341,7 @@ bool tei_account_settle(struct tei_inbox *inbox, struct tei_account *account,
 	if (account->state == TEI_ACCOUNT_FULL && account->guest &&
 	    has_much_own_room(inbox, account))
 		become(inbox, account, TEI_ACCOUNT_READY, &inbox->turns.ready);
-	tei_account_put(account);
+	account_put(account);
 	return must_post(inbox);
 }
 
@@ -362,7 +380,7 @@ void tei_account_leave(struct tei_inbox *inbox, struct tei_account *account)
 	tei_mutex_lock(&inbox->mu);
 	account->guest = NULL;
 	become_idle(inbox, account);
-	tei_account_put(account);
+	account_put(account);
 	tei_mutex_unlock(&inbox->mu);
 }
 

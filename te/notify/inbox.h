@@ -74,8 +74,6 @@ struct tei_turns {
 	struct tei_timer *timer; /* of turns given; control. NULL: none */
 };
 
-void tei_turns_init(struct tei_turns *turns);
-
 /* ---- control thread ---- */
 
 /* Of nobody's messages yet. NULL: out of memory. */
@@ -92,20 +90,6 @@ void tei_account_give_up(struct tei_inbox *inbox, struct tei_account *account);
 void tei_turns_close(struct tei_turns *turns);
 
 /* ---- with inbox.mu held ---- */
-
-/*
- * Charge a message of @len bytes that takes so much @memory, and refer to the
- * account. False: no room; its guest will be told when there is.
- */
-bool tei_account_admit(struct tei_inbox *inbox, struct tei_account *account,
-		       uint64_t len, uint64_t memory);
-/*
- * The reverse: it has been taken. True: post turns.call once mu is free.
- */
-bool tei_account_settle(struct tei_inbox *inbox, struct tei_account *account,
-			uint64_t len, uint64_t memory);
-/* A message is freed with its inbox. */
-void tei_account_put(struct tei_account *account);
 
 /* What one message takes at most, and all that belongs to it. */
 #define TEI_MESSAGE_MEMORY (TE_NOTIFY_MAX + 1024u)

@@ -21,6 +21,8 @@
 #define WARN_MS    2000
 #define ACCESS_ALL (TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE)
 
+static void late_init(struct tei_late *late);
+
 void tei_regions_init(struct tei_regions *r)
 {
 	tei_mutex_init(&r->mu);
@@ -32,7 +34,7 @@ void tei_regions_init(struct tei_regions *r)
 	atomic_init(&r->version, 1);
 	atomic_init(&r->changes, 1);
 	atomic_init(&r->any_near, false);
-	tei_late_init(&r->late);
+	late_init(&r->late);
 }
 
 static void region_free(struct tei_region *region, uint32_t n_rails)
@@ -44,10 +46,12 @@ static void region_free(struct tei_region *region, uint32_t n_rails)
 	tei_free(region);
 }
 
+static void late_fini(struct tei_late *late);
+
 void tei_regions_fini(struct tei_regions *r)
 {
 	tei_free(r->sorted);
-	tei_late_fini(&r->late);
+	late_fini(&r->late);
 	tei_handles_fini(&r->handles);
 	tei_cond_fini(&r->unpinned);
 	tei_mutex_fini(&r->mu);
@@ -206,11 +210,18 @@ static void discard(struct te_engine *engine, struct tei_region *region)
 	region_free(region, engine->worker->n_rails);
 }
 
-void tei_regions_changed(struct tei_regions *r, const struct tei_region *region)
+/* Peers that may see it are to be told of it again. */
+static void regions_changed(struct tei_regions *r,
+			    const struct tei_region *region)
 {
 	if (region->access)
 		atomic_fetch_add_explicit(&r->version, 1, memory_order_release);
 }
+
+static void late_add(struct tei_regions *r, struct tei_region *region);
+
+static int tei_region_register(struct te_engine *engine,
+			       struct tei_region *region);
 
 int te_region_add(struct te_engine *engine, const struct te_region *region,
 		  te_region_id *out)
@@ -235,8 +246,8 @@ int te_region_add(struct te_engine *engine, const struct te_region *region,
 
 	tei_mutex_lock(&r->mu);
 	added->shown = true;
-	tei_regions_changed(r, added);
-	tei_late_add(r, added);
+	regions_changed(r, added);
+	late_add(r, added);
 	*out = added->id;
 	tei_mutex_unlock(&r->mu);
 	if (region->access)
@@ -354,11 +365,14 @@ static bool await_hidden(struct te_engine *engine, struct tei_region *region,
 	return true;
 }
 
+static void region_unregister(struct te_engine *engine,
+			      struct tei_region *region);
+
 static void remove_quiet(struct te_engine *engine, struct tei_region *region)
 {
 	struct tei_regions *r = engine->regions;
 
-	tei_region_unregister(engine, region);
+	region_unregister(engine, region);
 	tei_mutex_lock(&r->mu);
 	take_out(r, region);
 	tei_mutex_unlock(&r->mu);
@@ -379,7 +393,7 @@ static struct tei_region *claim(struct te_engine *engine, te_region_id id,
 	if (region) {
 		*visible = region->shown && region->access != 0;
 		if (region->shown) {
-			tei_regions_changed(r, region);
+			regions_changed(r, region);
 			region->drop_at = tei_now_ns() + patience(engine);
 		}
 		region->shown = region->left = false;
@@ -469,8 +483,8 @@ void tei_regions_groups(struct tei_regions *r, struct tei_group_set *out)
  * without for now, as is one that has no link. Every other failure undoes all.
  */
 
-int tei_region_offer(const struct tei_region *region, struct tei_rail_box *box,
-		     struct tei_key **out)
+static int region_offer(const struct tei_region *region,
+			struct tei_rail_box *box, struct tei_key **out)
 {
 	size_t len = TEI_KEY_MAX;
 	struct tei_key *key = tei_malloc(sizeof(*key) + len), *fitted;
@@ -493,7 +507,9 @@ int tei_region_offer(const struct tei_region *region, struct tei_rail_box *box,
 	return 0;
 }
 
-void tei_region_unregister(struct te_engine *engine, struct tei_region *region)
+/* Give it to one; *out: to be freed. Not with mu held. Blocks. As region_add(). */
+static void region_unregister(struct te_engine *engine,
+			      struct tei_region *region)
 {
 	struct tei_worker *w = engine->worker;
 	uint32_t i;
@@ -550,7 +566,7 @@ static int register_some(struct te_engine *engine, struct tei_region *region,
 		if (is_near(region, i) != near)
 			continue;
 		/* Describe and pin look only at shown regions: no lock. */
-		rc = tei_region_offer(region, w->rails[i], &region->key[i]);
+		rc = region_offer(region, w->rails[i], &region->key[i]);
 		if (!rc)
 			outcome->n++;
 		if (!rc || rc == -EOPNOTSUPP)
@@ -567,7 +583,8 @@ static int register_some(struct te_engine *engine, struct tei_region *region,
 }
 
 /* That some kind of memory is no rail's says less than what one ran out of. */
-int tei_region_register(struct te_engine *engine, struct tei_region *region)
+static int tei_region_register(struct te_engine *engine,
+			       struct tei_region *region)
 {
 	struct outcome outcome = {0};
 	int rc = register_some(engine, region, true, &outcome);
@@ -577,7 +594,7 @@ int tei_region_register(struct te_engine *engine, struct tei_region *region)
 	if (!rc && !outcome.n)
 		rc = outcome.refused ? outcome.refused : -EOPNOTSUPP;
 	if (rc)
-		tei_region_unregister(engine, region);
+		region_unregister(engine, region);
 	return rc;
 }
 
@@ -595,7 +612,7 @@ int tei_region_register(struct te_engine *engine, struct tei_region *region)
 #define PAUSE_MIN TEI_NS_PER_S
 #define PAUSE_MAX (64 * TEI_NS_PER_S)
 
-void tei_late_init(struct tei_late *late)
+static void late_init(struct tei_late *late)
 {
 	*late = (struct tei_late){.again_at = UINT64_MAX, .pause = PAUSE_MIN};
 	tei_list_init(&late->todo);
@@ -603,7 +620,7 @@ void tei_late_init(struct tei_late *late)
 	tei_cond_init(&late->work);
 }
 
-void tei_late_fini(struct tei_late *late)
+static void late_fini(struct tei_late *late)
 {
 	tei_cond_fini(&late->work);
 }
@@ -653,7 +670,7 @@ static bool give(const struct te_engine *engine, struct tei_regions *r,
 	int rc;
 
 	tei_mutex_unlock(&r->mu);
-	rc = tei_region_offer(region, box, &key);
+	rc = region_offer(region, box, &key);
 	say(engine, region, box, rc);
 	tei_mutex_lock(&r->mu);
 	if (!rc)
@@ -702,7 +719,7 @@ static bool serve(const struct te_engine *engine, struct tei_regions *r,
 	if (region->due)
 		put_off(&r->late, region, n_ups);
 	if (news)
-		tei_regions_changed(r, region);
+		regions_changed(r, region);
 	return news && region->access;
 }
 
@@ -779,7 +796,8 @@ void tei_late_stop(struct te_engine *engine)
 	r->late.started = false;
 }
 
-void tei_late_add(struct tei_regions *r, struct tei_region *region)
+/* It is shown: see to it that it gets to the rails that it is due to. */
+static void late_add(struct tei_regions *r, struct tei_region *region)
 {
 	if (!region->due || !r->late.started)
 		return;

@@ -104,16 +104,6 @@ void tei_regions_init(struct tei_regions *r);
 /* Free what is left; no rail is open any more. */
 void tei_regions_fini(struct tei_regions *r);
 /*
- * Give it to the rails, as @region->key then shows; not with mu held. Blocks.
- * -EOPNOTSUPP: none takes such memory; others as te_region_add(). On error no
- * rail has it.
- */
-int tei_region_register(struct te_engine *engine, struct tei_region *region);
-/* Give it to one; *out: to be freed. Not with mu held. Blocks. As region_add(). */
-int tei_region_offer(const struct tei_region *region, struct tei_rail_box *box,
-		     struct tei_key **out);
-void tei_region_unregister(struct te_engine *engine, struct tei_region *region);
-/*
  * What peers are told besides the regions has changed: it is the next version.
  * Any thread, not with mu held.
  */
@@ -121,21 +111,12 @@ void tei_regions_renew(struct te_engine *engine);
 /* Hide and unregister every region, with the rails still open. */
 void tei_regions_remove_all(struct te_engine *engine);
 
-/* Peers that may see it are to be told of it again. */
-void tei_regions_changed(struct tei_regions *r, const struct tei_region *region)
-	TEI_REQUIRES(r->mu);
-
 /* ---- region_late.c ---- */
 
-void tei_late_init(struct tei_late *late);
-void tei_late_fini(struct tei_late *late);
 /* The rails are open. -EAGAIN, -ENOMEM: there is no thread. */
 int tei_late_start(struct te_engine *engine);
 /* Blocks while a device registers something. Before the regions are removed. */
 void tei_late_stop(struct te_engine *engine);
-/* It is shown: see to it that it gets to the rails that it is due to. */
-void tei_late_add(struct tei_regions *r, struct tei_region *region)
-	TEI_REQUIRES(r->mu);
 /* Some rail has a link again. Any thread. */
 void tei_late_rail_up(struct te_engine *engine);
 

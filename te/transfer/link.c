@@ -125,7 +125,8 @@ void tei_slots_fini(struct tei_rail_box *box)
 	tei_due_clear(engine_of(box)->worker, &box->turn);
 }
 
-void tei_slots_short(struct tei_rail_box *box)
+/* The backend has no room for one more, whatever the setting: make some. */
+static void slots_short(struct tei_rail_box *box)
 {
 	uint64_t again = UINT64_MAX;
 	struct tei_link *link;
@@ -139,7 +140,11 @@ void tei_slots_short(struct tei_rail_box *box)
 
 /* ---- who waits ---- */
 
-bool tei_slots_let(struct tei_peer *peer, uint32_t rail)
+/*
+ * Whether @peer may open an endpoint on @rail now. False: another one is made to
+ * give way, and the peer is run when there is room.
+ */
+static bool slots_let(struct tei_peer *peer, uint32_t rail)
 {
 	struct tei_rail_box *box = peer->engine->worker->rails[rail];
 	struct tei_pair *pair = &peer->w.pairs[rail];
@@ -165,12 +170,12 @@ static void run_waiting(struct tei_rail_box *box)
 	box->n_waiting = 0;
 }
 
-void tei_slots_opened(struct tei_link *link)
+static void slots_opened(struct tei_link *link)
 {
 	link->rail->n_out++;
 }
 
-void tei_slots_up(struct tei_link *link)
+static void slots_up(struct tei_link *link)
 {
 	link->out.up_at = link->engine->worker->now;
 	if (link->rail->n_waiting)
@@ -183,7 +188,7 @@ void tei_slots_idle(struct tei_link *link)
 		tei_link_break(link, -ECANCELED);
 }
 
-void tei_slots_closed(struct tei_link *link)
+static void slots_closed(struct tei_link *link)
 {
 	struct tei_rail_box *box = link->rail;
 
@@ -247,6 +252,8 @@ static void set_up(struct tei_link *link, struct tei_peer *peer,
 	tei_address_set_port(&link->ep.peer, 0);
 }
 
+static void self_connect(struct tei_link *link);
+
 void tei_link_open(struct tei_peer *peer, uint32_t rail)
 {
 	struct te_engine *engine = peer->engine;
@@ -256,7 +263,7 @@ void tei_link_open(struct tei_peer *peer, uint32_t rail)
 	struct tei_link *link;
 	int rc = -ENOMEM;
 
-	if (!tei_slots_let(peer, rail))
+	if (!slots_let(peer, rail))
 		return;
 	link = tei_link_make(engine, box);
 	if (!link)
@@ -269,11 +276,11 @@ void tei_link_open(struct tei_peer *peer, uint32_t rail)
 		goto fail;
 	link->open = true;
 	tei_list_add_tail(&box->links, &link->of_rail);
-	tei_slots_opened(link);
+	slots_opened(link);
 	tei_list_add_tail(&peer->w.links, &link->link);
 	pair->link = link;
 	if (peer->self)
-		tei_self_connect(link);
+		self_connect(link);
 	else
 		tei_loop_post(engine->loop, &link->out.ask);
 	return;
@@ -281,7 +288,7 @@ void tei_link_open(struct tei_peer *peer, uint32_t rail)
 fail:
 	tei_link_free(link);
 	if (rc == -ENOBUFS)
-		tei_slots_short(box);
+		slots_short(box);
 	tei_health_refused(peer, rail, rc);
 }
 
@@ -313,7 +320,7 @@ static void answered(struct tei_call *call)
 		tei_link_break(link, err);
 }
 
-void tei_self_connected(struct tei_link *link, int err)
+static void self_connected(struct tei_link *link, int err)
 {
 	link->out.err = err;
 	answered(&link->out.answer);
@@ -332,7 +339,7 @@ void tei_endpoint_up(struct tei_endpoint *ep)
 		return;
 	link->out.state = TEI_LINK_UP;
 	link->out.was_up = true;
-	tei_slots_up(link);
+	slots_up(link);
 	tei_due_clear(w, &link->out.due);
 	if (link->out.peer->w.n_up++)
 		tei_links_watch_again(link->out.peer);
@@ -373,7 +380,11 @@ void tei_link_break(struct tei_link *link, int why)
 		  strerror(-why));
 }
 
-bool tei_link_flush(struct tei_link *link)
+/*
+ * Flush its endpoint, once. True: that is over. False: it is put into
+ * worker.broken again when it is.
+ */
+static bool link_flush(struct tei_link *link)
 {
 	int why = link->why ? link->why : -ECANCELED;
 
@@ -491,10 +502,12 @@ static void part_with(struct tei_link *link)
 static bool flush_halves(struct tei_link *link)
 {
 	struct tei_link *mate = link->out.mate;
-	bool flushed = tei_link_flush(link);
+	bool flushed = link_flush(link);
 
-	return (!mate || tei_link_flush(mate)) && flushed;
+	return (!mate || link_flush(mate)) && flushed;
 }
+
+static void self_close(struct tei_link *link);
 
 static void close_initiator(struct tei_link *link)
 {
@@ -510,10 +523,10 @@ static void close_initiator(struct tei_link *link)
 	link->ep.rail->ops->endpoint_close(&link->ep);
 	link->open = false;
 	tei_list_del(&link->of_rail);
-	tei_slots_closed(link);
+	slots_closed(link);
 	TEI_COUNT(link->engine, links_down);
 	if (link->out.mate) {
-		tei_self_close(link);
+		self_close(link);
 		tei_works_quiet(link);
 	}
 	if (must_confirm(link))
@@ -521,6 +534,8 @@ static void close_initiator(struct tei_link *link)
 	else
 		retire(link);
 }
+
+static void target_close(struct tei_link *link);
 
 bool tei_links_close_broken(struct tei_worker *w)
 {
@@ -532,7 +547,7 @@ bool tei_links_close_broken(struct tei_worker *w)
 			tei_list_entry(node, struct tei_link, broken);
 
 		if (link->ep.target)
-			tei_target_close(link);
+			target_close(link);
 		else
 			close_initiator(link);
 		any = true;
@@ -605,7 +620,7 @@ static void close_half(struct tei_link *link)
 	tei_due_clear(link->engine->worker, &link->in.due);
 }
 
-int tei_target_open_half(struct tei_link *link)
+static int target_open_half(struct tei_link *link)
 {
 	uint8_t mine[TEI_BLOB_MAX];
 	size_t len = sizeof(mine);
@@ -623,7 +638,7 @@ int tei_target_open_half(struct tei_link *link)
 	tei_list_add_tail(&link->rail->links, &link->of_rail);
 	rc = connect_half(link);
 	if (rc) {
-		bool flushed = tei_link_flush(link);
+		bool flushed = link_flush(link);
 
 		assert(flushed); /* it never was connected */
 		close_half(link);
@@ -638,7 +653,7 @@ void tei_target_open(struct tei_call *call)
 {
 	struct tei_link *link = TEI_CONTAINER(call, struct tei_link, in.open);
 
-	link->in.err = tei_target_open_half(link);
+	link->in.err = target_open_half(link);
 	tei_loop_post(link->engine->loop, &link->in.done);
 }
 
@@ -659,19 +674,19 @@ void tei_target_drop(struct tei_call *call)
 		tei_link_break(link, rc ? rc : -ESTALE);
 }
 
-void tei_target_close_half(struct tei_link *link)
+static void target_close_half(struct tei_link *link)
 {
 	if (link->open)
 		close_half(link);
 }
 
-void tei_target_close(struct tei_link *link)
+static void target_close(struct tei_link *link)
 {
 	if (link->in.self_of) {
 		tei_link_break(link->in.self_of, link->why);
 		return;
 	}
-	if (!tei_link_flush(link))
+	if (!link_flush(link))
 		return;
 	LOG_DEBUG("guest: endpoint %llu on %s: %s",
 		  (unsigned long long)link->number, link->rail->name,
@@ -680,7 +695,8 @@ void tei_target_close(struct tei_link *link)
 	tei_loop_post(link->engine->loop, &link->in.gone);
 }
 
-bool tei_link_epoch_holds(const struct tei_link *link)
+/* As target: whether the epoch it was opened for still holds. */
+static bool link_epoch_holds(const struct tei_link *link)
 {
 	return link->ep.epoch == atomic_load(link->in.epoch_now);
 }
@@ -699,7 +715,7 @@ static int open_mate(struct tei_link *link, struct tei_link *mate)
 	atomic_init(&mate->groups, ~(tei_group_mask)0);
 	mate->in.address_len = link->out.address_len;
 	memcpy(mate->in.address, link->out.address, link->out.address_len);
-	rc = tei_target_open_half(mate);
+	rc = target_open_half(mate);
 	if (rc)
 		return rc;
 	link->out.address_len = mate->in.address_len;
@@ -707,7 +723,7 @@ static int open_mate(struct tei_link *link, struct tei_link *mate)
 	return 0;
 }
 
-void tei_self_connect(struct tei_link *link)
+static void self_connect(struct tei_link *link)
 {
 	struct tei_link *mate = tei_link_make(link->engine, link->rail);
 	int rc = -ENOMEM;
@@ -719,15 +735,15 @@ void tei_self_connect(struct tei_link *link)
 		else
 			link->out.mate = mate;
 	}
-	tei_self_connected(link, rc);
+	self_connected(link, rc);
 }
 
-void tei_self_close(struct tei_link *link)
+static void self_close(struct tei_link *link)
 {
 	struct tei_link *mate = link->out.mate;
 
 	link->out.mate = NULL;
-	tei_target_close_half(mate);
+	target_close_half(mate);
 	tei_link_free(mate);
 }
 
@@ -748,7 +764,7 @@ static int check_pin(const struct tei_region *region, struct tei_link *link,
 		return -EACCES;
 	if (access & ~region->access)
 		return -EACCES;
-	if (!tei_link_epoch_holds(link))
+	if (!link_epoch_holds(link))
 		return -ESTALE;
 	return 0;
 }

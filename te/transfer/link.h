@@ -161,8 +161,6 @@ static inline int tei_lost_error(int err)
 struct tei_link *tei_link_make(struct te_engine *engine,
 			       struct tei_rail_box *rail);
 void tei_link_free(struct tei_link *link);
-/* As target: whether the epoch it was opened for still holds. */
-bool tei_link_epoch_holds(const struct tei_link *link);
 
 /* ---- token ---- */
 
@@ -172,11 +170,6 @@ void tei_link_open(struct tei_peer *peer, uint32_t rail);
 void tei_link_break(struct tei_link *link, int why);
 /* Close what broke. True: there was something. */
 bool tei_links_close_broken(struct tei_worker *w);
-/*
- * Flush its endpoint, once. True: that is over. False: it is put into
- * worker.broken again when it is.
- */
-bool tei_link_flush(struct tei_link *link);
 /* Give the backend the link's ready slices. */
 void tei_link_post(struct tei_link *link);
 
@@ -189,16 +182,12 @@ void tei_links_watch_again(struct tei_peer *peer);
 void tei_link_due(struct tei_due *due);
 
 /* target.c: both halves are here; _connect answers by _connected(). */
-void tei_self_connect(struct tei_link *link);
-void tei_self_connected(struct tei_link *link, int err);
 void tei_self_close(struct tei_link *link); /* both are flushed */
 
 /* target.c; calls of the worker's queue. */
 void tei_target_open(struct tei_call *call);
 void tei_target_drop(struct tei_call *call);
-void tei_target_close(struct tei_link *link);
 /* The same for a half whose other one is ours; no calls to control. */
-int tei_target_open_half(struct tei_link *link);
 void tei_target_close_half(struct tei_link *link); /* it is flushed */
 
 /* ---- how many endpoints to peers a rail has, and which make room ---- */
@@ -218,21 +207,10 @@ void tei_target_close_half(struct tei_link *link); /* it is flushed */
 void tei_slots_init(struct tei_rail_box *box);
 void tei_slots_fini(struct tei_rail_box *box);
 
-/*
- * Whether @peer may open an endpoint on @rail now. False: another one is made to
- * give way, and the peer is run when there is room.
- */
-bool tei_slots_let(struct tei_peer *peer, uint32_t rail);
-/* The backend has no room for one more, whatever the setting: make some. */
-void tei_slots_short(struct tei_rail_box *box);
-
 /* One that is up gets nothing new, and is closed when it is idle. */
 void tei_slots_retire(struct tei_link *link);
 
 /* Of an initiator's link: opened, up, nothing in flight any more, closed. */
-void tei_slots_opened(struct tei_link *link);
-void tei_slots_up(struct tei_link *link);
 void tei_slots_idle(struct tei_link *link);
-void tei_slots_closed(struct tei_link *link);
 
 #endif

@@ -76,6 +76,9 @@ static uint32_t lay_out(const struct tei_request *first, uint32_t n,
 	return k + 1;
 }
 
+static struct tei_work *work_new(struct tei_request *r, struct tei_link *link,
+				 uint64_t offset, uint64_t length);
+
 bool tei_merge_make(struct tei_request *first, struct tei_link *link,
 		    uint64_t most)
 {
@@ -89,7 +92,7 @@ bool tei_merge_make(struct tei_request *first, struct tei_link *link,
 	if (!is_whole(first) || first->length > most)
 		return false;
 	n = count(first, most, &length);
-	work = n > 1 ? tei_work_new(first, link, 0, length) : NULL;
+	work = n > 1 ? work_new(first, link, 0, length) : NULL;
 	if (!work)
 		return false;
 	work->n = work->n_live = n;
@@ -128,7 +131,10 @@ static void leave_all(struct tei_work *work)
 	}
 }
 
-void tei_merged_good(struct tei_work *work)
+static void work_release(struct tei_work *work);
+
+/* What became of it at the backend; @work is freed, but for limbo(). */
+static void merged_good(struct tei_work *work)
 {
 	struct tei_request *first = work->request;
 	uint32_t i, n = work->n;
@@ -138,12 +144,12 @@ void tei_merged_good(struct tei_work *work)
 			first[i].bytes = first[i].length;
 	}
 	leave_all(work);
-	tei_work_release(work);
+	work_release(work);
 	for (i = 0; i < n; i++)
 		tei_request_settle(&first[i]);
 }
 
-void tei_merged_bad(struct tei_work *work, int err, bool loud)
+static void merged_bad(struct tei_work *work, int err, bool loud)
 {
 	struct tei_request *first = work->request;
 	int32_t code = work->slice.provider_code;
@@ -157,7 +163,7 @@ void tei_merged_bad(struct tei_work *work, int err, bool loud)
 			first[i].provider_code = code;
 	}
 	leave_all(work);
-	tei_work_release(work);
+	work_release(work);
 	for (i = 0; i < n; i++)
 		tei_request_refuse(&first[i], err);
 }
@@ -179,7 +185,8 @@ static void go_on(struct tei_request *r)
 	}
 }
 
-void tei_merged_apart(struct tei_work *work, bool alone)
+/* Each goes back to the queue; @alone: and is not merged again. */
+static void merged_apart(struct tei_work *work, bool alone)
 {
 	struct tei_request *first = work->request;
 	bool tried = work->state != TEI_WORK_READY;
@@ -195,13 +202,14 @@ void tei_merged_apart(struct tei_work *work, bool alone)
 	if (tried)
 		TEI_COUNT(peer->engine, retries);
 	leave_all(work);
-	tei_work_release(work);
+	work_release(work);
 	while (n-- > 0)
 		go_on(&first[n]);
 	tei_peer_run(peer);
 }
 
-void tei_merged_limbo(struct tei_work *work)
+/* It might still land: those that have failed leave, the others wait. */
+static void merged_limbo(struct tei_work *work)
 {
 	struct tei_request *first = work->request;
 	uint32_t i, n = work->n;
@@ -219,21 +227,21 @@ void tei_merged_limbo(struct tei_work *work)
  * What of a write is on its way may land until the owner has dropped the
  * endpoint, so there is no other way to have the right to try again.
  */
-void tei_merged_failed(struct tei_work *work)
+static void merged_failed(struct tei_work *work)
 {
 	struct tei_request *first = work->request;
 	struct tei_link *link = work->link;
 	uint32_t i, n = work->n;
 
 	if (first->op == TE_READ || link->out.settled) {
-		tei_merged_apart(work, true);
+		merged_apart(work, true);
 		return;
 	}
 	for (i = 0; i < n; i++) {
 		if (first[i].merged == work)
 			first[i].alone = true;
 	}
-	tei_merged_limbo(work);
+	merged_limbo(work);
 	tei_link_break(link, -ECANCELED);
 }
 
@@ -244,12 +252,12 @@ void tei_merged_drop(struct tei_request *r)
 	struct tei_work *work = r->merged;
 
 	if (work->state == TEI_WORK_READY) {
-		tei_merged_apart(work, false);
+		merged_apart(work, false);
 	} else if (work->state == TEI_WORK_LIMBO) {
 		r->loud = true;
 		leave(work, r);
 		if (!work->n_live)
-			tei_work_release(work);
+			work_release(work);
 	}
 }
 
@@ -265,6 +273,8 @@ static bool have_all_failed(const struct tei_work *work)
 	return true;
 }
 
+static void merged_part_due(struct tei_due *due);
+
 void tei_merged_cancel(struct tei_request *r)
 {
 	struct tei_work *work = r->merged;
@@ -279,7 +289,7 @@ void tei_merged_cancel(struct tei_request *r)
 			link->ep.rail->ops->cancel(&link->ep, &work->slice);
 		return;
 	}
-	link->out.part.fn = tei_merged_part_due;
+	link->out.part.fn = merged_part_due;
 	if (!tei_heap_has(&link->out.part.node) &&
 	    tei_due_set(w, &link->out.part, w->now + GRACE))
 		tei_link_break(link, -ECANCELED);
@@ -300,7 +310,7 @@ static bool has_any_failed(const struct tei_work *work)
  * Only without its endpoint is local memory quiet for some and the rest known
  * to be to do again.
  */
-void tei_merged_part_due(struct tei_due *due)
+static void merged_part_due(struct tei_due *due)
 {
 	struct tei_link *link = TEI_CONTAINER(due, struct tei_link, out.part);
 
@@ -370,8 +380,9 @@ static void overtake(struct tei_link *link, struct tei_work *work)
 	}
 }
 
-struct tei_work *tei_work_new(struct tei_request *r, struct tei_link *link,
-			      uint64_t offset, uint64_t length)
+/* One for the link, ready and counted there, but not yet of the request. */
+static struct tei_work *work_new(struct tei_request *r, struct tei_link *link,
+				 uint64_t offset, uint64_t length)
 {
 	const struct tei_blob *key = &r->region->key[link->out.remote_pos];
 	struct tei_work *work = tei_slab_get(&link->rail->works);
@@ -405,7 +416,7 @@ struct tei_work *tei_work_new(struct tei_request *r, struct tei_link *link,
 static struct tei_work *make(struct tei_request *r, struct tei_link *link,
 			     uint64_t offset, uint64_t length)
 {
-	struct tei_work *work = tei_work_new(r, link, offset, length);
+	struct tei_work *work = work_new(r, link, offset, length);
 
 	if (!work)
 		return NULL;
@@ -416,7 +427,8 @@ static struct tei_work *make(struct tei_request *r, struct tei_link *link,
 	return work;
 }
 
-void tei_work_release(struct tei_work *work)
+/* The reverse; it was of no request, or of none any more. */
+static void work_release(struct tei_work *work)
 {
 	struct tei_link *link = work->link;
 
@@ -436,7 +448,7 @@ void tei_work_free(struct tei_work *work)
 		work->request->n_redo--;
 	else
 		work->request->n_out--;
-	tei_work_release(work);
+	work_release(work);
 }
 
 /* Where byte @offset of the request is. */
@@ -609,7 +621,7 @@ static void good(struct tei_work *work)
 	uint64_t after;
 
 	if (tei_work_is_merged(work)) {
-		tei_merged_good(work);
+		merged_good(work);
 		return;
 	}
 	r->bytes += slice->length;
@@ -628,7 +640,7 @@ static void bad(struct tei_work *work, int err, bool loud)
 	struct tei_request *r = work->request;
 
 	if (tei_work_is_merged(work)) {
-		tei_merged_bad(work, err, loud);
+		merged_bad(work, err, loud);
 		return;
 	}
 	if (loud && r->op == TE_WRITE)
@@ -647,7 +659,7 @@ static void redo(struct tei_work *work)
 
 	assert(link); /* only those in state REDO have none */
 	if (tei_work_is_merged(work)) {
-		tei_merged_apart(work, false);
+		merged_apart(work, false);
 		return;
 	}
 	if (work->state == TEI_WORK_READY) {
@@ -678,7 +690,7 @@ static void doubt(struct tei_work *work, int err)
 	struct tei_request *r = work->request;
 
 	if (tei_work_is_merged(work)) {
-		tei_merged_apart(work, true);
+		merged_apart(work, true);
 		return;
 	}
 	if (r->error || r->doubted || r->peer->self) {
@@ -704,7 +716,7 @@ static void unsettled(struct tei_work *work)
 	} else if (r->op == TE_READ || link->out.settled) {
 		redo(work);
 	} else if (tei_work_is_merged(work)) {
-		tei_merged_limbo(work);
+		merged_limbo(work);
 	} else {
 		work->state = TEI_WORK_LIMBO;
 		tei_list_add_tail(&link->out.limbo, &work->of_link);
@@ -733,7 +745,7 @@ static void busy(struct tei_work *work)
 	peer->w.pause_until =
 		peer->engine->worker->now + (TEI_NS_PER_MS << step);
 	if (tei_work_is_merged(work))
-		tei_merged_apart(work, enough);
+		merged_apart(work, enough);
 	else
 		redo(work);
 }
@@ -782,7 +794,7 @@ void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 	else if (work->canceled)
 		bad(work, -ECANCELED, !link->out.settled);
 	else if (tei_work_is_merged(work))
-		tei_merged_failed(work);
+		merged_failed(work);
 	else
 		bad(work, -EIO, true);
 	if (err == -ESTALE && link->out.state != TEI_LINK_BROKEN)

@@ -27,11 +27,6 @@ void tei_works_of_broken(struct tei_link *link);
 void tei_works_quiet(struct tei_link *link);
 /* The owner will never confirm: the requests of what is in limbo end. */
 void tei_works_lost(struct tei_link *link);
-/* One for the link, ready and counted there, but not yet of the request. */
-struct tei_work *tei_work_new(struct tei_request *r, struct tei_link *link,
-			      uint64_t offset, uint64_t length);
-/* The reverse; it was of no request, or of none any more. */
-void tei_work_release(struct tei_work *work);
 /* Give it up: nobody will ask for it again. */
 void tei_work_free(struct tei_work *work);
 /* request.c: end the request if nothing of it is out and all is said. */
@@ -66,16 +61,6 @@ bool tei_merge_may(const struct tei_request *r);
 bool tei_merge_make(struct tei_request *first, struct tei_link *link,
 		    uint64_t most);
 
-/* What became of it at the backend; @work is freed, but for limbo(). */
-void tei_merged_good(struct tei_work *work);
-void tei_merged_bad(struct tei_work *work, int err, bool loud);
-/* Nobody knows because of which: each is tried alone, as soon as it may be. */
-void tei_merged_failed(struct tei_work *work);
-/* Each goes back to the queue; @alone: and is not merged again. */
-void tei_merged_apart(struct tei_work *work, bool alone);
-/* It might still land: those that have failed leave, the others wait. */
-void tei_merged_limbo(struct tei_work *work);
-
 /* @r has failed: leave the work unless it is posted. */
 void tei_merged_drop(struct tei_request *r);
 /*
@@ -83,7 +68,5 @@ void tei_merged_drop(struct tei_request *r);
  * else, so that the others stay whole, when it does not end soon by itself.
  */
 void tei_merged_cancel(struct tei_request *r);
-/* link.out.part */
-void tei_merged_part_due(struct tei_due *due);
 
 #endif

@@ -63,11 +63,4 @@ void tei_unmatched_look(struct tei_peer *peer);
  */
 uint64_t tei_near_of(const struct tei_request *r);
 
-/*
- * Of the rails @able those that should carry what @near is near to; @fit: the
- * ones that are in health. Never 0 where @able is not. Token.
- */
-uint64_t tei_near_choose(const struct tei_peer *peer, uint64_t able,
-			 uint64_t fit, uint64_t near);
-
 #endif

@@ -77,6 +77,12 @@ static void end_in_batch(struct te_batch *batch, struct tei_request *r)
 		tei_list_add_tail(&batch->engine->worker->dirty, &batch->dirty);
 }
 
+static void cohort_ended_one(struct tei_cohort *cohort);
+
+static void notify_ended(struct tei_request *r);
+
+static void notify_look(struct te_batch *batch);
+
 static void finish(struct tei_request *r)
 {
 	assert(!r->n_out && !r->n_redo);
@@ -88,14 +94,16 @@ static void finish(struct tei_request *r)
 	if (r->op != TE_NOTIFY)
 		r->region = NULL;
 	else
-		tei_notify_ended(r);
+		notify_ended(r);
 	count(r->peer->engine, r);
 	atomic_store_explicit(&r->final, true, memory_order_release);
 	end_in_batch(r->batch, r);
-	tei_cohort_ended_one(r->cohort);
+	cohort_ended_one(r->cohort);
 	if (!tei_list_empty(&r->batch->notifies))
-		tei_notify_look(r->batch);
+		notify_look(r->batch);
 }
+
+static void request_reconsider(struct tei_request *r);
 
 void tei_request_settle(struct tei_request *r)
 {
@@ -104,7 +112,7 @@ void tei_request_settle(struct tei_request *r)
 	if (r->error || r->bytes == r->length)
 		finish(r);
 	else if (r->doubting)
-		tei_request_reconsider(r);
+		request_reconsider(r);
 }
 
 /* All that is not at a backend; a write in limbo may still land. */
@@ -277,6 +285,8 @@ struct tei_list *tei_request_class(const struct tei_request *r)
 	return &r->peer->w.queue.classes[tei_queue_class(r->priority)];
 }
 
+static void notify_begin(struct tei_request *r);
+
 void tei_request_admit(struct tei_request *r)
 {
 	struct tei_peer *peer = r->peer;
@@ -287,7 +297,7 @@ void tei_request_admit(struct tei_request *r)
 	} else if (!bind_life(r) &&
 		   (r->life != peer->w.life || !bind_epoch(r))) {
 		r->parked = false;
-		tei_notify_begin(r);
+		notify_begin(r);
 		return;
 	} else {
 		rc = -EAGAIN;
@@ -305,7 +315,11 @@ void tei_request_admit(struct tei_request *r)
 	tei_peer_run(peer);
 }
 
-void tei_request_reconsider(struct tei_request *r)
+/*
+ * The owner refused a part with what we know of its regions, and nothing is
+ * out any more: ask it for its regions, then go on or end.
+ */
+static void request_reconsider(struct tei_request *r)
 {
 	r->doubting = false;
 	r->doubted = true;
@@ -341,6 +355,8 @@ void tei_request_rematch(struct tei_request *r, int err)
 	tei_request_admit(r);
 }
 
+static void cohort_begin(struct tei_cohort *cohort);
+
 void tei_request_submitted(struct tei_call *call)
 {
 	struct tei_request *r = TEI_CONTAINER(call, struct tei_request, call);
@@ -350,7 +366,7 @@ void tei_request_submitted(struct tei_call *call)
 	TEI_COUNT_OWN(r->peer->engine, requests, n);
 	for (; n; n -= cohort->n, r += cohort->n) {
 		cohort = r->cohort;
-		tei_cohort_begin(cohort);
+		cohort_begin(cohort);
 	}
 }
 
@@ -456,7 +472,8 @@ static bool is_behind(const struct tei_request *r)
 	       (r->epoch && r->epoch != peer->w.epoch);
 }
 
-void tei_cohort_begin(struct tei_cohort *cohort)
+/* Begin all of its requests. */
+static void cohort_begin(struct tei_cohort *cohort)
 {
 	struct tei_request *first = cohort->first;
 	struct tei_peer *peer = first->peer;
@@ -489,7 +506,8 @@ void tei_cohort_begin(struct tei_cohort *cohort)
 	}
 }
 
-void tei_cohort_ended_one(struct tei_cohort *cohort)
+/* One of its requests has become final. */
+static void cohort_ended_one(struct tei_cohort *cohort)
 {
 	struct tei_peer *peer = cohort->first->peer;
 
@@ -627,7 +645,7 @@ static bool look_once(struct te_batch *batch)
 }
 
 /* Not recursive, however many follow one that has failed. */
-void tei_notify_look(struct te_batch *batch)
+static void notify_look(struct te_batch *batch)
 {
 	if (batch->looking)
 		return;
@@ -637,7 +655,8 @@ void tei_notify_look(struct te_batch *batch)
 	batch->looking = false;
 }
 
-void tei_notify_begin(struct tei_request *r)
+/* The request has begun. */
+static void notify_begin(struct tei_request *r)
 {
 	struct te_batch *batch = r->batch;
 	struct tei_notify *n, *first;
@@ -669,7 +688,7 @@ void tei_notify_begin(struct tei_request *r)
 		n->cursor = batch->n_well;
 	tei_list_add_tail(first ? &first->followers : &batch->notifies,
 			  &n->of_batch);
-	tei_notify_look(batch);
+	notify_look(batch);
 }
 
 /* The next one to the segment takes its place. */
@@ -689,7 +708,8 @@ static void leave_batch(struct tei_notify *n)
 	tei_list_del(&n->of_batch);
 }
 
-void tei_notify_ended(struct tei_request *r)
+/* The request becomes final; says whether the message may still arrive. */
+static void notify_ended(struct tei_request *r)
 {
 	struct te_batch *batch = r->batch;
 	struct tei_notify *n = r->notify;

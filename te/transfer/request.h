@@ -131,21 +131,10 @@ void tei_request_abort(struct tei_request *r, int err);
 /* As abort, but posted works come back by themselves. */
 void tei_request_refuse(struct tei_request *r, int err);
 /*
- * The owner refused a part with what we know of its regions, and nothing is
- * out any more: ask it for its regions, then go on or end.
- */
-void tei_request_reconsider(struct tei_request *r);
-/*
  * Rails of ours go with others of the peer's than before: for those its description
  * of the region may have no key. @err: unused. Token.
  */
 void tei_request_rematch(struct tei_request *r, int err);
-/* The request has begun. */
-void tei_notify_begin(struct tei_request *r);
-/* The request becomes final; says whether the message may still arrive. */
-void tei_notify_ended(struct tei_request *r);
-/* Something in the batch is final: look whether a notification may go. */
-void tei_notify_look(struct te_batch *batch);
 /* Its place in the peer's queue. */
 struct tei_list *tei_request_class(const struct tei_request *r);
 /* Look (again) whether and where the request may go: queue, park or end it. */
@@ -173,10 +162,6 @@ struct tei_cohort {
 	struct tei_list of_peer;   /* peer->w.active */
 };
 
-/* Begin all of its requests. */
-void tei_cohort_begin(struct tei_cohort *cohort);
-/* One of its requests has become final. */
-void tei_cohort_ended_one(struct tei_cohort *cohort);
 /* Those that have begun and are not final; @fn may end any of them. */
 void tei_cohort_each(struct tei_cohort *cohort,
 		     void (*fn)(struct tei_request *r, int err), int err);

@@ -18,14 +18,14 @@
 
 #define YIELD_EVERY TEI_NS_PER_MS
 
-bool tei_worker_has_thread(const struct tei_worker *w)
+static bool worker_has_thread(const struct tei_worker *w)
 {
 	return w->engine->config.worker_thread;
 }
 
 /* ---- fds ---- */
 
-void tei_drive_ring(int fd)
+static void drive_ring(int fd)
 {
 	uint64_t one = 1;
 	ssize_t n = write(fd, &one, sizeof(one));
@@ -33,7 +33,8 @@ void tei_drive_ring(int fd)
 	(void)n; /* EAGAIN: it is readable already */
 }
 
-void tei_drive_unring(int fd)
+/* For epoll: rounded up, at most a minute; -1 for TEI_NEVER. */
+static void drive_unring(int fd)
 {
 	uint64_t count;
 	ssize_t n = read(fd, &count, sizeof(count));
@@ -41,7 +42,8 @@ void tei_drive_unring(int fd)
 	(void)n;
 }
 
-void tei_drive_doze(struct tei_worker *w)
+/* The inner fd is about to be relied on. Token. */
+static void drive_doze(struct tei_worker *w)
 {
 	uint32_t i;
 
@@ -53,11 +55,12 @@ void tei_drive_doze(struct tei_worker *w)
 	}
 }
 
-void tei_drive_watch(struct tei_worker *w, bool on)
+/* Whether the inner fd wakes the thread. Token. */
+static void drive_watch(struct tei_worker *w, bool on)
 {
 	struct epoll_event event = {.events = on ? EPOLLIN : 0};
 
-	if (!tei_worker_has_thread(w) ||
+	if (!worker_has_thread(w) ||
 	    atomic_load_explicit(&w->armed, memory_order_relaxed) == on)
 		return;
 	event.data.fd = w->inner;
@@ -66,7 +69,7 @@ void tei_drive_watch(struct tei_worker *w, bool on)
 	atomic_store(&w->armed, on);
 }
 
-int tei_drive_ms_until(uint64_t at, uint64_t now)
+static int drive_ms_until(uint64_t at, uint64_t now)
 {
 	uint64_t ms;
 
@@ -88,14 +91,15 @@ static void wake_rail(struct tei_worker *w, int fd)
 	}
 }
 
-void tei_drive_look(struct tei_worker *w, int ms)
+/* Empty the wake eventfd if it has been rung, after @ms at most. Token. */
+static void drive_look(struct tei_worker *w, int ms)
 {
 	struct epoll_event events[8];
 	int i, n = epoll_wait(w->inner, events, 8, ms);
 
 	for (i = 0; i < n; i++) {
 		if (events[i].data.fd == w->wake)
-			tei_drive_unring(w->wake);
+			drive_unring(w->wake);
 		else
 			wake_rail(w, events[i].data.fd);
 	}
@@ -106,7 +110,7 @@ void tei_drive_look(struct tei_worker *w, int ms)
  * idleness, then one a millisecond, and all the time once what we wait for is
  * late. One that has taken long is soon followed by another: two tell.
  */
-bool tei_spin_once(struct tei_worker *w, uint64_t since)
+static bool spin_once(struct tei_worker *w, uint64_t since)
 {
 	uint64_t now = w->now;
 
@@ -150,7 +154,8 @@ static bool is_polled(const struct tei_rail_box *box)
 	return box->rail.busy || (box->fd < 0 && box->n_posted);
 }
 
-bool tei_drive_must_go_on(const struct tei_worker *w)
+/* Token: there is work that no fd announces. */
+static bool drive_must_go_on(const struct tei_worker *w)
 {
 	uint32_t i;
 
@@ -184,6 +189,8 @@ static struct left look_what_is_left(const struct tei_worker *w)
 	return left;
 }
 
+static bool sleeper_call_one(struct tei_worker *w);
+
 /*
  * The thread must look, for nobody else will. A sleeper drives on by itself;
  * where there was one that is not asleep any more, no fd is watched.
@@ -192,7 +199,7 @@ static bool falls_to_thread(struct tei_worker *w, const struct left *left,
 			    bool sleepers, bool comes_back)
 {
 	if (sleepers)
-		return !tei_sleeper_call_one(w);
+		return !sleeper_call_one(w);
 	if (left->polled && !comes_back)
 		return true;
 	return left->due < atomic_load(&w->sleep_until);
@@ -207,8 +214,8 @@ void tei_drive_let_go(struct tei_worker *w, bool patient)
 
 	/* A peer that wants something of us shall not wait for a nap's end. */
 	if (!sleepers && (!naps || w->n_guests || (left.any && !patient))) {
-		tei_drive_doze(w);
-		tei_drive_watch(w, true);
+		drive_doze(w);
+		drive_watch(w, true);
 	}
 	atomic_store(&w->token, TEI_FREE);
 	atomic_exchange(&w->idle, 1);
@@ -222,8 +229,8 @@ void tei_drive_let_go(struct tei_worker *w, bool patient)
 		kick = true;
 	if (atomic_load(&w->missed) && atomic_exchange(&w->missed, 0))
 		kick = true;
-	if (kick && tei_worker_has_thread(w))
-		tei_drive_ring(w->kick);
+	if (kick && worker_has_thread(w))
+		drive_ring(w->kick);
 }
 
 /* ---- one round ---- */
@@ -345,13 +352,14 @@ void tei_drive_until_closed(struct tei_worker *w)
 		any = progress_rails(w, TEI_WITH_ALL);
 		any |= w->ops->close_broken(w);
 		if (!any) {
-			tei_drive_doze(w);
-			tei_drive_look(w, -1);
+			drive_doze(w);
+			drive_look(w, -1);
 		}
 	}
 }
 
-bool tei_drive_round(struct tei_worker *w, enum tei_drive_with with)
+/* Token. True: something happened. */
+static bool drive_round(struct tei_worker *w, enum tei_drive_with with)
 {
 	bool any;
 
@@ -431,7 +439,8 @@ void tei_sleeper_rouse(struct tei_worker *w, struct tei_sleeper *s)
 	tei_mutex_unlock(&w->mu);
 }
 
-bool tei_sleeper_call_one(struct tei_worker *w)
+/* Somebody shall drive: after the token has been freed. False: none sleeps. */
+static bool sleeper_call_one(struct tei_worker *w)
 {
 	struct tei_sleeper *s;
 	struct tei_list *node;
@@ -464,18 +473,18 @@ static bool sleep_driving(struct tei_worker *w, uint64_t until)
 	struct tei_clock *clock = tei_clock_simulated();
 	uint64_t due = tei_worker_due(w);
 
-	if (tei_drive_must_go_on(w))
+	if (drive_must_go_on(w))
 		return false;
 	if (due < until)
 		until = due;
-	tei_drive_doze(w);
+	drive_doze(w);
 	atomic_exchange(&w->idle, 1);
 	if (!tei_mpsc_empty(&w->queue))
 		; /* not yet */
 	else if (clock)
 		clock->idle(clock, until);
 	else
-		tei_drive_look(w, tei_drive_ms_until(until, w->now));
+		drive_look(w, drive_ms_until(until, w->now));
 	atomic_exchange(&w->idle, 0);
 	w->now = tei_now_ns();
 	return true;
@@ -554,14 +563,14 @@ static bool take_patiently(struct tei_worker *w, bool (*done)(void *),
  */
 static void ask_for_naps(struct tei_worker *w)
 {
-	if (atomic_load(&w->napping) || !tei_worker_has_thread(w))
+	if (atomic_load(&w->napping) || !worker_has_thread(w))
 		return;
 	w->n_hot = w->now - w->let_go_at < HOT_GAP ? w->n_hot + 1 : 0;
 	if (w->n_hot < HOT_IN_A_ROW)
 		return;
 	w->n_hot = 0;
 	atomic_store(&w->nap_asked, true);
-	tei_drive_ring(w->kick);
+	drive_ring(w->kick);
 }
 
 /*
@@ -587,11 +596,11 @@ bool tei_worker_drive(struct tei_worker *w, bool (*done)(void *), void *arg,
 
 	if (!take_patiently(w, done, arg))
 		return false;
-	tei_drive_watch(w, false);
+	drive_watch(w, false);
 	w->now = tei_now_ns();
 	ask_for_naps(w);
 	while (!done(arg)) {
-		bool any = tei_drive_round(w, TEI_WITH_ALL);
+		bool any = drive_round(w, TEI_WITH_ALL);
 
 		if (w->now >= deadline)
 			break;
@@ -603,7 +612,7 @@ bool tei_worker_drive(struct tei_worker *w, bool (*done)(void *), void *arg,
 			idle_since = w->now;
 		spin = spin_of(w);
 		if (w->now - idle_since < spin->now &&
-		    tei_spin_once(w, w->now - idle_since))
+		    spin_once(w, w->now - idle_since))
 			continue;
 		if (sleep_driving(w, deadline))
 			tei_spin_learn(spin, w->now - idle_since);
@@ -620,7 +629,7 @@ bool tei_worker_poke(struct tei_worker *w)
 
 	if (!tei_drive_take(w, TEI_SOON))
 		return false;
-	any = tei_drive_round(w, TEI_WITH_ALL);
+	any = drive_round(w, TEI_WITH_ALL);
 	ask_for_naps(w);
 	w->let_go_at = w->now;
 	tei_drive_let_go(w, true);
@@ -633,9 +642,9 @@ int tei_worker_turn(struct tei_worker *w, uint64_t deadline)
 
 	if (!tei_drive_take(w, TEI_WAITER))
 		return -EBUSY;
-	tei_drive_watch(w, false);
+	drive_watch(w, false);
 	for (;;) {
-		any = tei_drive_round(w, TEI_WITH_ALL);
+		any = drive_round(w, TEI_WITH_ALL);
 		if (any || w->now >= deadline)
 			break;
 		sleep_driving(w, deadline);
@@ -650,7 +659,7 @@ bool tei_worker_await(struct tei_worker *w, struct tei_cond *cond,
 	uint64_t until;
 	int rc;
 
-	if (tei_worker_has_thread(w) || tei_clock_simulated())
+	if (worker_has_thread(w) || tei_clock_simulated())
 		return tei_cond_wait(cond, mu, deadline);
 	tei_mutex_unlock(mu);
 	until = tei_now_ns() + TEI_NS_PER_MS;
@@ -669,9 +678,9 @@ bool tei_worker_await(struct tei_worker *w, struct tei_cond *cond,
 static void wake(struct tei_worker *w)
 {
 	if (atomic_load(&w->armed) || atomic_load(&w->token))
-		tei_drive_ring(w->wake);
+		drive_ring(w->wake);
 	else
-		tei_drive_ring(w->kick);
+		drive_ring(w->kick);
 }
 
 void tei_worker_post(struct tei_worker *w, struct tei_call *call)
@@ -693,7 +702,7 @@ void tei_worker_submit(struct tei_worker *w, struct tei_call *call,
 	if (tei_drive_take(w, TEI_SOON)) {
 		from = tei_now_ns();
 		do {
-			tei_drive_round(w, with);
+			drive_round(w, with);
 		} while (!tei_mpsc_empty(&w->queue) && ++i < ROUNDS_MAX);
 		if (patient) /* sending is no gap between waits */
 			w->let_go_at += tei_now_ns() - from;
@@ -744,23 +753,23 @@ static bool is_wanted(struct tei_worker *w)
  */
 static uint64_t drive_while_busy(struct tei_worker *w)
 {
-	bool worked = tei_drive_round(w, TEI_WITH_ALL);
+	bool worked = drive_round(w, TEI_WITH_ALL);
 	uint64_t idle_since = 0;
 
 	if (!worked)
-		tei_drive_look(w, 0);
+		drive_look(w, 0);
 	while (!is_wanted(w)) {
-		if (tei_drive_round(w, TEI_WITH_ALL)) {
+		if (drive_round(w, TEI_WITH_ALL)) {
 			worked = true;
 			idle_since = 0;
 			continue;
 		}
 		if (!idle_since) /* rounds with work may have taken long */
 			idle_since = w->now;
-		if (tei_drive_must_go_on(w))
+		if (drive_must_go_on(w))
 			tei_relax();
 		else if (!worked || w->now - idle_since >= w->spin_thread.now ||
-			 !tei_spin_once(w, w->now - idle_since))
+			 !spin_once(w, w->now - idle_since))
 			break;
 	}
 	return worked ? idle_since : 0;
@@ -774,7 +783,7 @@ static bool sleep_on_outer(struct tei_worker *w, int ms)
 
 	for (i = 0; i < n; i++) {
 		if (events[i].data.fd == w->kick)
-			tei_drive_unring(w->kick);
+			drive_unring(w->kick);
 	}
 	return n > 0;
 }
@@ -802,7 +811,7 @@ static void drive(struct tei_worker *w)
 	if (atomic_load(&w->napping))
 		return;
 	now = tei_now_ns();
-	sleep_on_outer(w, tei_drive_ms_until(until, now));
+	sleep_on_outer(w, drive_ms_until(until, now));
 	if (idle_since)
 		tei_spin_learn(&w->spin_thread, tei_now_ns() - idle_since);
 }
@@ -834,7 +843,7 @@ static void sleep_missed(struct tei_worker *w)
 	if (!atomic_load(&w->token) || atomic_load(&w->stop))
 		return;
 	poll(&fd, 1, -1);
-	tei_drive_unring(w->kick);
+	drive_unring(w->kick);
 }
 
 static void *run(void *arg)
@@ -859,7 +868,7 @@ int tei_worker_start(struct tei_worker *w)
 {
 	int rc;
 
-	if (!tei_worker_has_thread(w))
+	if (!worker_has_thread(w))
 		return 0;
 	w->started = true;
 	rc = tei_thread_start(&w->thread, "te-worker", run, w);
@@ -873,7 +882,7 @@ void tei_worker_stop(struct tei_worker *w)
 	if (!w->started)
 		return;
 	atomic_store(&w->stop, true);
-	tei_drive_ring(w->kick);
+	drive_ring(w->kick);
 	pthread_join(w->thread, NULL);
 	w->started = false;
 }

@@ -86,7 +86,12 @@ static int find(const struct te_topo *topo, const char *at, size_t n,
 	return -EINVAL;
 }
 
-int tei_devices_find(const char *list, struct tei_devices *out)
+/*
+ * As the setting's value @list (NULL, "": none) says. Blocks: the machine is
+ * looked at. -EINVAL: one is not there, or the list is too long; logged.
+ * -ENOMEM.
+ */
+static int devices_find(const char *list, struct tei_devices *out)
 {
 	const struct te_topo_source source = {.flags = TE_TOPO_VIRTUAL};
 	const char *at = list;
@@ -110,8 +115,9 @@ int tei_devices_find(const char *list, struct tei_devices *out)
 	return rc;
 }
 
-const char *tei_devices_for(const struct tei_devices *devices,
-			    const struct tei_backend_ops *ops)
+/* Those for @ops, a list with commas; NULL: whatever there is. */
+static const char *devices_for(const struct tei_devices *devices,
+			       const struct tei_backend_ops *ops)
 {
 	const char *list =
 		tei_is_rdma(ops) ? devices->rdma : devices->interfaces;
@@ -121,15 +127,17 @@ const char *tei_devices_for(const struct tei_devices *devices,
 	return list;
 }
 
-bool tei_devices_have_rdma(const struct tei_devices *devices)
+/* False: they are named, and none of them has it. */
+static bool devices_have_rdma(const struct tei_devices *devices)
 {
 	return !devices->chosen || *devices->rdma;
 }
 
-bool tei_devices_let(const struct tei_devices *devices,
-		     const struct tei_backend_ops *ops)
+/* Whether @ops may be used: RDMA only where one of them has it. */
+static bool devices_let(const struct tei_devices *devices,
+			const struct tei_backend_ops *ops)
 {
-	return !tei_is_rdma(ops) || tei_devices_have_rdma(devices);
+	return !tei_is_rdma(ops) || devices_have_rdma(devices);
 }
 
 #define RAILS_MAX  64u
@@ -195,8 +203,8 @@ static int box_open(struct tei_worker *w, struct tei_rail_box *box,
 	const struct tei_backend_ops *ops = box->rail.ops;
 	int rc;
 
-	rc = tei_config_make_backend(
-		config, ops, tei_devices_for(&w->devices, ops), box->config);
+	rc = tei_config_make_backend(config, ops, devices_for(&w->devices, ops),
+				     box->config);
 	if (rc)
 		return rc;
 	rc = ops->rail_open(&box->rail);
@@ -255,8 +263,8 @@ static int open_backend(struct tei_worker *w, const struct te_config *config,
 
 	if (!values)
 		return rc;
-	rc = tei_config_make_backend(config, ops,
-				     tei_devices_for(&w->devices, ops), values);
+	rc = tei_config_make_backend(config, ops, devices_for(&w->devices, ops),
+				     values);
 	if (!rc) {
 		rc = ops->probe(&(struct tei_search){
 			.topo = w->engine->topo,
@@ -304,7 +312,7 @@ static bool is_wanted(const struct tei_worker *w,
 
 	if (named && !tei_config_lists(w->engine->config.backends, ops->name))
 		return false;
-	if (!tei_devices_let(&w->devices, ops)) {
+	if (!devices_let(&w->devices, ops)) {
 		if (named)
 			LOG_ERROR(
 				"backend %s: not used: none of \"%s\" has RDMA",
@@ -350,7 +358,7 @@ static void tell_rdma(const struct tei_worker *w)
 			 "by tcp, and by shared memory on this host, until "
 			 "rail %s or another has one",
 			 down->name);
-	else if (asked && !tei_devices_have_rdma(&w->devices))
+	else if (asked && !devices_have_rdma(&w->devices))
 		LOG_WARN(
 			"engine: none of \"%s\" has RDMA: bytes go by tcp, and "
 			"by shared memory on this host",
@@ -363,7 +371,7 @@ static void tell_rdma(const struct tei_worker *w)
 static int open_rails(struct tei_worker *w, const struct te_config *config)
 {
 	const struct tei_backend_ops *const *ops;
-	int rc = tei_devices_find(w->engine->config.devices, &w->devices);
+	int rc = devices_find(w->engine->config.devices, &w->devices);
 
 	if (rc)
 		return rc;

@@ -70,8 +70,6 @@ bool tei_sleeper_sleep(struct tei_worker *w, struct tei_sleeper *s,
 		       bool (*done)(void *), void *arg, uint64_t until);
 /* What @s waits for has come about; call it after that. */
 void tei_sleeper_rouse(struct tei_worker *w, struct tei_sleeper *s);
-/* Somebody shall drive: after the token has been freed. False: none sleeps. */
-bool tei_sleeper_call_one(struct tei_worker *w);
 
 /* ---- NICs that the user names, as each backend calls them ---- */
 
@@ -88,21 +86,6 @@ struct tei_devices {
 	bool chosen; /* by the setting; else the rest means nothing */
 	char rdma[TEI_DEVICES_MAX], interfaces[TEI_DEVICES_MAX];
 };
-
-/*
- * As the setting's value @list (NULL, "": none) says. Blocks: the machine is
- * looked at. -EINVAL: one is not there, or the list is too long; logged.
- * -ENOMEM.
- */
-int tei_devices_find(const char *list, struct tei_devices *out);
-/* Those for @ops, a list with commas; NULL: whatever there is. */
-const char *tei_devices_for(const struct tei_devices *devices,
-			    const struct tei_backend_ops *ops);
-/* False: they are named, and none of them has it. */
-bool tei_devices_have_rdma(const struct tei_devices *devices);
-/* Whether @ops may be used: RDMA only where one of them has it. */
-bool tei_devices_let(const struct tei_devices *devices,
-		     const struct tei_backend_ops *ops);
 
 #define TEI_TIERS_MAX 8
 
@@ -319,28 +302,7 @@ enum tei_drive_with {
 	TEI_WITH_ALL,             /* any copies, and callbacks */
 };
 
-bool tei_worker_has_thread(const struct tei_worker *w);
-/* Token. True: something happened. */
-bool tei_drive_round(struct tei_worker *w, enum tei_drive_with with);
 /* Flush and close what is broken, until no rail has a link. Token, for good. */
 void tei_drive_until_closed(struct tei_worker *w);
-/* Token: there is work that no fd announces. */
-bool tei_drive_must_go_on(const struct tei_worker *w);
-/* The inner fd is about to be relied on. Token. */
-void tei_drive_doze(struct tei_worker *w);
-/* Whether the inner fd wakes the thread. Token. */
-void tei_drive_watch(struct tei_worker *w, bool on);
-/* Empty the wake eventfd if it has been rung, after @ms at most. Token. */
-void tei_drive_look(struct tei_worker *w, int ms);
-/* For epoll: rounded up, at most a minute; -1 for TEI_NEVER. */
-int tei_drive_ms_until(uint64_t at, uint64_t now);
-void tei_drive_ring(int fd);
-void tei_drive_unring(int fd);
-
-/*
- * Once more round without work, @since ns after the last one with some. False:
- * others need this core, spinning would only keep them from it. Token.
- */
-bool tei_spin_once(struct tei_worker *w, uint64_t since);
 
 #endif

@@ -1,20 +1,442 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inbound_connection.c - hello, prove, describe and probe, answered */
+/* inbound.c - the table of guests, and their links' way through it */
+#include "te/control/inbound.h"
+
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include <xxhash.h>
 
+#include "base/clock.h"
 #include "base/frame.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "te/common/control.pb-c.h"
 #include "te/common/engine.h"
 #include "te/control/control.h"
-#include "te/control/inbound.h"
+#include "te/control/peer.h"
 #include "te/notify/inbox.h"
 #include "te/region/description.h"
 #include "te/region/region.h"
 #include "te/transfer/link.h"
+#include "te/transfer/transfer.h"
 #include "te/worker/worker.h"
+
+static void guest_init(struct tei_guest *guest, const uint8_t *incarnation,
+		       uint64_t epoch)
+{
+	memcpy(guest->incarnation, incarnation, TE_INCARNATION_LEN);
+	atomic_init(&guest->epoch, epoch);
+	guest->told = epoch;
+	tei_list_init(&guest->links);
+	tei_list_init(&guest->visitors);
+	tei_list_init(&guest->absent);
+}
+
+int tei_guests_init(struct te_engine *engine)
+{
+	struct tei_guests *g = &engine->control->guests;
+
+	g->floor = TEI_EPOCH_FIRST;
+	tei_list_init(&g->visitors);
+	tei_list_init(&g->absent);
+	tei_list_init(&g->revokes);
+	guest_init(&g->self, engine->incarnation, g->floor);
+	engine->transfer->own_epoch = &g->self.epoch;
+	if (tei_random(&g->seed, sizeof(g->seed)))
+		return -EIO;
+	return tei_hash_init(&g->table);
+}
+
+/* Strangers choose incarnations; the seed is one they cannot choose. */
+static uint64_t hash_of(const struct te_engine *engine,
+			const uint8_t *incarnation)
+{
+	return XXH3_64bits_withSeed(incarnation, TE_INCARNATION_LEN,
+				    engine->control->guests.seed);
+}
+
+struct tei_guest *tei_guest_find(struct te_engine *engine,
+				 const uint8_t incarnation[TE_INCARNATION_LEN])
+{
+	struct tei_hash_node *node;
+
+	node = tei_hash_first(&engine->control->guests.table,
+			      hash_of(engine, incarnation));
+	for (; node;
+	     node = tei_hash_next(&engine->control->guests.table, node)) {
+		struct tei_guest *guest =
+			TEI_CONTAINER(node, struct tei_guest, node);
+
+		if (!memcmp(guest->incarnation, incarnation,
+			    TE_INCARNATION_LEN))
+			return guest;
+	}
+	return NULL;
+}
+
+static void guest_free(struct te_engine *engine, struct tei_guest *guest)
+{
+	struct tei_guests *g = &engine->control->guests;
+
+	if (!tei_list_empty(&guest->absent))
+		g->n_absent--;
+	tei_list_del(&guest->absent);
+	if (guest->taken)
+		g->n_losses++;
+	tei_account_leave(engine->inbox, guest->account);
+	tei_hash_remove(&g->table, &guest->node);
+	tei_free(guest);
+}
+
+static bool is_here(const struct tei_guest *guest)
+{
+	/* Not n_links: a link that is gone may still await its last call. */
+	return !tei_list_empty(&guest->links) ||
+	       !tei_list_empty(&guest->visitors);
+}
+
+static void forget(struct tei_hash_node *node, void *arg)
+{
+	struct te_engine *engine = arg;
+	struct tei_guest *guest = TEI_CONTAINER(node, struct tei_guest, node);
+
+	if (!is_here(guest))
+		guest_free(engine, guest);
+}
+
+/*
+ * Too many guests that were revoked and left. Above the new floor there is
+ * nobody, so who comes back is not given an epoch that was ended.
+ */
+static void make_room(struct te_engine *engine)
+{
+	size_t cursor = 0;
+
+	LOG_WARN("engine %s: %u guests remembered, their epochs are ended",
+		 engine->name, TEI_GUESTS_MAX);
+	tei_revoke_all(engine);
+	while (tei_hash_walk(&engine->control->guests.table, &cursor, 1024,
+			     forget, engine))
+		;
+}
+
+struct tei_guest *tei_guest_get(struct te_engine *engine,
+				const uint8_t incarnation[TE_INCARNATION_LEN])
+{
+	struct tei_guest *guest = tei_guest_find(engine, incarnation);
+
+	if (guest)
+		return guest;
+	if (engine->control->guests.table.n_nodes >= TEI_GUESTS_MAX)
+		make_room(engine);
+	guest = tei_calloc(1, sizeof(*guest));
+	if (!guest)
+		return NULL;
+	guest_init(guest, incarnation, engine->control->guests.floor);
+	tei_hash_insert(&engine->control->guests.table, &guest->node,
+			hash_of(engine, incarnation));
+	return guest;
+}
+
+/* Strangers can make many: those who left first are forgotten then. */
+static void remember(struct te_engine *engine, struct tei_guest *guest)
+{
+	struct tei_guests *g = &engine->control->guests;
+	struct tei_guest *first;
+
+	tei_list_add_tail(&g->absent, &guest->absent);
+	if (++g->n_absent <= TEI_ABSENT_MAX)
+		return;
+	first = tei_list_entry(g->absent.next, struct tei_guest, absent);
+	if (atomic_load(&first->epoch) == g->floor) {
+		guest_free(engine, first);
+	} else { /* revoked since: that must not be forgotten */
+		tei_list_del(&first->absent);
+		g->n_absent--;
+	}
+}
+
+void tei_guest_release(struct te_engine *engine, struct tei_guest *guest)
+{
+	if (is_here(guest) || guest == &engine->control->guests.self ||
+	    atomic_load(&guest->epoch) != engine->control->guests.floor ||
+	    !tei_list_empty(&guest->absent))
+		return;
+	if (guest->taken)
+		remember(engine, guest);
+	else
+		guest_free(engine, guest);
+}
+
+/* The visitor is the guest's from now on. */
+static void guest_came(struct tei_visitor *visitor, struct tei_guest *guest)
+{
+	visitor->guest = guest;
+	tei_list_add_tail(&guest->visitors, &visitor->of_guest);
+	if (tei_list_empty(&guest->absent))
+		return;
+	tei_list_del(&guest->absent);
+	visitor->engine->control->guests.n_absent--;
+}
+
+/* ---- links ---- */
+
+static struct tei_link *guest_link(struct tei_guest *guest, uint64_t number)
+{
+	tei_list_for_each (node, &guest->links) {
+		struct tei_link *link =
+			tei_list_entry(node, struct tei_link, link);
+
+		if (link->number == number && !link->in.is_gone)
+			return link;
+	}
+	return NULL;
+}
+
+void tei_guest_drop_link(struct tei_link *link)
+{
+	if (link->in.dropping || link->in.is_gone)
+		return;
+	link->in.dropping = true;
+	tei_worker_post(link->engine->worker, &link->in.drop);
+}
+
+static void link_free(struct tei_link *link)
+{
+	tei_list_del(&link->link);
+	tei_link_free(link);
+}
+
+static void control_dropped(struct tei_visitor *v, uint64_t id);
+
+static void end_droppers(struct tei_link *link)
+{
+	struct tei_list *node;
+
+	while ((node = tei_list_pop(&link->in.droppers))) {
+		struct tei_dropper *dropper =
+			tei_list_entry(node, struct tei_dropper, link);
+
+		if (dropper->visitor)
+			control_dropped(dropper->visitor, dropper->id);
+		tei_free(dropper);
+	}
+}
+
+/* Nothing can come by it any more: whoever waited for that is told. */
+static void is_gone(struct tei_link *link)
+{
+	struct te_engine *engine = link->engine;
+	struct tei_guest *guest = link->in.guest;
+
+	link->in.is_gone = true;
+	guest->n_links--;
+	TEI_COUNT(engine, drops_served);
+	tei_guest_settle(guest);
+	end_droppers(link);
+	tei_revokes_check(engine);
+	/* A drop that is still queued will say so by late. */
+	if (!link->in.dropping ||
+	    atomic_load_explicit(&link->in.drop_ran, memory_order_relaxed)) {
+		link_free(link);
+		tei_guest_release(engine, guest);
+	}
+}
+
+void tei_guest_link_gone(struct tei_call *call)
+{
+	is_gone(TEI_CONTAINER(call, struct tei_link, in.gone));
+}
+
+void tei_guest_link_late(struct tei_call *call)
+{
+	struct tei_link *link = TEI_CONTAINER(call, struct tei_link, in.late);
+	struct te_engine *engine = link->engine;
+	struct tei_guest *guest = link->in.guest;
+
+	link_free(link);
+	tei_guest_release(engine, guest);
+}
+
+static void control_connected(struct tei_link *link);
+
+static void guest_link_done(struct tei_call *call)
+{
+	struct tei_link *link = TEI_CONTAINER(call, struct tei_link, in.done);
+
+	control_connected(link);
+	if (link->in.err)
+		is_gone(link);
+}
+
+/* The visitor's groups have changed: its links get them too. */
+static void guest_update_groups(struct tei_visitor *visitor)
+{
+	tei_list_for_each (node, &visitor->guest->links) {
+		struct tei_link *link =
+			tei_list_entry(node, struct tei_link, link);
+
+		if (link->in.visitor == visitor)
+			atomic_store_explicit(&link->groups, visitor->groups,
+					      memory_order_relaxed);
+	}
+}
+
+/* Nothing points to the visitor any more. */
+static void guest_visitor_left(struct tei_visitor *visitor)
+{
+	tei_list_for_each (node, &visitor->guest->links) {
+		struct tei_link *link =
+			tei_list_entry(node, struct tei_link, link);
+
+		if (link->in.visitor == visitor)
+			link->in.visitor = NULL;
+		tei_list_for_each (at, &link->in.droppers) {
+			struct tei_dropper *dropper =
+				tei_list_entry(at, struct tei_dropper, link);
+
+			if (dropper->visitor == visitor)
+				dropper->visitor = NULL;
+		}
+	}
+}
+
+/* ---- a group whose place will be another one's ---- */
+
+struct forgetting {
+	struct te_engine *engine;
+	tei_group_mask keep;
+};
+
+static void forget_of_guest(struct tei_hash_node *node, void *arg)
+{
+	struct tei_guest *guest = TEI_CONTAINER(node, struct tei_guest, node);
+	const struct forgetting *f = arg;
+
+	tei_list_for_each (at, &guest->links) {
+		struct tei_link *link =
+			tei_list_entry(at, struct tei_link, link);
+
+		atomic_fetch_and_explicit(&link->groups, f->keep,
+					  memory_order_relaxed);
+	}
+}
+
+static void forget_group(void *arg)
+{
+	struct forgetting *f = arg;
+	struct tei_guests *g = &f->engine->control->guests;
+	size_t cursor = 0;
+
+	tei_list_for_each (node, &g->visitors) {
+		tei_list_entry(node, struct tei_visitor, link)->groups &=
+			f->keep;
+	}
+	while (tei_hash_walk(&g->table, &cursor, 1024, forget_of_guest, f))
+		;
+}
+
+void tei_guests_forget_group(struct te_engine *engine, unsigned int place)
+{
+	struct forgetting f = {engine, ~((tei_group_mask)1 << place)};
+
+	/* False: the engine is being destroyed, and nobody is connected. */
+	(void)tei_loop_do(engine->loop, forget_group, &f);
+}
+
+/* ---- links that hold up the removal of a region ---- */
+
+static void drop_pinning(struct tei_hash_node *node, void *arg)
+{
+	struct te_engine *engine = arg;
+	struct tei_guest *guest = TEI_CONTAINER(node, struct tei_guest, node);
+
+	tei_list_for_each (at, &guest->links) {
+		struct tei_link *link =
+			tei_list_entry(at, struct tei_link, link);
+		bool pins;
+
+		tei_mutex_lock(&engine->regions->mu);
+		pins = link->n_pins != 0;
+		tei_mutex_unlock(&engine->regions->mu);
+		if (pins)
+			tei_guest_drop_link(link);
+	}
+}
+
+static void drop_all_pinning(void *arg)
+{
+	struct te_engine *engine = arg;
+	size_t cursor = 0;
+
+	while (tei_hash_walk(&engine->control->guests.table, &cursor, 1024,
+			     drop_pinning, engine))
+		;
+}
+
+void tei_guests_drop_pinning(struct te_engine *engine)
+{
+	tei_loop_do(engine->loop, drop_all_pinning, engine);
+}
+
+/* ---- the end ---- */
+
+static void break_links(struct tei_hash_node *node, void *arg)
+{
+	const struct tei_guest *guest =
+		TEI_CONTAINER(node, struct tei_guest, node);
+
+	(void)arg;
+	tei_list_for_each (at, &guest->links) {
+		tei_link_break(tei_list_entry(at, struct tei_link, link),
+			       -ECANCELED);
+	}
+}
+
+void tei_guests_break_links(struct te_engine *engine)
+{
+	size_t cursor = 0;
+
+	while (tei_hash_walk(&engine->control->guests.table, &cursor, 1024,
+			     break_links, NULL))
+		;
+}
+
+static void free_guest(struct tei_hash_node *node, void *arg)
+{
+	struct te_engine *engine = arg;
+	struct tei_guest *guest = TEI_CONTAINER(node, struct tei_guest, node);
+	struct tei_list *at;
+
+	while ((at = tei_list_pop(&guest->links))) {
+		struct tei_link *link =
+			tei_list_entry(at, struct tei_link, link);
+
+		assert(!link->open);
+		link->in.visitor = NULL;
+		end_droppers(link);
+		tei_link_free(link);
+	}
+	guest_free(engine, guest);
+}
+
+void tei_guests_fini(struct te_engine *engine)
+{
+	struct tei_hash *table = &engine->control->guests.table;
+
+	/* A table that shrinks meanwhile shows some only to the next walk. */
+	while (table->n_nodes) {
+		size_t cursor = 0;
+
+		tei_hash_walk(table, &cursor, SIZE_MAX, free_guest, engine);
+	}
+	tei_hash_fini(&engine->control->guests.table);
+	tei_account_leave(engine->inbox, engine->control->guests.self.account);
+	engine->control->guests.self.account = NULL;
+}
+
+/* ---- hello, prove, describe and probe, answered ---- */
 
 #define BACKLOG_MAX      ((size_t)32 << 20) /* of what it does not read */
 #define PUSH_BACKLOG_MAX ((size_t)64 << 10)
@@ -147,7 +569,7 @@ static void hello(struct tei_visitor *v, const struct tei_frame *f)
 	take_name(v, m->name);
 	guest = tei_guest_get(engine, v->challenge.initiator);
 	if (guest)
-		tei_guest_came(v, guest);
+		guest_came(v, guest);
 	if (!guest || answer_hello(v, f))
 		tei_frame_refuse_for_now(v->conn, "out of memory");
 }
@@ -190,7 +612,7 @@ static bool update_groups(struct tei_visitor *v)
 	if (!more)
 		return false;
 	v->groups |= more;
-	tei_guest_update_groups(v);
+	guest_update_groups(v);
 	return true;
 }
 
@@ -315,6 +737,10 @@ void tei_control_revoked(struct tei_visitor *v, uint64_t epoch)
 
 /* ---- the connection ---- */
 
+static void visitor_connect(struct tei_visitor *v, const struct tei_frame *f);
+
+static void visitor_drop(struct tei_visitor *v, const struct tei_frame *f);
+
 static void frame_came(struct tei_frame_conn *conn, const struct tei_frame *f,
 		       void *arg)
 {
@@ -338,10 +764,10 @@ static void frame_came(struct tei_frame_conn *conn, const struct tei_frame *f,
 		describe(v, f);
 		break;
 	case TE__CONTROL_TYPE__CONTROL_CONNECT:
-		tei_visitor_connect(v, f);
+		visitor_connect(v, f);
 		break;
 	case TE__CONTROL_TYPE__CONTROL_DROP:
-		tei_visitor_drop(v, f);
+		visitor_drop(v, f);
 		break;
 	case TE__CONTROL_TYPE__CONTROL_PROBE:
 		probe(v, f);
@@ -400,7 +826,7 @@ void tei_visitor_leave(struct tei_visitor *v)
 		if (v->guest->account && tei_list_empty(&v->guest->visitors))
 			tei_account_give_up(v->engine->inbox,
 					    v->guest->account);
-		tei_guest_visitor_left(v);
+		guest_visitor_left(v);
 		tei_guest_release(v->engine, v->guest);
 	}
 	tei_free(v->proofs);
@@ -441,7 +867,7 @@ make_link(struct tei_visitor *v, struct tei_rail_box *box, const Te__Connect *m)
 	link->in.visitor = v;
 	link->in.open.fn = tei_target_open;
 	link->in.drop.fn = tei_target_drop;
-	link->in.done.fn = tei_guest_link_done;
+	link->in.done.fn = guest_link_done;
 	link->in.gone.fn = tei_guest_link_gone;
 	link->in.late.fn = tei_guest_link_late;
 	link->in.address_len = m->address.len;
@@ -456,8 +882,7 @@ static int check_connect(struct tei_visitor *v, const Te__Connect *m,
 	*box = find_rail(v->engine, m);
 	if (!*box)
 		return -EOPNOTSUPP;
-	if (m->address.len > TEI_BLOB_MAX ||
-	    tei_guest_link(v->guest, m->endpoint))
+	if (m->address.len > TEI_BLOB_MAX || guest_link(v->guest, m->endpoint))
 		return -EBADMSG;
 	if (m->epoch != atomic_load(&v->guest->epoch)) /* it is just ending? */
 		return m->epoch == v->guest->told ? -EAGAIN : -ESTALE;
@@ -476,7 +901,7 @@ static void connect_refused(struct tei_visitor *v, const struct tei_frame *f,
 	tei_visitor_reply(v, f, &m.base);
 }
 
-void tei_visitor_connect(struct tei_visitor *v, const struct tei_frame *f)
+static void visitor_connect(struct tei_visitor *v, const struct tei_frame *f)
 {
 	struct tei_rail_box *box;
 	struct tei_link *link;
@@ -500,7 +925,7 @@ void tei_visitor_connect(struct tei_visitor *v, const struct tei_frame *f)
 	tei_worker_post(v->engine->worker, &link->in.open);
 }
 
-void tei_control_connected(struct tei_link *link)
+static void control_connected(struct tei_link *link)
 {
 	struct tei_visitor *v = link->in.visitor;
 	struct tei_frame to = {.type = TE__CONTROL_TYPE__CONTROL_CONNECT,
@@ -520,7 +945,7 @@ void tei_control_connected(struct tei_link *link)
 
 /* ---- drop ---- */
 
-void tei_control_dropped(struct tei_visitor *v, uint64_t id)
+static void control_dropped(struct tei_visitor *v, uint64_t id)
 {
 	struct tei_frame to = {.type = TE__CONTROL_TYPE__CONTROL_DROP,
 			       .id = id};
@@ -529,7 +954,8 @@ void tei_control_dropped(struct tei_visitor *v, uint64_t id)
 	tei_visitor_reply(v, &to, &m.base);
 }
 
-void tei_visitor_drop(struct tei_visitor *v, const struct tei_frame *f)
+/* visit_link.c: a Connect, a Drop. */
+static void visitor_drop(struct tei_visitor *v, const struct tei_frame *f)
 {
 	struct tei_dropper *dropper;
 	struct tei_link *link;
@@ -540,9 +966,9 @@ void tei_visitor_drop(struct tei_visitor *v, const struct tei_frame *f)
 		tei_frame_bad(v->conn, "unreadable drop");
 		return;
 	}
-	link = tei_guest_link(v->guest, m->endpoint);
+	link = guest_link(v->guest, m->endpoint);
 	if (!link) { /* gone already, or never made: quiet */
-		tei_control_dropped(v, f->id);
+		control_dropped(v, f->id);
 		return;
 	}
 	dropper = tei_calloc(1, sizeof(*dropper));

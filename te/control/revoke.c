@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* revoke.c - te_peer_revoke(), te_peer_revoke_wait() */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "te/common/engine.h"
+#include "te/control/control.h"
+#include "te/control/inbound.h"
+#include "te/control/peer.h"
+#include "te/transfer/link.h"
+#include "te/worker/worker.h"
+
+#define DEFAULT_MS 2000u
+
+/* On the stack of the call, in guests.revokes meanwhile. */
+struct revocation {
+	struct tei_list link;
+	struct tei_call start, own; /* to control, to the worker */
+	struct tei_call own_done;   /* back to control */
+	struct te_engine *engine;
+	const uint8_t *incarnation; /* NULL: all */
+	bool anew;        /* else what was revoked before is waited for */
+	bool own_pending; /* our own link to ourselves is being closed */
+	bool abandoned;   /* the caller waits only until nobody has it */
+	bool done;        /* guarded by engine->mu */
+	struct tei_cond cond;
+};
+
+/* Links of an epoch that has ended. Control. */
+static bool guest_has_old_links(const struct tei_guest *guest)
+{
+	uint64_t epoch = atomic_load(&guest->epoch);
+
+	tei_list_for_each (node, &guest->links) {
+		struct tei_link *link =
+			tei_list_entry(node, struct tei_link, link);
+
+		if (!link->in.is_gone && link->ep.epoch < epoch)
+			return true;
+	}
+	return false;
+}
+
+void tei_guest_settle(struct tei_guest *guest)
+{
+	uint64_t epoch = atomic_load(&guest->epoch);
+
+	if (guest->told == epoch || guest_has_old_links(guest))
+		return;
+	guest->told = epoch;
+	tei_list_for_each (node, &guest->visitors) {
+		tei_control_revoked(
+			tei_list_entry(node, struct tei_visitor, of_guest),
+			epoch);
+	}
+}
+
+static void raise_epoch(struct tei_guest *guest, uint64_t epoch)
+{
+	atomic_store(&guest->epoch, epoch);
+	tei_list_for_each (node, &guest->links) {
+		tei_guest_drop_link(
+			tei_list_entry(node, struct tei_link, link));
+	}
+	tei_guest_settle(guest);
+}
+
+/* ---- everybody ---- */
+
+struct sweep {
+	uint64_t highest;
+	bool old_links;
+};
+
+static void find_highest(struct tei_hash_node *node, void *arg)
+{
+	struct tei_guest *guest = TEI_CONTAINER(node, struct tei_guest, node);
+	uint64_t epoch = atomic_load(&guest->epoch);
+	struct sweep *sweep = arg;
+
+	if (epoch > sweep->highest)
+		sweep->highest = epoch;
+}
+
+static void raise_one(struct tei_hash_node *node, void *arg)
+{
+	const struct sweep *sweep = arg;
+
+	raise_epoch(TEI_CONTAINER(node, struct tei_guest, node),
+		    sweep->highest);
+}
+
+static void look_for_links(struct tei_hash_node *node, void *arg)
+{
+	struct sweep *sweep = arg;
+
+	if (guest_has_old_links(TEI_CONTAINER(node, struct tei_guest, node)))
+		sweep->old_links = true;
+}
+
+static void walk(struct te_engine *engine, tei_hash_fn *fn, struct sweep *sweep)
+{
+	size_t cursor = 0;
+
+	while (tei_hash_walk(&engine->control->guests.table, &cursor, 1024, fn,
+			     sweep))
+		;
+}
+
+void tei_revoke_all(struct te_engine *engine)
+{
+	struct tei_guests *g = &engine->control->guests;
+	struct sweep sweep = {.highest = g->floor};
+
+	walk(engine, find_highest, &sweep);
+	sweep.highest++;
+	g->floor = sweep.highest;
+	walk(engine, raise_one, &sweep);
+}
+
+/* ---- ourselves ---- */
+
+static struct tei_peer *own_peer(struct te_engine *engine)
+{
+	struct tei_peer *own = NULL;
+
+	tei_mutex_lock(&engine->mu);
+	tei_list_for_each (node, &engine->peers) {
+		struct tei_peer *peer =
+			tei_list_entry(node, struct tei_peer, link);
+
+		if (peer->self)
+			own = peer;
+	}
+	tei_mutex_unlock(&engine->mu);
+	return own;
+}
+
+static void own_done(struct tei_call *call)
+{
+	struct revocation *r = TEI_CONTAINER(call, struct revocation, own_done);
+
+	r->own_pending = false;
+	tei_revokes_check(r->engine);
+}
+
+/* With the token: stop using the old link, and close it right here. */
+static void end_own(struct tei_call *call)
+{
+	struct revocation *r = TEI_CONTAINER(call, struct revocation, own);
+	struct tei_peer *peer = own_peer(r->engine);
+
+	if (peer)
+		tei_peer_sync(peer);
+	tei_links_close_broken(r->engine->worker);
+	tei_loop_post(r->engine->loop, &r->own_done);
+}
+
+static void revoke_own(struct revocation *r)
+{
+	struct tei_guest *self = &r->engine->control->guests.self;
+	uint64_t epoch = atomic_load(&self->epoch) + 1;
+	struct tei_peer *peer;
+
+	atomic_store(&self->epoch, epoch);
+	peer = own_peer(r->engine);
+	if (peer)
+		tei_peer_tell_epoch(peer, epoch);
+	r->own_pending = true;
+	r->own.fn = end_own;
+	r->own_done.fn = own_done;
+	tei_worker_post(r->engine->worker, &r->own);
+}
+
+/* ---- the call ---- */
+
+static bool is_complete(struct revocation *r)
+{
+	struct sweep sweep = {0};
+	struct tei_guest *guest;
+
+	if (r->own_pending)
+		return false;
+	if (r->abandoned)
+		return true;
+	if (!r->incarnation) {
+		walk(r->engine, look_for_links, &sweep);
+		return !sweep.old_links;
+	}
+	guest = tei_guest_find(r->engine, r->incarnation);
+	return !guest || !guest_has_old_links(guest);
+}
+
+static void end(struct revocation *r)
+{
+	struct te_engine *engine = r->engine;
+
+	tei_list_del(&r->link);
+	tei_mutex_lock(&engine->mu);
+	r->done = true;
+	tei_cond_signal(&r->cond); /* under mu: it is on a stack */
+	tei_mutex_unlock(&engine->mu);
+}
+
+void tei_revokes_check(struct te_engine *engine)
+{
+	tei_list_for_each_safe (node, tmp, &engine->control->guests.revokes) {
+		struct revocation *r =
+			tei_list_entry(node, struct revocation, link);
+
+		if (is_complete(r))
+			end(r);
+	}
+}
+
+static void revoke_one(struct te_engine *engine, const uint8_t *incarnation)
+{
+	struct tei_guest *guest = tei_guest_get(engine, incarnation);
+
+	if (guest)
+		raise_epoch(guest, atomic_load(&guest->epoch) + 1);
+	else
+		tei_revoke_all(engine); /* no memory for just one */
+}
+
+static void revoke(struct revocation *r)
+{
+	struct te_engine *engine = r->engine;
+
+	TEI_COUNT(engine, revocations);
+	if (r->incarnation)
+		revoke_one(engine, r->incarnation);
+	else
+		tei_revoke_all(engine);
+	/* By another name than its own an engine is a guest of itself, too. */
+	if (!r->incarnation ||
+	    !memcmp(r->incarnation, engine->incarnation, TE_INCARNATION_LEN))
+		revoke_own(r);
+}
+
+static void start(struct tei_call *call)
+{
+	struct revocation *r = TEI_CONTAINER(call, struct revocation, start);
+
+	tei_list_add_tail(&r->engine->control->guests.revokes, &r->link);
+	if (r->anew)
+		revoke(r);
+	tei_revokes_check(r->engine);
+}
+
+/* Time is over. The worker may still have a call of ours, but not for long. */
+static void abandon(void *arg)
+{
+	struct revocation *r = arg;
+
+	if (r->done)
+		return; /* only this thread sets it */
+	r->abandoned = true;
+	tei_revokes_check(r->engine);
+}
+
+static bool await(struct revocation *r, uint64_t until)
+{
+	struct te_engine *engine = r->engine;
+	bool done;
+
+	tei_mutex_lock(&engine->mu);
+	while (!r->done &&
+	       tei_worker_await(engine->worker, &r->cond, &engine->mu, until))
+		;
+	done = r->done;
+	tei_mutex_unlock(&engine->mu);
+	return done;
+}
+
+static int run(struct revocation *r, uint32_t timeout_ms)
+{
+	struct te_engine *engine = r->engine;
+	uint64_t ms = timeout_ms ? timeout_ms : DEFAULT_MS;
+	bool done;
+
+	tei_list_init(&r->link);
+	tei_cond_init(&r->cond);
+	r->start.fn = start;
+	done = tei_loop_post(engine->loop, &r->start) &&
+	       await(r, tei_now_ns() + ms * TEI_NS_PER_MS);
+	if (!done && tei_loop_do(engine->loop, abandon, r)) {
+		await(r, UINT64_MAX);
+		done = !r->abandoned;
+	}
+	tei_cond_fini(&r->cond);
+	return done ? 0 : -ETIMEDOUT;
+}
+
+int te_peer_revoke(struct te_engine *engine,
+		   const uint8_t incarnation[TE_INCARNATION_LEN],
+		   uint32_t timeout_ms)
+{
+	struct revocation r = {
+		.engine = engine,
+		.incarnation = incarnation,
+		.anew = true,
+	};
+
+	return tei_engine_alive(engine) ? run(&r, timeout_ms) : -ESTALE;
+}
+
+int te_peer_revoke_wait(struct te_engine *engine,
+			const uint8_t incarnation[TE_INCARNATION_LEN],
+			uint32_t timeout_ms)
+{
+	struct revocation r = {.engine = engine, .incarnation = incarnation};
+
+	return tei_engine_alive(engine) ? run(&r, timeout_ms) : -ESTALE;
+}
