@@ -57,7 +57,9 @@ struct tei_device {
 struct tei_rail {
 	const struct tei_backend_ops *ops;
 	struct tei_engine_core *core; /* not owned */
-	/* Address and speed: by tei_rail_renewed(), with the token and lock 10. */
+	/*
+	 * Address and speed: by tei_rail_renewed(), with the token and lock 10.
+	 */
 	struct tei_device device;
 	uint32_t index;     /* in the engine's list of rails */
 	const void *config; /* ops->config_size bytes by ops->settings */
@@ -88,7 +90,9 @@ struct tei_rail {
 	_Atomic uint64_t sent_bytes, received_bytes; /* payload */
 	_Atomic uint64_t bad_frames; /* unreadable input, connection closed */
 	_Atomic uint64_t refused_slices; /* as target: access, range, epoch */
-	/* Now: the device refuses to end them, so what they use stays in use. */
+	/*
+	 * Now: the device refuses to end them, so what they use stays in use.
+	 */
 	_Atomic uint64_t stuck_endpoints;
 	_Alignas(max_align_t) unsigned char priv[];
 };
@@ -161,9 +165,9 @@ struct tei_backend_ops {
 
 	/*
 	 * Report every device that is usable or may become so, best first; stop
-	 * when found() returns non-zero and return that. No device: 0 and no call. May block. Called
-	 * by te_engine_create(), before any rail exists. -EINVAL: a setting
-	 * names what is not there; logged.
+	 * when found() returns non-zero and return that. No device: 0 and no
+	 * call. May block. Called by te_engine_create(), before any rail
+	 * exists. -EINVAL: a setting names what is not there; logged.
 	 */
 	int (*probe)(const struct tei_search *search);
 
@@ -189,8 +193,8 @@ struct tei_backend_ops {
 			  const void *blob, size_t len);
 
 	/*
-	 * Make memory reachable through @rail under @id and write the key that a
-	 * peer needs. *len: in, room in @key (TEI_KEY_MAX); out, bytes used.
+	 * Make memory reachable through @rail under @id and write the key that
+	 * a peer needs. *len: in, room in @key (TEI_KEY_MAX); out, bytes used.
 	 * Called from any thread, may block: guard what it shares with
 	 * progress(). -EOPNOTSUPP: this kind of memory cannot be reached.
 	 */
@@ -244,8 +248,8 @@ struct tei_backend_ops {
 	 * Take one slice back: its one done(-ECANCELED or what it ended with)
 	 * comes from inside this call or of progress() soon, whatever the peer
 	 * does. Local memory is quiet then. Where only breaking the connection
-	 * makes it so, the endpoint goes down and flush() has it come. Not called
-	 * any more once flush() has been.
+	 * makes it so, the endpoint goes down and flush() has it come. Not
+	 * called any more once flush() has been.
 	 */
 	void (*cancel)(struct tei_endpoint *ep, struct tei_slice *slice);
 	/*
@@ -260,8 +264,8 @@ struct tei_backend_ops {
 	int (*flush)(struct tei_endpoint *ep, int err);
 	/*
 	 * As a target: apply nothing more that came by this endpoint. Returns 0
-	 * when that is so (remote quiet), -EINPROGRESS: progress() reports it by
-	 * tei_endpoint_down(ep, -ESTALE).
+	 * when that is so (remote quiet), -EINPROGRESS: progress() reports it
+	 * by tei_endpoint_down(ep, -ESTALE).
 	 */
 	int (*drop)(struct tei_endpoint *ep);
 
@@ -273,9 +277,9 @@ struct tei_backend_ops {
 	int (*progress)(struct tei_rail *rail, int budget);
 	/*
 	 * Returns an fd that is readable when progress() has something to do
-	 * (level-triggered, the same fd every time; while rail->busy it need not
-	 * be), or -1: only what post() brought is ever to be done, and progress()
-	 * says 0 when that is over.
+	 * (level-triggered, the same fd every time; while rail->busy it need
+	 * not be), or -1: only what post() brought is ever to be done, and
+	 * progress() says 0 when that is over.
 	 */
 	int (*wait_fd)(struct tei_rail *rail);
 	/*

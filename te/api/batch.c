@@ -22,8 +22,8 @@
 /*
  * ---- room for the piece lists of a batch's requests ----
  *
- * Chunks are kept at reset, so that a batch that is used again for the same shape
- * of work allocates nothing. The newest chunk is the first.
+ * Chunks are kept at reset, so that a batch that is used again for the same
+ * shape of work allocates nothing. The newest chunk is the first.
  */
 
 #define CHUNK 1024u
@@ -162,7 +162,7 @@ void tei_batch_free(struct te_batch *batch)
 
 /* ---- the driver's side ---- */
 
-static void ring(int event)
+static void signal_event(int event)
 {
 	uint64_t one = 1;
 	ssize_t n = write(event, &one, sizeof(one));
@@ -189,8 +189,8 @@ static void completion_of(struct tei_request *r, struct te_completion *out)
 
 /*
  * The driver calls back at the end of its round and before it publishes n_done:
- * who waits for that counter has all calls behind it. What a callback submits or
- * cancels is queued, since the token is held, and served in the next round.
+ * who waits for that counter has all calls behind it. What a callback submits
+ * or cancels is queued, since the token is held, and served in the next round.
  */
 static void call_back(struct te_batch *batch)
 {
@@ -218,10 +218,10 @@ static void publish(struct te_batch *batch)
 	atomic_store(&batch->n_done, batch->n_final);
 	if (batch->n_final ==
 	    atomic_load_explicit(&batch->n_submitted, memory_order_relaxed))
-		tei_sleeper_rouse(batch->engine->worker, &batch->sleeper);
+		tei_sleeper_signal(batch->engine->worker, &batch->sleeper);
 	event = atomic_load(&batch->event);
 	if (event >= 0 && polled)
-		ring(event);
+		signal_event(event);
 	atomic_store_explicit(&batch->touching, false, memory_order_release);
 }
 
@@ -280,7 +280,7 @@ int te_batch_wait(struct te_batch *batch, uint32_t timeout_ms)
 }
 
 /* The event stays readable as long as something is left to take. */
-static void calm_event(struct te_batch *batch)
+static void clear_event(struct te_batch *batch)
 {
 	int event = atomic_load(&batch->event);
 	uint64_t count;
@@ -291,7 +291,7 @@ static void calm_event(struct te_batch *batch)
 	n = read(event, &count, sizeof(count));
 	(void)n;
 	if (atomic_load(&batch->n_done) != batch->n_taken)
-		ring(event);
+		signal_event(event);
 }
 
 static int take(struct te_batch *batch, struct te_completion *out, int max)
@@ -305,7 +305,7 @@ static int take(struct te_batch *batch, struct te_completion *out, int max)
 		completion_of(&batch->requests[batch->order[batch->n_taken++]],
 			      &out[n++]);
 	if (n)
-		calm_event(batch);
+		clear_event(batch);
 	return n;
 }
 
@@ -354,7 +354,7 @@ int te_batch_eventfd(struct te_batch *batch)
 		return -EMFILE;
 	atomic_store(&batch->event, event);
 	if (atomic_load(&batch->n_done) != batch->n_taken)
-		ring(event);
+		signal_event(event);
 	return event;
 }
 
@@ -468,7 +468,7 @@ int te_batch_reset(struct te_batch *batch)
 	batch->well_peer = NULL;
 	atomic_store(&batch->n_done, 0);
 	atomic_store_explicit(&batch->n_submitted, 0, memory_order_release);
-	calm_event(batch);
+	clear_event(batch);
 	return 0;
 }
 
@@ -564,8 +564,8 @@ static int find_target(struct te_engine *engine, te_segment_id id,
 	t->id = id;
 	t->peer = segment->peer;
 	t->life = segment->life;
-	t->epoch = segment->peer->told.epoch;
-	if (t->epoch == segment->peer->told.epoch_over)
+	t->epoch = segment->peer->announced.epoch;
+	if (t->epoch == segment->peer->announced.epoch_over)
 		t->epoch = 0; /* bound when the next one is known */
 	return 0;
 }

@@ -72,8 +72,8 @@ static const struct tei_worker_ops worker_ops = {
 
 static const struct tei_regions_ops regions_ops = {
 	.push = tei_control_push_regions,
-	.forget_group = tei_guests_forget_group,
-	.drop_pinning = tei_guests_drop_pinning,
+	.forget_group = tei_inbound_peers_forget_group,
+	.drop_pinning = tei_inbound_peers_drop_pinning,
 };
 
 static struct te_engine *make(void)
@@ -141,7 +141,7 @@ static int start(struct te_engine *engine, const struct te_config *config,
 {
 	int rc;
 
-	rc = tei_guests_init(engine);
+	rc = tei_inbound_peers_init(engine);
 	if (rc)
 		return rc;
 	rc = tei_worker_open(engine->worker, engine, config);
@@ -163,7 +163,7 @@ close_control:
 	tei_loop_stop(engine->loop);
 	tei_loop_destroy(engine->loop);
 	tei_late_stop(engine);
-	tei_guests_fini(engine);
+	tei_inbound_peers_fini(engine);
 	tei_worker_close(engine->worker);
 	return rc;
 stop_late:
@@ -171,7 +171,7 @@ stop_late:
 close_worker:
 	tei_worker_close(engine->worker);
 fini_guests:
-	tei_guests_fini(engine);
+	tei_inbound_peers_fini(engine);
 	assert(rc < 0);
 	return rc;
 }
@@ -323,10 +323,10 @@ static void free_all(struct te_engine *engine)
 	tei_list_for_each (at, &engine->peers) {
 		tei_peer_end_links(tei_list_entry(at, struct tei_peer, link));
 	}
-	tei_guests_break_links(engine);
+	tei_inbound_peers_break_links(engine);
 	tei_drive_until_closed(engine->worker);
 	tei_batch_publish_dirty(engine->worker, true);
-	tei_guests_fini(engine);
+	tei_inbound_peers_fini(engine);
 	while ((node = tei_list_pop(&engine->batches)))
 		tei_batch_free(tei_list_entry(node, struct te_batch, link));
 	while ((node = tei_list_pop(&engine->peers)))

@@ -2,13 +2,14 @@
 /*
  * memory.c - memory that every backend likes: page aligned, huge if possible
  *
- * Where a rail can share memory (TEI_CAP_BACKING) each allocation is a memfd
- * of its own, sealed so that nobody can shrink it under those who map it.
+ * Where a rail can share memory (TEI_CAP_BACKING) each allocation is a memfd of
+ * its own, sealed so that nobody can shrink it under those who map it.
  * Otherwise, and where that fails, it is anonymous memory.
  *
- * Pages come when they are touched, by us or by a peer that has mapped them, and
- * are paid for by who that is. Reserved huge pages come at once: the mapping has
- * them set aside, but a limit of the control group would be heard of by a signal.
+ * Pages come when they are touched, by us or by a peer that has mapped them,
+ * and are paid for by who that is. Reserved huge pages come at once: the
+ * mapping has them set aside, but a limit of the control group would be heard
+ * of by a signal.
  */
 #include "te/api/api.h"
 

@@ -183,7 +183,9 @@ static int remember(struct te_config *config, const char *name,
 	return 0;
 }
 
-/* Set the value in a scratch copy of the defaults, to see whether it is right. */
+/*
+ * Set the value in a scratch copy of the defaults, to see whether it is right.
+ */
 static int try_rows(const struct tei_setting *table, size_t n, size_t size,
 		    const char *name, const char *value,
 		    char error[TEI_CONF_ERROR_LEN])

@@ -2,8 +2,8 @@
 /*
  * engine.h - what all rooms of an engine share
  *
- * Each room (a folder of te/) keeps its state in a struct of its own, which only
- * that room and those above it look into:
+ * Each room (a folder of te/) keeps its state in a struct of its own, which
+ * only that room and those above it look into:
  *
  *   api        the functions that callers call, and how the rooms are joined
  *   control    control connections, both ways. Control thread
@@ -57,7 +57,9 @@ struct te_engine {
 	struct tei_stats stats;
 	struct te_topo *topo;            /* NULL: none; made before the rails */
 	struct tei_directory *directory; /* NULL: none */
-	/* NULL: nothing is published. Written under mu; the creator's to read */
+	/*
+	 * NULL: nothing is published. Written under mu; the creator's to read
+	 */
 	struct tei_publisher *publisher;
 	struct tei_loop *loop; /* the control thread */
 

@@ -47,7 +47,7 @@
 	X(notifies_sent, "te_notifications_total", "sent")             \
 	X(notifies_received, "te_notifications_total", "received")     \
 	X(notifies_full, "te_notifications_held_up_total", "")         \
-	X(visitors, "te_visitors_total", "")                           \
+	X(inbound_conns, "te_visitors_total", "")                      \
 	X(refused_hello, "te_control_refused_total", "hello")          \
 	X(refused_name, "te_control_refused_total", "name")            \
 	X(refused_proof, "te_control_refused_total", "proof")          \

@@ -20,14 +20,14 @@
 #include "te/region/region.h"
 #include "te/worker/worker.h"
 
-#define VISITORS_MAX    4096u
-#define HELLO_MAX       16384u
-#define PROVE_MAX       8192u
-#define SMALL_MAX       1024u
-#define DESCRIPTION_MAX (16u << 20)
-#define NOTIFY_MAX      (72u << 10)
-#define PUSH_AGAIN_MS   100u
-#define ARENA_MAX       ((size_t)64 << 20)
+#define INBOUND_CONNS_MAX 4096u
+#define HELLO_MAX         16384u
+#define PROVE_MAX         8192u
+#define SMALL_MAX         1024u
+#define DESCRIPTION_MAX   (16u << 20)
+#define NOTIFY_MAX        (72u << 10)
+#define PUSH_AGAIN_MS     100u
+#define ARENA_MAX         ((size_t)64 << 20)
 
 const struct tei_frame_protocol tei_control_protocol = {
 	.name = "control",
@@ -53,7 +53,7 @@ static void accepted(struct tei_frame_conn *conn, void *arg)
 {
 	struct te_engine *engine = arg;
 
-	if (!tei_visitor_came(engine, conn))
+	if (!tei_inbound_conn_came(engine, conn))
 		return;
 	tei_frame_refuse_for_now(conn, "out of memory");
 	tei_frame_close(conn);
@@ -64,7 +64,7 @@ static void stray_fault(enum tei_frame_fault fault, void *arg)
 	tei_control_count_fault(arg, fault);
 }
 
-/* Of connections that do not become visitors. */
+/* Of connections that do not become inbound connections. */
 static const struct tei_frame_ops stray_ops = {.fault = stray_fault};
 
 struct listening {
@@ -82,7 +82,7 @@ static void listen_now(void *arg)
 	l->rc = tei_frame_listen(engine->loop, &l->config, &port,
 				 &engine->control->server);
 	engine->port = port;
-	if (l->rc) /* the name before the first visitor asks for it */
+	if (l->rc) /* the name before the first inbound connection asks for it */
 		return;
 	if (engine->is_bare)
 		memcpy(engine->name, engine->host, strlen(engine->host) + 1);
@@ -100,7 +100,7 @@ int tei_control_listen(struct te_engine *engine, uint16_t port)
 				.host = engine->config.bind,
 				.port = port,
 				.insecure = engine->config.insecure,
-				.n_max = VISITORS_MAX,
+				.n_max = INBOUND_CONNS_MAX,
 				.hello_ms = 2 * engine->config.connect_timeout,
 				.hello_max = HELLO_MAX,
 				.ops = &stray_ops,
@@ -115,17 +115,17 @@ int tei_control_listen(struct te_engine *engine, uint16_t port)
 
 void tei_control_close(struct te_engine *engine)
 {
-	struct tei_list *visitors = &engine->control->guests.visitors;
+	struct tei_list *conns = &engine->control->inbound.conns;
 
 	if (engine->control->server)
 		tei_frame_server_close(engine->control->server);
 	engine->control->server = NULL;
-	tei_timer_stop(engine->control->guests.push_timer);
-	engine->control->guests.push_timer = NULL;
+	tei_timer_stop(engine->control->inbound.push_timer);
+	engine->control->inbound.push_timer = NULL;
 	tei_turns_close(&engine->inbox->turns);
-	while (!tei_list_empty(visitors))
-		tei_visitor_leave(tei_list_entry(visitors->next,
-						 struct tei_visitor, link));
+	while (!tei_list_empty(conns))
+		tei_inbound_conn_leave(tei_list_entry(
+			conns->next, struct tei_inbound_conn, link));
 }
 
 void tei_control_count_fault(struct te_engine *engine,
@@ -163,20 +163,20 @@ static void push_again(void *arg)
 {
 	struct te_engine *engine = arg;
 
-	tei_timer_stop(engine->control->guests.push_timer);
-	engine->control->guests.push_timer = NULL;
+	tei_timer_stop(engine->control->inbound.push_timer);
+	engine->control->inbound.push_timer = NULL;
 	push_now(engine);
 }
 
 /* Whoever has not read what it was told before gets only the last word. */
 static void push_now(struct te_engine *engine)
 {
-	struct tei_guests *g = &engine->control->guests;
+	struct tei_inbound_peers *g = &engine->control->inbound;
 	bool behind = false;
 
-	tei_list_for_each_safe (node, tmp, &g->visitors) {
-		if (!tei_visitor_push(
-			    tei_list_entry(node, struct tei_visitor, link)))
+	tei_list_for_each_safe (node, tmp, &g->conns) {
+		if (!tei_inbound_conn_push(tei_list_entry(
+			    node, struct tei_inbound_conn, link)))
 			behind = true;
 	}
 	/* Without a timer they are told with the next change. */
@@ -188,16 +188,16 @@ static void push_now(struct te_engine *engine)
 /* One job for all changes that come before it runs. */
 static void push_all(struct tei_call *call)
 {
-	struct tei_guests *g =
-		TEI_CONTAINER(call, struct tei_guests, push_call);
+	struct tei_inbound_peers *g =
+		TEI_CONTAINER(call, struct tei_inbound_peers, push_call);
 
 	atomic_store(&g->push_posted, false);
-	push_now(TEI_CONTAINER(g, struct tei_control, guests)->engine);
+	push_now(TEI_CONTAINER(g, struct tei_control, inbound)->engine);
 }
 
 void tei_control_push_regions(struct te_engine *engine)
 {
-	struct tei_guests *g = &engine->control->guests;
+	struct tei_inbound_peers *g = &engine->control->inbound;
 
 	if (!atomic_exchange(&g->push_posted, true))
 		tei_loop_post(engine->loop, &g->push_call);
@@ -212,7 +212,7 @@ void tei_control_init(struct te_engine *engine)
 	tei_names_init(&control->names);
 	tei_reroute_init(engine);
 	engine->inbox->room = tei_notify_room;
-	control->guests.push_call.fn = push_all;
+	control->inbound.push_call.fn = push_all;
 }
 
 void tei_control_fini(struct te_engine *engine)

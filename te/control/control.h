@@ -22,7 +22,7 @@ struct te_engine;
 struct tei_arena;
 struct tei_entry;
 struct tei_link;
-struct tei_visitor;
+struct tei_inbound_conn;
 
 #define TEI_CONTROL_VERSION 1u
 
@@ -31,7 +31,7 @@ struct tei_control {
 	struct te_engine *engine;
 	struct tei_frame_server *server;
 	struct tei_arena arena; /* of the frame being handled */
-	struct tei_guests guests;
+	struct tei_inbound_peers inbound;
 	struct tei_names names;
 	bool closed;                 /* connects nowhere any more */
 	struct tei_group_set joined; /* guarded by engine->mu */
@@ -48,18 +48,21 @@ void tei_control_init(struct te_engine *engine);
 void tei_control_fini(struct te_engine *engine);
 /* Listen, and complete the engine's name by the port bound. Set-up. */
 int tei_control_listen(struct te_engine *engine, uint16_t port);
-/* No visitor any more, and none comes. */
+/* No inbound connection any more, and none comes. */
 void tei_control_close(struct te_engine *engine);
 
 /* Tell everybody who may see them of changed regions. Any thread. */
 void tei_control_push_regions(struct te_engine *engine);
 
-/* Answers that come later, by links; no-ops once the visitor has left. */
-void tei_control_revoked(struct tei_visitor *visitor, uint64_t epoch);
+/*
+ * Answers that come later, by links; no-ops once the inbound connection has
+ * left.
+ */
+void tei_control_revoked(struct tei_inbound_conn *conn, uint64_t epoch);
 
 /*
- * Proofs of every group in @set for @side, in engine->control->arena. Returns how
- * many, -ENOMEM.
+ * Proofs of every group in @set for @side, in engine->control->arena. Returns
+ * how many, -ENOMEM.
  */
 int tei_control_proofs(struct te_engine *engine,
 		       const struct tei_group_set *set,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inbound.c - the table of guests, and their links' way through it */
+/* inbound.c - the table of inbound peers, and their links' way through it */
 #include "te/control/inbound.h"
 
 #include <assert.h>
@@ -22,26 +22,26 @@
 #include "te/transfer/transfer.h"
 #include "te/worker/worker.h"
 
-static void guest_init(struct tei_guest *guest, const uint8_t *incarnation,
-		       uint64_t epoch)
+static void inbound_init(struct tei_inbound_peer *inbound,
+			 const uint8_t *incarnation, uint64_t epoch)
 {
-	memcpy(guest->incarnation, incarnation, TE_INCARNATION_LEN);
-	atomic_init(&guest->epoch, epoch);
-	guest->told = epoch;
-	tei_list_init(&guest->links);
-	tei_list_init(&guest->visitors);
-	tei_list_init(&guest->absent);
+	memcpy(inbound->incarnation, incarnation, TE_INCARNATION_LEN);
+	atomic_init(&inbound->epoch, epoch);
+	inbound->announced_epoch = epoch;
+	tei_list_init(&inbound->links);
+	tei_list_init(&inbound->conns);
+	tei_list_init(&inbound->absent);
 }
 
-int tei_guests_init(struct te_engine *engine)
+int tei_inbound_peers_init(struct te_engine *engine)
 {
-	struct tei_guests *g = &engine->control->guests;
+	struct tei_inbound_peers *g = &engine->control->inbound;
 
 	g->floor = TEI_EPOCH_FIRST;
-	tei_list_init(&g->visitors);
+	tei_list_init(&g->conns);
 	tei_list_init(&g->absent);
 	tei_list_init(&g->revokes);
-	guest_init(&g->self, engine->incarnation, g->floor);
+	inbound_init(&g->self, engine->incarnation, g->floor);
 	engine->transfer->own_epoch = &g->self.epoch;
 	if (tei_random(&g->seed, sizeof(g->seed)))
 		return -EIO;
@@ -53,138 +53,147 @@ static uint64_t hash_of(const struct te_engine *engine,
 			const uint8_t *incarnation)
 {
 	return XXH3_64bits_withSeed(incarnation, TE_INCARNATION_LEN,
-				    engine->control->guests.seed);
+				    engine->control->inbound.seed);
 }
 
-struct tei_guest *tei_guest_find(struct te_engine *engine,
-				 const uint8_t incarnation[TE_INCARNATION_LEN])
+struct tei_inbound_peer *
+tei_inbound_peer_find(struct te_engine *engine,
+		      const uint8_t incarnation[TE_INCARNATION_LEN])
 {
 	struct tei_hash_node *node;
 
-	node = tei_hash_first(&engine->control->guests.table,
+	node = tei_hash_first(&engine->control->inbound.table,
 			      hash_of(engine, incarnation));
 	for (; node;
-	     node = tei_hash_next(&engine->control->guests.table, node)) {
-		struct tei_guest *guest =
-			TEI_CONTAINER(node, struct tei_guest, node);
+	     node = tei_hash_next(&engine->control->inbound.table, node)) {
+		struct tei_inbound_peer *inbound =
+			TEI_CONTAINER(node, struct tei_inbound_peer, node);
 
-		if (!memcmp(guest->incarnation, incarnation,
+		if (!memcmp(inbound->incarnation, incarnation,
 			    TE_INCARNATION_LEN))
-			return guest;
+			return inbound;
 	}
 	return NULL;
 }
 
-static void guest_free(struct te_engine *engine, struct tei_guest *guest)
+static void inbound_free(struct te_engine *engine,
+			 struct tei_inbound_peer *inbound)
 {
-	struct tei_guests *g = &engine->control->guests;
+	struct tei_inbound_peers *g = &engine->control->inbound;
 
-	if (!tei_list_empty(&guest->absent))
+	if (!tei_list_empty(&inbound->absent))
 		g->n_absent--;
-	tei_list_del(&guest->absent);
-	if (guest->taken)
+	tei_list_del(&inbound->absent);
+	if (inbound->taken)
 		g->n_losses++;
-	tei_account_leave(engine->inbox, guest->account);
-	tei_hash_remove(&g->table, &guest->node);
-	tei_free(guest);
+	tei_account_leave(engine->inbox, inbound->account);
+	tei_hash_remove(&g->table, &inbound->node);
+	tei_free(inbound);
 }
 
-static bool is_here(const struct tei_guest *guest)
+static bool is_here(const struct tei_inbound_peer *inbound)
 {
 	/* Not n_links: a link that is gone may still await its last call. */
-	return !tei_list_empty(&guest->links) ||
-	       !tei_list_empty(&guest->visitors);
+	return !tei_list_empty(&inbound->links) ||
+	       !tei_list_empty(&inbound->conns);
 }
 
 static void forget(struct tei_hash_node *node, void *arg)
 {
 	struct te_engine *engine = arg;
-	struct tei_guest *guest = TEI_CONTAINER(node, struct tei_guest, node);
+	struct tei_inbound_peer *inbound =
+		TEI_CONTAINER(node, struct tei_inbound_peer, node);
 
-	if (!is_here(guest))
-		guest_free(engine, guest);
+	if (!is_here(inbound))
+		inbound_free(engine, inbound);
 }
 
 /*
- * Too many guests that were revoked and left. Above the new floor there is
- * nobody, so who comes back is not given an epoch that was ended.
+ * Too many inbound peers that were revoked and left. Above the new floor there
+ * is nobody, so who comes back is not given an epoch that was ended.
  */
 static void make_room(struct te_engine *engine)
 {
 	size_t cursor = 0;
 
-	LOG_WARN("engine %s: %u guests remembered, their epochs are ended",
-		 engine->name, TEI_GUESTS_MAX);
+	LOG_WARN(
+		"engine %s: %u inbound peers remembered, their epochs are ended",
+		engine->name, TEI_INBOUND_PEERS_MAX);
 	tei_revoke_all(engine);
-	while (tei_hash_walk(&engine->control->guests.table, &cursor, 1024,
+	while (tei_hash_walk(&engine->control->inbound.table, &cursor, 1024,
 			     forget, engine))
 		;
 }
 
-struct tei_guest *tei_guest_get(struct te_engine *engine,
-				const uint8_t incarnation[TE_INCARNATION_LEN])
+struct tei_inbound_peer *
+tei_inbound_peer_get(struct te_engine *engine,
+		     const uint8_t incarnation[TE_INCARNATION_LEN])
 {
-	struct tei_guest *guest = tei_guest_find(engine, incarnation);
+	struct tei_inbound_peer *inbound =
+		tei_inbound_peer_find(engine, incarnation);
 
-	if (guest)
-		return guest;
-	if (engine->control->guests.table.n_nodes >= TEI_GUESTS_MAX)
+	if (inbound)
+		return inbound;
+	if (engine->control->inbound.table.n_nodes >= TEI_INBOUND_PEERS_MAX)
 		make_room(engine);
-	guest = tei_calloc(1, sizeof(*guest));
-	if (!guest)
+	inbound = tei_calloc(1, sizeof(*inbound));
+	if (!inbound)
 		return NULL;
-	guest_init(guest, incarnation, engine->control->guests.floor);
-	tei_hash_insert(&engine->control->guests.table, &guest->node,
+	inbound_init(inbound, incarnation, engine->control->inbound.floor);
+	tei_hash_insert(&engine->control->inbound.table, &inbound->node,
 			hash_of(engine, incarnation));
-	return guest;
+	return inbound;
 }
 
 /* Strangers can make many: those who left first are forgotten then. */
-static void remember(struct te_engine *engine, struct tei_guest *guest)
+static void remember(struct te_engine *engine, struct tei_inbound_peer *inbound)
 {
-	struct tei_guests *g = &engine->control->guests;
-	struct tei_guest *first;
+	struct tei_inbound_peers *g = &engine->control->inbound;
+	struct tei_inbound_peer *first;
 
-	tei_list_add_tail(&g->absent, &guest->absent);
+	tei_list_add_tail(&g->absent, &inbound->absent);
 	if (++g->n_absent <= TEI_ABSENT_MAX)
 		return;
-	first = tei_list_entry(g->absent.next, struct tei_guest, absent);
+	first = tei_list_entry(g->absent.next, struct tei_inbound_peer, absent);
 	if (atomic_load(&first->epoch) == g->floor) {
-		guest_free(engine, first);
+		inbound_free(engine, first);
 	} else { /* revoked since: that must not be forgotten */
 		tei_list_del(&first->absent);
 		g->n_absent--;
 	}
 }
 
-void tei_guest_release(struct te_engine *engine, struct tei_guest *guest)
+void tei_inbound_peer_release(struct te_engine *engine,
+			      struct tei_inbound_peer *inbound)
 {
-	if (is_here(guest) || guest == &engine->control->guests.self ||
-	    atomic_load(&guest->epoch) != engine->control->guests.floor ||
-	    !tei_list_empty(&guest->absent))
+	if (is_here(inbound) || inbound == &engine->control->inbound.self ||
+	    atomic_load(&inbound->epoch) != engine->control->inbound.floor ||
+	    !tei_list_empty(&inbound->absent))
 		return;
-	if (guest->taken)
-		remember(engine, guest);
+	if (inbound->taken)
+		remember(engine, inbound);
 	else
-		guest_free(engine, guest);
+		inbound_free(engine, inbound);
 }
 
-/* The visitor is the guest's from now on. */
-static void guest_came(struct tei_visitor *visitor, struct tei_guest *guest)
+/* The inbound connection is the inbound peer's from now on. */
+static void inbound_came(struct tei_inbound_conn *conn,
+			 struct tei_inbound_peer *inbound)
 {
-	visitor->guest = guest;
-	tei_list_add_tail(&guest->visitors, &visitor->of_guest);
-	if (tei_list_empty(&guest->absent))
+	conn->inbound = inbound;
+	tei_list_add_tail(&inbound->conns, &conn->of_peer);
+	if (tei_list_empty(&inbound->absent))
 		return;
-	tei_list_del(&guest->absent);
-	visitor->engine->control->guests.n_absent--;
+	tei_list_del(&inbound->absent);
+	conn->engine->control->inbound.n_absent--;
 }
 
 /* ---- links ---- */
 
-static struct tei_link *guest_link(struct tei_guest *guest, uint64_t number)
+static struct tei_link *inbound_link(struct tei_inbound_peer *inbound,
+				     uint64_t number)
 {
-	tei_list_for_each (node, &guest->links) {
+	tei_list_for_each (node, &inbound->links) {
 		struct tei_link *link =
 			tei_list_entry(node, struct tei_link, link);
 
@@ -194,7 +203,7 @@ static struct tei_link *guest_link(struct tei_guest *guest, uint64_t number)
 	return NULL;
 }
 
-void tei_guest_drop_link(struct tei_link *link)
+void tei_inbound_peer_drop_link(struct tei_link *link)
 {
 	if (link->in.dropping || link->in.is_gone)
 		return;
@@ -208,7 +217,7 @@ static void link_free(struct tei_link *link)
 	tei_link_free(link);
 }
 
-static void control_dropped(struct tei_visitor *v, uint64_t id);
+static void control_dropped(struct tei_inbound_conn *v, uint64_t id);
 
 static void end_droppers(struct tei_link *link)
 {
@@ -218,8 +227,8 @@ static void end_droppers(struct tei_link *link)
 		struct tei_dropper *dropper =
 			tei_list_entry(node, struct tei_dropper, link);
 
-		if (dropper->visitor)
-			control_dropped(dropper->visitor, dropper->id);
+		if (dropper->conn)
+			control_dropped(dropper->conn, dropper->id);
 		tei_free(dropper);
 	}
 }
@@ -228,40 +237,40 @@ static void end_droppers(struct tei_link *link)
 static void is_gone(struct tei_link *link)
 {
 	struct te_engine *engine = link->engine;
-	struct tei_guest *guest = link->in.guest;
+	struct tei_inbound_peer *inbound = link->in.inbound;
 
 	link->in.is_gone = true;
-	guest->n_links--;
+	inbound->n_links--;
 	TEI_COUNT(engine, drops_served);
-	tei_guest_settle(guest);
+	tei_inbound_peer_settle(inbound);
 	end_droppers(link);
 	tei_revokes_check(engine);
 	/* A drop that is still queued will say so by late. */
 	if (!link->in.dropping ||
 	    atomic_load_explicit(&link->in.drop_ran, memory_order_relaxed)) {
 		link_free(link);
-		tei_guest_release(engine, guest);
+		tei_inbound_peer_release(engine, inbound);
 	}
 }
 
-void tei_guest_link_gone(struct tei_call *call)
+void tei_inbound_peer_link_gone(struct tei_call *call)
 {
 	is_gone(TEI_CONTAINER(call, struct tei_link, in.gone));
 }
 
-void tei_guest_link_late(struct tei_call *call)
+void tei_inbound_peer_link_late(struct tei_call *call)
 {
 	struct tei_link *link = TEI_CONTAINER(call, struct tei_link, in.late);
 	struct te_engine *engine = link->engine;
-	struct tei_guest *guest = link->in.guest;
+	struct tei_inbound_peer *inbound = link->in.inbound;
 
 	link_free(link);
-	tei_guest_release(engine, guest);
+	tei_inbound_peer_release(engine, inbound);
 }
 
 static void control_connected(struct tei_link *link);
 
-static void guest_link_done(struct tei_call *call)
+static void inbound_link_done(struct tei_call *call)
 {
 	struct tei_link *link = TEI_CONTAINER(call, struct tei_link, in.done);
 
@@ -270,34 +279,34 @@ static void guest_link_done(struct tei_call *call)
 		is_gone(link);
 }
 
-/* The visitor's groups have changed: its links get them too. */
-static void guest_update_groups(struct tei_visitor *visitor)
+/* The inbound connection's groups have changed: its links get them too. */
+static void inbound_update_groups(struct tei_inbound_conn *conn)
 {
-	tei_list_for_each (node, &visitor->guest->links) {
+	tei_list_for_each (node, &conn->inbound->links) {
 		struct tei_link *link =
 			tei_list_entry(node, struct tei_link, link);
 
-		if (link->in.visitor == visitor)
-			atomic_store_explicit(&link->groups, visitor->groups,
+		if (link->in.conn == conn)
+			atomic_store_explicit(&link->groups, conn->groups,
 					      memory_order_relaxed);
 	}
 }
 
-/* Nothing points to the visitor any more. */
-static void guest_visitor_left(struct tei_visitor *visitor)
+/* Nothing points to the inbound connection any more. */
+static void forget_conn_of_links(struct tei_inbound_conn *conn)
 {
-	tei_list_for_each (node, &visitor->guest->links) {
+	tei_list_for_each (node, &conn->inbound->links) {
 		struct tei_link *link =
 			tei_list_entry(node, struct tei_link, link);
 
-		if (link->in.visitor == visitor)
-			link->in.visitor = NULL;
+		if (link->in.conn == conn)
+			link->in.conn = NULL;
 		tei_list_for_each (at, &link->in.droppers) {
 			struct tei_dropper *dropper =
 				tei_list_entry(at, struct tei_dropper, link);
 
-			if (dropper->visitor == visitor)
-				dropper->visitor = NULL;
+			if (dropper->conn == conn)
+				dropper->conn = NULL;
 		}
 	}
 }
@@ -309,12 +318,13 @@ struct forgetting {
 	tei_group_mask keep;
 };
 
-static void forget_of_guest(struct tei_hash_node *node, void *arg)
+static void forget_of_peer(struct tei_hash_node *node, void *arg)
 {
-	struct tei_guest *guest = TEI_CONTAINER(node, struct tei_guest, node);
+	struct tei_inbound_peer *inbound =
+		TEI_CONTAINER(node, struct tei_inbound_peer, node);
 	const struct forgetting *f = arg;
 
-	tei_list_for_each (at, &guest->links) {
+	tei_list_for_each (at, &inbound->links) {
 		struct tei_link *link =
 			tei_list_entry(at, struct tei_link, link);
 
@@ -326,18 +336,19 @@ static void forget_of_guest(struct tei_hash_node *node, void *arg)
 static void forget_group(void *arg)
 {
 	struct forgetting *f = arg;
-	struct tei_guests *g = &f->engine->control->guests;
+	struct tei_inbound_peers *g = &f->engine->control->inbound;
 	size_t cursor = 0;
 
-	tei_list_for_each (node, &g->visitors) {
-		tei_list_entry(node, struct tei_visitor, link)->groups &=
+	tei_list_for_each (node, &g->conns) {
+		tei_list_entry(node, struct tei_inbound_conn, link)->groups &=
 			f->keep;
 	}
-	while (tei_hash_walk(&g->table, &cursor, 1024, forget_of_guest, f))
+	while (tei_hash_walk(&g->table, &cursor, 1024, forget_of_peer, f))
 		;
 }
 
-void tei_guests_forget_group(struct te_engine *engine, unsigned int place)
+void tei_inbound_peers_forget_group(struct te_engine *engine,
+				    unsigned int place)
 {
 	struct forgetting f = {engine, ~((tei_group_mask)1 << place)};
 
@@ -350,9 +361,10 @@ void tei_guests_forget_group(struct te_engine *engine, unsigned int place)
 static void drop_pinning(struct tei_hash_node *node, void *arg)
 {
 	struct te_engine *engine = arg;
-	struct tei_guest *guest = TEI_CONTAINER(node, struct tei_guest, node);
+	struct tei_inbound_peer *inbound =
+		TEI_CONTAINER(node, struct tei_inbound_peer, node);
 
-	tei_list_for_each (at, &guest->links) {
+	tei_list_for_each (at, &inbound->links) {
 		struct tei_link *link =
 			tei_list_entry(at, struct tei_link, link);
 		bool pins;
@@ -361,7 +373,7 @@ static void drop_pinning(struct tei_hash_node *node, void *arg)
 		pins = link->n_pins != 0;
 		tei_mutex_unlock(&engine->regions->mu);
 		if (pins)
-			tei_guest_drop_link(link);
+			tei_inbound_peer_drop_link(link);
 	}
 }
 
@@ -370,12 +382,12 @@ static void drop_all_pinning(void *arg)
 	struct te_engine *engine = arg;
 	size_t cursor = 0;
 
-	while (tei_hash_walk(&engine->control->guests.table, &cursor, 1024,
+	while (tei_hash_walk(&engine->control->inbound.table, &cursor, 1024,
 			     drop_pinning, engine))
 		;
 }
 
-void tei_guests_drop_pinning(struct te_engine *engine)
+void tei_inbound_peers_drop_pinning(struct te_engine *engine)
 {
 	tei_loop_do(engine->loop, drop_all_pinning, engine);
 }
@@ -384,21 +396,21 @@ void tei_guests_drop_pinning(struct te_engine *engine)
 
 static void break_links(struct tei_hash_node *node, void *arg)
 {
-	const struct tei_guest *guest =
-		TEI_CONTAINER(node, struct tei_guest, node);
+	const struct tei_inbound_peer *inbound =
+		TEI_CONTAINER(node, struct tei_inbound_peer, node);
 
 	(void)arg;
-	tei_list_for_each (at, &guest->links) {
+	tei_list_for_each (at, &inbound->links) {
 		tei_link_break(tei_list_entry(at, struct tei_link, link),
 			       -ECANCELED);
 	}
 }
 
-void tei_guests_break_links(struct te_engine *engine)
+void tei_inbound_peers_break_links(struct te_engine *engine)
 {
 	size_t cursor = 0;
 
-	while (tei_hash_walk(&engine->control->guests.table, &cursor, 1024,
+	while (tei_hash_walk(&engine->control->inbound.table, &cursor, 1024,
 			     break_links, NULL))
 		;
 }
@@ -406,24 +418,25 @@ void tei_guests_break_links(struct te_engine *engine)
 static void free_guest(struct tei_hash_node *node, void *arg)
 {
 	struct te_engine *engine = arg;
-	struct tei_guest *guest = TEI_CONTAINER(node, struct tei_guest, node);
+	struct tei_inbound_peer *inbound =
+		TEI_CONTAINER(node, struct tei_inbound_peer, node);
 	struct tei_list *at;
 
-	while ((at = tei_list_pop(&guest->links))) {
+	while ((at = tei_list_pop(&inbound->links))) {
 		struct tei_link *link =
 			tei_list_entry(at, struct tei_link, link);
 
 		assert(!link->open);
-		link->in.visitor = NULL;
+		link->in.conn = NULL;
 		end_droppers(link);
 		tei_link_free(link);
 	}
-	guest_free(engine, guest);
+	inbound_free(engine, inbound);
 }
 
-void tei_guests_fini(struct te_engine *engine)
+void tei_inbound_peers_fini(struct te_engine *engine)
 {
-	struct tei_hash *table = &engine->control->guests.table;
+	struct tei_hash *table = &engine->control->inbound.table;
 
 	/* A table that shrinks meanwhile shows some only to the next walk. */
 	while (table->n_nodes) {
@@ -431,9 +444,9 @@ void tei_guests_fini(struct te_engine *engine)
 
 		tei_hash_walk(table, &cursor, SIZE_MAX, free_guest, engine);
 	}
-	tei_hash_fini(&engine->control->guests.table);
-	tei_account_leave(engine->inbox, engine->control->guests.self.account);
-	engine->control->guests.self.account = NULL;
+	tei_hash_fini(&engine->control->inbound.table);
+	tei_account_leave(engine->inbox, engine->control->inbound.self.account);
+	engine->control->inbound.self.account = NULL;
 }
 
 /* ---- hello, prove, describe and probe, answered ---- */
@@ -441,8 +454,9 @@ void tei_guests_fini(struct te_engine *engine)
 #define BACKLOG_MAX      ((size_t)32 << 20) /* of what it does not read */
 #define PUSH_BACKLOG_MAX ((size_t)64 << 10)
 
-void tei_visitor_reply(struct tei_visitor *v, const struct tei_frame *to,
-		       const ProtobufCMessage *m)
+void tei_inbound_conn_reply(struct tei_inbound_conn *v,
+			    const struct tei_frame *to,
+			    const ProtobufCMessage *m)
 {
 	/* A wire that is broken is told by down(); without memory, end it. */
 	if (tei_frame_reply(v->conn, to, m) == -ENOMEM)
@@ -451,7 +465,7 @@ void tei_visitor_reply(struct tei_visitor *v, const struct tei_frame *to,
 
 /* ---- hello ---- */
 
-static void refuse_hello(struct tei_visitor *v, const struct tei_frame *f,
+static void refuse_hello(struct tei_inbound_conn *v, const struct tei_frame *f,
 			 uint32_t status, const char *why)
 {
 	static struct tei_log_limit limit = {.per_minute = 6};
@@ -465,18 +479,18 @@ static void refuse_hello(struct tei_visitor *v, const struct tei_frame *f,
 	m.version = TEI_CONTROL_VERSION;
 	m.status = status;
 	m.why = (char *)(uintptr_t)why; /* only read */
-	tei_visitor_reply(v, f, &m.base);
+	tei_inbound_conn_reply(v, f, &m.base);
 	if (status == TEI_STATUS_BUSY)
 		tei_frame_refuse_for_now(v->conn, why);
 	else
 		tei_frame_refuse(v->conn, why);
 }
 
-static const char *what_is_wrong(const struct tei_visitor *v,
+static const char *what_is_wrong(const struct tei_inbound_conn *v,
 				 const Te__Hello *m, uint32_t *status)
 {
 	*status = TEI_STATUS_BAD;
-	if (v->guest)
+	if (v->inbound)
 		return "hello was said before";
 	if (m->version != TEI_CONTROL_VERSION) {
 		*status = TEI_STATUS_VERSION;
@@ -489,7 +503,7 @@ static const char *what_is_wrong(const struct tei_visitor *v,
 	return NULL;
 }
 
-static int answer_hello(struct tei_visitor *v, const struct tei_frame *f)
+static int answer_hello(struct tei_inbound_conn *v, const struct tei_frame *f)
 {
 	struct te_engine *engine = v->engine;
 	Te__Hello m = TE__HELLO__INIT;
@@ -507,18 +521,18 @@ static int answer_hello(struct tei_visitor *v, const struct tei_frame *f)
 	m.incarnation.len = TE_INCARNATION_LEN;
 	m.nonce.data = v->challenge.owner_nonce;
 	m.nonce.len = TEI_NONCE_LEN;
-	m.epoch = v->guest->told;
-	m.notify_taken = v->guest->taken;
-	m.notify_losses = engine->control->guests.n_losses;
-	tei_visitor_reply(v, f, &m.base);
+	m.epoch = v->inbound->announced_epoch;
+	m.notify_taken = v->inbound->taken;
+	m.notify_losses = engine->control->inbound.n_losses;
+	tei_inbound_conn_reply(v, f, &m.base);
 	return 0;
 }
 
 /*
- * For the receiver of a notification to read, so no more than a name, and who is
- * another one has not ours.
+ * For the receiver of a notification to read, so no more than a name, and who
+ * is another one has not ours.
  */
-static void take_name(struct tei_visitor *v, const char *name)
+static void take_name(struct tei_inbound_conn *v, const char *name)
 {
 	static struct tei_log_limit limit = {.per_minute = 6};
 	struct te_engine *engine = v->engine;
@@ -541,10 +555,10 @@ static void take_name(struct tei_visitor *v, const char *name)
 		memcpy(v->name, name, strlen(name) + 1);
 }
 
-static void hello(struct tei_visitor *v, const struct tei_frame *f)
+static void hello(struct tei_inbound_conn *v, const struct tei_frame *f)
 {
 	struct te_engine *engine = v->engine;
-	struct tei_guest *guest;
+	struct tei_inbound_peer *inbound;
 	uint32_t status;
 	const char *why;
 	Te__Hello *m;
@@ -567,19 +581,19 @@ static void hello(struct tei_visitor *v, const struct tei_frame *f)
 		return;
 	}
 	take_name(v, m->name);
-	guest = tei_guest_get(engine, v->challenge.initiator);
-	if (guest)
-		guest_came(v, guest);
-	if (!guest || answer_hello(v, f))
+	inbound = tei_inbound_peer_get(engine, v->challenge.initiator);
+	if (inbound)
+		inbound_came(v, inbound);
+	if (!inbound || answer_hello(v, f))
 		tei_frame_refuse_for_now(v->conn, "out of memory");
 }
 
 /* ---- prove ---- */
 
-static void describe(struct tei_visitor *v, const struct tei_frame *to);
+static void describe(struct tei_inbound_conn *v, const struct tei_frame *to);
 
 /* Of the groups shown, those that we have, too, and that are right. */
-static tei_group_mask judge(struct tei_visitor *v)
+static tei_group_mask judge(struct tei_inbound_conn *v)
 {
 	struct te_engine *engine = v->engine;
 	struct tei_group_set groups;
@@ -605,14 +619,14 @@ static tei_group_mask judge(struct tei_visitor *v)
 	return mask;
 }
 
-static bool update_groups(struct tei_visitor *v)
+static bool update_groups(struct tei_inbound_conn *v)
 {
 	tei_group_mask more = judge(v);
 
 	if (!more)
 		return false;
 	v->groups |= more;
-	guest_update_groups(v);
+	inbound_update_groups(v);
 	return true;
 }
 
@@ -630,7 +644,7 @@ static bool proofs_are_formed(const Te__Prove *m)
 	return true;
 }
 
-static int keep_proofs(struct tei_visitor *v, const Te__Prove *m)
+static int keep_proofs(struct tei_inbound_conn *v, const Te__Prove *m)
 {
 	struct tei_shown_proof *proofs;
 	size_t i;
@@ -650,7 +664,7 @@ static int keep_proofs(struct tei_visitor *v, const Te__Prove *m)
 	return 0;
 }
 
-static void prove(struct tei_visitor *v, const struct tei_frame *f)
+static void prove(struct tei_inbound_conn *v, const struct tei_frame *f)
 {
 	Te__Proved answer = TE__PROVED__INIT;
 	bool changed;
@@ -667,15 +681,15 @@ static void prove(struct tei_visitor *v, const struct tei_frame *f)
 	}
 	changed = update_groups(v);
 	answer.accepted = (uint32_t)__builtin_popcountll(v->groups);
-	tei_visitor_reply(v, f, &answer.base);
-	if (changed && v->told_version)
+	tei_inbound_conn_reply(v, f, &answer.base);
+	if (changed && v->announced_version)
 		describe(v, NULL);
 }
 
 /* ---- describe ---- */
 
 /* Answer @to, or push when it is NULL. */
-static void describe(struct tei_visitor *v, const struct tei_frame *to)
+static void describe(struct tei_inbound_conn *v, const struct tei_frame *to)
 {
 	Te__Description m = TE__DESCRIPTION__INIT;
 	struct te_engine *engine = v->engine;
@@ -687,7 +701,8 @@ static void describe(struct tei_visitor *v, const struct tei_frame *to)
 	}
 	tei_arena_reset(&engine->control->arena);
 	rc = tei_describe(engine, v->groups, &engine->control->arena, &m);
-	m.epoch_ending = atomic_load(&v->guest->epoch) != v->guest->told;
+	m.epoch_ending =
+		atomic_load(&v->inbound->epoch) != v->inbound->announced_epoch;
 	if (!rc && to)
 		rc = tei_frame_reply(v->conn, to, &m.base);
 	else if (!rc)
@@ -697,18 +712,18 @@ static void describe(struct tei_visitor *v, const struct tei_frame *to)
 		tei_frame_refuse_for_now(v->conn, "out of memory");
 	else if (rc == -EMSGSIZE)
 		tei_frame_refuse(v->conn, "the description is too long");
-	v->told_version = m.version;
+	v->announced_version = m.version;
 }
 
-bool tei_visitor_push(struct tei_visitor *v)
+bool tei_inbound_conn_push(struct tei_inbound_conn *v)
 {
 	uint64_t version = atomic_load_explicit(&v->engine->regions->version,
 						memory_order_acquire);
 
-	if (!v->guest)
+	if (!v->inbound)
 		return true;
 	update_groups(v);
-	if (!v->told_version || v->told_version == version)
+	if (!v->announced_version || v->announced_version == version)
 		return true;
 	if (tei_frame_backlog(v->conn) > PUSH_BACKLOG_MAX)
 		return false;
@@ -718,14 +733,14 @@ bool tei_visitor_push(struct tei_visitor *v)
 
 /* ---- probe, revoked ---- */
 
-static void probe(struct tei_visitor *v, const struct tei_frame *f)
+static void probe(struct tei_inbound_conn *v, const struct tei_frame *f)
 {
 	Te__Probe m = TE__PROBE__INIT;
 
-	tei_visitor_reply(v, f, &m.base);
+	tei_inbound_conn_reply(v, f, &m.base);
 }
 
-void tei_control_revoked(struct tei_visitor *v, uint64_t epoch)
+void tei_control_revoked(struct tei_inbound_conn *v, uint64_t epoch)
 {
 	Te__Revoked m = TE__REVOKED__INIT;
 
@@ -737,17 +752,18 @@ void tei_control_revoked(struct tei_visitor *v, uint64_t epoch)
 
 /* ---- the connection ---- */
 
-static void visitor_connect(struct tei_visitor *v, const struct tei_frame *f);
+static void visitor_connect(struct tei_inbound_conn *v,
+			    const struct tei_frame *f);
 
-static void visitor_drop(struct tei_visitor *v, const struct tei_frame *f);
+static void visitor_drop(struct tei_inbound_conn *v, const struct tei_frame *f);
 
 static void frame_came(struct tei_frame_conn *conn, const struct tei_frame *f,
 		       void *arg)
 {
-	struct tei_visitor *v = arg;
+	struct tei_inbound_conn *v = arg;
 
 	tei_arena_reset(&v->engine->control->arena);
-	if (f->type != TE__CONTROL_TYPE__CONTROL_HELLO && !v->guest) {
+	if (f->type != TE__CONTROL_TYPE__CONTROL_HELLO && !v->inbound) {
 		tei_frame_bad(conn, "say hello first");
 		return;
 	}
@@ -773,7 +789,7 @@ static void frame_came(struct tei_frame_conn *conn, const struct tei_frame *f,
 		probe(v, f);
 		break;
 	case TE__CONTROL_TYPE__CONTROL_NOTIFY:
-		tei_visitor_notify(v, f);
+		tei_inbound_conn_notify(v, f);
 		break;
 	default:
 		tei_frame_bad(conn, "only an owner says that");
@@ -786,54 +802,56 @@ static void went_down(struct tei_frame_conn *conn, int err, const char *text,
 	(void)conn;
 	(void)err;
 	(void)text;
-	tei_visitor_leave(arg);
+	tei_inbound_conn_leave(arg);
 }
 
 static void fault(enum tei_frame_fault kind, void *arg)
 {
-	struct tei_visitor *v = arg;
+	struct tei_inbound_conn *v = arg;
 
 	tei_control_count_fault(v->engine, kind);
 }
 
-static const struct tei_frame_ops visitor_ops = {
+static const struct tei_frame_ops inbound_ops = {
 	.frame = frame_came,
 	.down = went_down,
 	.fault = fault,
 };
 
-int tei_visitor_came(struct te_engine *engine, struct tei_frame_conn *conn)
+int tei_inbound_conn_came(struct te_engine *engine, struct tei_frame_conn *conn)
 {
-	struct tei_visitor *v = tei_calloc(1, sizeof(*v));
+	struct tei_inbound_conn *v = tei_calloc(1, sizeof(*v));
 
 	if (!v)
 		return -ENOMEM;
 	v->engine = engine;
 	v->conn = conn;
-	tei_list_init(&v->of_guest);
-	tei_list_add_tail(&engine->control->guests.visitors, &v->link);
-	tei_frame_set_ops(conn, &visitor_ops, v);
-	TEI_COUNT(engine, visitors);
+	tei_list_init(&v->of_peer);
+	tei_list_add_tail(&engine->control->inbound.conns, &v->link);
+	tei_frame_set_ops(conn, &inbound_ops, v);
+	TEI_COUNT(engine, inbound_conns);
 	return 0;
 }
 
-void tei_visitor_leave(struct tei_visitor *v)
+void tei_inbound_conn_leave(struct tei_inbound_conn *v)
 {
 	tei_frame_close(v->conn);
 	tei_list_del(&v->link);
-	tei_list_del(&v->of_guest);
-	if (v->guest) {
-		if (v->guest->account && tei_list_empty(&v->guest->visitors))
+	tei_list_del(&v->of_peer);
+	if (v->inbound) {
+		if (v->inbound->account && tei_list_empty(&v->inbound->conns))
 			tei_account_give_up(v->engine->inbox,
-					    v->guest->account);
-		guest_visitor_left(v);
-		tei_guest_release(v->engine, v->guest);
+					    v->inbound->account);
+		forget_conn_of_links(v);
+		tei_inbound_peer_release(v->engine, v->inbound);
 	}
 	tei_free(v->proofs);
 	tei_free(v);
 }
 
-/* ---- connect and drop, asked by a visitor for its guest's links ---- */
+/*
+ * ---- connect and drop, asked by an inbound connection for its inbound peer's links ----
+ */
 
 /* ---- connect ---- */
 
@@ -851,8 +869,9 @@ static struct tei_rail_box *find_rail(struct te_engine *engine,
 	return box;
 }
 
-static struct tei_link *
-make_link(struct tei_visitor *v, struct tei_rail_box *box, const Te__Connect *m)
+static struct tei_link *make_link(struct tei_inbound_conn *v,
+				  struct tei_rail_box *box,
+				  const Te__Connect *m)
 {
 	struct tei_link *link = tei_link_make(v->engine, box);
 
@@ -862,46 +881,50 @@ make_link(struct tei_visitor *v, struct tei_rail_box *box, const Te__Connect *m)
 	link->ep.target = true;
 	link->ep.epoch = m->epoch;
 	atomic_init(&link->groups, v->groups);
-	link->in.guest = v->guest;
-	link->in.epoch_now = &v->guest->epoch;
-	link->in.visitor = v;
+	link->in.inbound = v->inbound;
+	link->in.epoch_now = &v->inbound->epoch;
+	link->in.conn = v;
 	link->in.open.fn = tei_target_open;
 	link->in.drop.fn = tei_target_drop;
-	link->in.done.fn = guest_link_done;
-	link->in.gone.fn = tei_guest_link_gone;
-	link->in.late.fn = tei_guest_link_late;
+	link->in.done.fn = inbound_link_done;
+	link->in.gone.fn = tei_inbound_peer_link_gone;
+	link->in.late.fn = tei_inbound_peer_link_late;
 	link->in.address_len = m->address.len;
 	if (m->address.len)
 		memcpy(link->in.address, m->address.data, m->address.len);
 	return link;
 }
 
-static int check_connect(struct tei_visitor *v, const Te__Connect *m,
+static int check_connect(struct tei_inbound_conn *v, const Te__Connect *m,
 			 struct tei_rail_box **box)
 {
 	*box = find_rail(v->engine, m);
 	if (!*box)
 		return -EOPNOTSUPP;
-	if (m->address.len > TEI_BLOB_MAX || guest_link(v->guest, m->endpoint))
+	if (m->address.len > TEI_BLOB_MAX ||
+	    inbound_link(v->inbound, m->endpoint))
 		return -EBADMSG;
-	if (m->epoch != atomic_load(&v->guest->epoch)) /* it is just ending? */
-		return m->epoch == v->guest->told ? -EAGAIN : -ESTALE;
-	if (v->guest->n_links >= TEI_GUEST_LINKS_MAX)
+	if (m->epoch !=
+	    atomic_load(&v->inbound->epoch)) /* it is just ending? */
+		return m->epoch == v->inbound->announced_epoch ? -EAGAIN
+							       : -ESTALE;
+	if (v->inbound->n_links >= TEI_INBOUND_LINKS_MAX)
 		return -EAGAIN;
 	return 0;
 }
 
-static void connect_refused(struct tei_visitor *v, const struct tei_frame *f,
-			    int err)
+static void connect_refused(struct tei_inbound_conn *v,
+			    const struct tei_frame *f, int err)
 {
 	Te__Connected m = TE__CONNECTED__INIT;
 
 	m.status = tei_status_from_errno(err);
-	m.epoch = v->guest->told;
-	tei_visitor_reply(v, f, &m.base);
+	m.epoch = v->inbound->announced_epoch;
+	tei_inbound_conn_reply(v, f, &m.base);
 }
 
-static void visitor_connect(struct tei_visitor *v, const struct tei_frame *f)
+static void visitor_connect(struct tei_inbound_conn *v,
+			    const struct tei_frame *f)
 {
 	struct tei_rail_box *box;
 	struct tei_link *link;
@@ -920,14 +943,14 @@ static void visitor_connect(struct tei_visitor *v, const struct tei_frame *f)
 		return;
 	}
 	link->in.connect_id = f->id;
-	tei_list_add_tail(&v->guest->links, &link->link);
-	v->guest->n_links++;
+	tei_list_add_tail(&v->inbound->links, &link->link);
+	v->inbound->n_links++;
 	tei_worker_post(v->engine->worker, &link->in.open);
 }
 
 static void control_connected(struct tei_link *link)
 {
-	struct tei_visitor *v = link->in.visitor;
+	struct tei_inbound_conn *v = link->in.conn;
 	struct tei_frame to = {.type = TE__CONTROL_TYPE__CONTROL_CONNECT,
 			       .id = link->in.connect_id};
 	Te__Connected m = TE__CONNECTED__INIT;
@@ -935,27 +958,27 @@ static void control_connected(struct tei_link *link)
 	if (!v)
 		return;
 	m.status = tei_status_from_errno(link->in.err);
-	m.epoch = v->guest->told;
+	m.epoch = v->inbound->announced_epoch;
 	if (!link->in.err) {
 		m.address.data = link->in.address;
 		m.address.len = link->in.address_len;
 	}
-	tei_visitor_reply(v, &to, &m.base);
+	tei_inbound_conn_reply(v, &to, &m.base);
 }
 
 /* ---- drop ---- */
 
-static void control_dropped(struct tei_visitor *v, uint64_t id)
+static void control_dropped(struct tei_inbound_conn *v, uint64_t id)
 {
 	struct tei_frame to = {.type = TE__CONTROL_TYPE__CONTROL_DROP,
 			       .id = id};
 	Te__Dropped m = TE__DROPPED__INIT;
 
-	tei_visitor_reply(v, &to, &m.base);
+	tei_inbound_conn_reply(v, &to, &m.base);
 }
 
 /* visit_link.c: a Connect, a Drop. */
-static void visitor_drop(struct tei_visitor *v, const struct tei_frame *f)
+static void visitor_drop(struct tei_inbound_conn *v, const struct tei_frame *f)
 {
 	struct tei_dropper *dropper;
 	struct tei_link *link;
@@ -966,7 +989,7 @@ static void visitor_drop(struct tei_visitor *v, const struct tei_frame *f)
 		tei_frame_bad(v->conn, "unreadable drop");
 		return;
 	}
-	link = guest_link(v->guest, m->endpoint);
+	link = inbound_link(v->inbound, m->endpoint);
 	if (!link) { /* gone already, or never made: quiet */
 		control_dropped(v, f->id);
 		return;
@@ -976,8 +999,8 @@ static void visitor_drop(struct tei_visitor *v, const struct tei_frame *f)
 		tei_frame_refuse_for_now(v->conn, "out of memory");
 		return;
 	}
-	dropper->visitor = v;
+	dropper->conn = v;
 	dropper->id = f->id;
 	tei_list_add_tail(&link->in.droppers, &dropper->link);
-	tei_guest_drop_link(link);
+	tei_inbound_peer_drop_link(link);
 }

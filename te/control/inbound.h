@@ -2,15 +2,15 @@
 /*
  * inbound.h - remote engines as they access our regions
  *
- * A guest is known by its incarnation and has an access epoch, which only
- * grows. A visitor is one control connection of a guest: groups are proven,
- * and count, per visitor, since anybody may claim an incarnation. The guest's
- * target links outlive its visitors until they are dropped or their lanes
- * close.
+ * An inbound peer is known by its incarnation and has an access epoch, which
+ * only grows. An inbound connection is one control connection of an inbound
+ * peer: groups are proven, and count, per inbound connection, since anybody may
+ * claim an incarnation. The inbound peer's target links outlive its inbound
+ * connections until they are dropped or their lanes close.
  *
- * An epoch that was never revoked equals `floor`, so guests that are not
- * connected need to be remembered only above it. When there are too many,
- * the floor is raised and they are forgotten: that revokes all, which is safe.
+ * An epoch that was never revoked equals `floor`, so inbound peers that are not
+ * connected need to be remembered only above it. When there are too many, the
+ * floor is raised and they are forgotten: that revokes all, which is safe.
  * Guests that have notified are remembered, too, as long as few others have
  * left since.
  *
@@ -35,109 +35,126 @@ struct ProtobufCMessage;
 struct te_engine;
 struct tei_frame;
 struct tei_frame_conn;
-struct tei_guest;
+struct tei_inbound_peer;
 struct tei_link;
 
-#define TEI_GUESTS_MAX      65536u
-#define TEI_GUEST_LINKS_MAX 64u
-#define TEI_ABSENT_MAX      4096u
-#define TEI_EPOCH_FIRST     1u
+#define TEI_INBOUND_PEERS_MAX 65536u
+#define TEI_INBOUND_LINKS_MAX 64u
+#define TEI_ABSENT_MAX        4096u
+#define TEI_EPOCH_FIRST       1u
 
-struct tei_guest {
+struct tei_inbound_peer {
 	struct tei_hash_node node;
 	uint8_t incarnation[TE_INCARNATION_LEN];
 	_Atomic uint64_t epoch; /* written by control, seq_cst; read by all */
-	uint64_t told; /* what the guest is told: all before it is settled */
-	struct tei_list links;    /* target links */
-	struct tei_list visitors; /* by of_guest */
+	/* what the inbound peer is told: all before it is settled */
+	uint64_t announced_epoch;
+	struct tei_list links; /* target links */
+	struct tei_list conns; /* by of_peer */
 	uint32_t n_links;
-	/* Of its notifications; kept when it leaves, so that none comes twice. */
+	/*
+	 * Of its notifications; kept when it leaves, so that none comes twice.
+	 */
 	uint64_t taken;              /* number of the last one in the inbox */
 	struct tei_account *account; /* NULL: none yet */
-	struct tei_list absent;      /* guests.absent: kept only for that */
+	struct tei_list absent;      /* inbound.absent: kept only for that */
 };
 
-/* What a visitor has shown to know; kept for regions that are added later. */
+/*
+ * What an inbound connection has shown to know; kept for regions that are added
+ * later.
+ */
 struct tei_shown_proof {
 	uint8_t tag[TEI_GROUP_TAG_LEN];
 	uint8_t proof[TEI_GROUP_PROOF_LEN];
 	bool wrong;
 };
 
-struct tei_visitor {
-	struct tei_list link;     /* guests.visitors */
-	struct tei_list of_guest; /* once it has said hello */
+struct tei_inbound_conn {
+	struct tei_list link;    /* inbound.conns */
+	struct tei_list of_peer; /* once it has said hello */
 	struct te_engine *engine;
 	struct tei_frame_conn *conn;
-	struct tei_guest *guest; /* NULL before hello */
+	struct tei_inbound_peer *inbound; /* NULL before hello */
 	struct tei_group_challenge challenge;
 	char name[TE_NAME_LEN_MAX + 1]; /* that it gives itself; not proven */
 	tei_group_mask groups;          /* of regions.groups, proven */
 	unsigned int n_proofs;
 	struct tei_shown_proof *proofs; /* proofs[n_proofs]; owned */
-	uint64_t told_version;          /* of the regions; 0: never described */
+	/* of the regions; 0: never described */
+	uint64_t announced_version;
 };
 
 /* Who awaits that a link is gone. */
 struct tei_dropper {
 	struct tei_list link; /* link.in.droppers */
-	struct tei_visitor *visitor;
+	struct tei_inbound_conn *conn;
 	uint64_t id; /* of the Drop frame */
 };
 
-struct tei_guests {
+struct tei_inbound_peers {
 	struct tei_hash table;
 	uint64_t seed; /* of the table */
 	uint64_t floor;
-	struct tei_list visitors;
-	struct tei_list absent; /* guests, who left longest ago first */
+	struct tei_list conns;
+	struct tei_list absent; /* inbound peers, who left longest ago first */
 	uint32_t n_absent;
-	uint64_t n_losses;       /* guests forgotten though they had notified */
+	/* inbound peers forgotten though they had notified */
+	uint64_t n_losses;
 	struct tei_list revokes; /* struct revocation, on callers' stacks */
-	struct tei_guest self;   /* this engine; in no table */
+	struct tei_inbound_peer self; /* this engine; in no table */
 	_Atomic bool push_posted;
 	struct tei_call push_call;
 	struct tei_timer *push_timer; /* for those who do not read; NULL */
 };
 
-int tei_guests_init(struct te_engine *engine); /* -ENOMEM. Set-up */
+int tei_inbound_peers_init(struct te_engine *engine); /* -ENOMEM. Set-up */
 /* Both threads have ended: free all, links included. */
-void tei_guests_fini(struct te_engine *engine);
-/* When control has ended: the guests' links are broken, and closed by who drives. */
-void tei_guests_break_links(struct te_engine *engine);
+void tei_inbound_peers_fini(struct te_engine *engine);
+/*
+ * When control has ended: the inbound peers' links are broken, and closed by
+ * who drives.
+ */
+void tei_inbound_peers_break_links(struct te_engine *engine);
 
 /* Found or made, with epoch >= floor. NULL: out of memory. */
-struct tei_guest *tei_guest_get(struct te_engine *engine,
-				const uint8_t incarnation[TE_INCARNATION_LEN]);
-struct tei_guest *tei_guest_find(struct te_engine *engine,
-				 const uint8_t incarnation[TE_INCARNATION_LEN]);
+struct tei_inbound_peer *
+tei_inbound_peer_get(struct te_engine *engine,
+		     const uint8_t incarnation[TE_INCARNATION_LEN]);
+struct tei_inbound_peer *
+tei_inbound_peer_find(struct te_engine *engine,
+		      const uint8_t incarnation[TE_INCARNATION_LEN]);
 /* Forget it if nothing is known that its absence would not say. */
-void tei_guest_release(struct te_engine *engine, struct tei_guest *guest);
+void tei_inbound_peer_release(struct te_engine *engine,
+			      struct tei_inbound_peer *inbound);
 
 /* Stop what comes by @link; tei_guest_link_gone() follows. */
-void tei_guest_drop_link(struct tei_link *link);
+void tei_inbound_peer_drop_link(struct tei_link *link);
 /* Calls from the worker: opened or failed to; closed; was closed already. */
-void tei_guest_link_gone(struct tei_call *call);
-void tei_guest_link_late(struct tei_call *call);
+void tei_inbound_peer_link_gone(struct tei_call *call);
+void tei_inbound_peer_link_late(struct tei_call *call);
 
 /* Nobody has proven the group in that place. Any thread. */
-void tei_guests_forget_group(struct te_engine *engine, unsigned int place);
+void tei_inbound_peers_forget_group(struct te_engine *engine,
+				    unsigned int place);
 
 /* Drop target links that pin a region. Any thread but ours; waits for none. */
-void tei_guests_drop_pinning(struct te_engine *engine);
+void tei_inbound_peers_drop_pinning(struct te_engine *engine);
 
 /* ---- ending access epochs ---- */
 
 /*
- * An epoch ends in three steps: the number grows (from then on no slice of
- * the old one gets at a region), the target links of the old one are dropped
- * (so what had begun ends), and when the last is gone the caller returns and
- * the guest is told. Not before: it takes the news for a promise that nothing
- * of the old epoch can land any more.
+ * An epoch ends in three steps: the number grows (from then on no slice of the
+ * old one gets at a region), the target links of the old one are dropped (so
+ * what had begun ends), and when the last is gone the caller returns and the
+ * inbound peer is told. Not before: it takes the news for a promise that
+ * nothing of the old epoch can land any more.
  */
 
-/* Tell the guest of its new epoch once nothing of the old one is left. */
-void tei_guest_settle(struct tei_guest *guest);
+/*
+ * Tell the inbound peer of its new epoch once nothing of the old one is left.
+ */
+void tei_inbound_peer_settle(struct tei_inbound_peer *inbound);
 /* End the epochs of all and raise the floor; waits for nothing. Control. */
 void tei_revoke_all(struct te_engine *engine);
 /* A link is gone: is a revocation complete? Control. */
@@ -150,21 +167,25 @@ void tei_revokes_check(struct te_engine *engine);
  */
 
 /* Serve a new connection. -ENOMEM: it stays the caller's. */
-int tei_visitor_came(struct te_engine *engine, struct tei_frame_conn *conn);
-/* Close its connection and forget it. Its guest's links live on. */
-void tei_visitor_leave(struct tei_visitor *visitor);
+int tei_inbound_conn_came(struct te_engine *engine,
+			  struct tei_frame_conn *conn);
+/* Close its connection and forget it. Its inbound peer's links live on. */
+void tei_inbound_conn_leave(struct tei_inbound_conn *conn);
 /* Without memory for it, its connection ends. */
-void tei_visitor_reply(struct tei_visitor *visitor, const struct tei_frame *to,
-		       const struct ProtobufCMessage *m);
+void tei_inbound_conn_reply(struct tei_inbound_conn *conn,
+			    const struct tei_frame *to,
+			    const struct ProtobufCMessage *m);
 /* visit_notify.c: it has sent a Notify. */
-void tei_visitor_notify(struct tei_visitor *visitor, const struct tei_frame *f);
+void tei_inbound_conn_notify(struct tei_inbound_conn *conn,
+			     const struct tei_frame *f);
 /*
  * Tell it of our regions, if it has asked before and they have changed. False:
  * not now, it has not read what was sent before.
  */
-bool tei_visitor_push(struct tei_visitor *visitor);
+bool tei_inbound_conn_push(struct tei_inbound_conn *conn);
 
 /* inbox.room(): tell the peer that it may notify again. */
-void tei_notify_room(struct te_engine *engine, struct tei_guest *guest);
+void tei_notify_room(struct te_engine *engine,
+		     struct tei_inbound_peer *inbound);
 
 #endif

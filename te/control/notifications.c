@@ -99,7 +99,7 @@ static void take_up(struct tei_peer *peer, struct tei_notify *n)
 	uint8_t queued = TEI_NOTIFY_QUEUED;
 
 	tei_list_del(&n->link);
-	if (n->life != peer->told.life) {
+	if (n->life != peer->announced.life) {
 		answer(n, -ESTALE, false);
 	} else if (atomic_compare_exchange_strong(&n->state, &queued,
 						  TEI_NOTIFY_SENT)) {
@@ -151,7 +151,7 @@ static int send_doubt(struct tei_peer *peer)
 	out->call.done = notify_done;
 	return tei_frame_call(peer->c->conn, &out->call,
 			      TE__CONTROL_TYPE__CONTROL_NOTIFY, &m.base,
-			      tei_reroute_patience(peer));
+			      tei_reroute_timeout_ms(peer));
 }
 
 /* There is no room for it yet. */
@@ -197,7 +197,7 @@ static void deliver_own(struct tei_peer *peer)
 {
 	struct tei_notify_out *out = &peer->c->notify;
 	struct te_engine *engine = peer->engine;
-	struct tei_guest *self = &engine->control->guests.self;
+	struct tei_inbound_peer *self = &engine->control->inbound.self;
 	int rc = 0;
 
 	if (!self->account)
@@ -281,14 +281,14 @@ void tei_notify_greeted(struct tei_peer *peer, uint64_t taken, uint64_t losses)
 	uint64_t n = taken - out->taken;
 	bool known = taken >= out->taken && n <= out->n_doubt;
 
-	if (out->life != peer->told.life)
+	if (out->life != peer->announced.life)
 		answer_doubt(out, out->n_doubt, -ESTALE, true);
 	else if (!known || (losses != out->losses && !taken))
 		/* It has forgotten what it took, so nobody knows of these. */
 		answer_doubt(out, out->n_doubt, -ESTALE, true);
 	else
 		answer_doubt(out, n, 0, false);
-	out->life = peer->told.life;
+	out->life = peer->announced.life;
 	out->taken = taken;
 	out->losses = losses;
 	out->full = false;
@@ -316,15 +316,15 @@ void tei_notify_close(struct tei_peer *peer)
 }
 
 /*
- * visit_notify.c - notifications of a visitor, put into our inbox
+ * visit_notify.c - notifications of an inbound connection, put into our inbox
  *
- * The guest, not the visitor, knows the number of the last message that was
- * taken: the same frame may come again by another connection. A frame may be
- * accepted in part; what is left comes again once the guest has been told that
- * there is room.
+ * The inbound peer, not the inbound connection, knows the number of the last
+ * message that was taken: the same frame may come again by another connection.
+ * A frame may be accepted in part; what is left comes again once the inbound
+ * peer has been told that there is room.
  */
 
-static const char *what_is_wrong(const struct tei_guest *guest,
+static const char *what_is_wrong(const struct tei_inbound_peer *inbound,
 				 const Te__Notify *m)
 {
 	size_t i;
@@ -335,38 +335,40 @@ static const char *what_is_wrong(const struct tei_guest *guest,
 		if (!m->message[i].len || m->message[i].len > TE_NOTIFY_MAX)
 			return "a message has 1 byte to 64 KiB";
 	}
-	if (!m->first || m->first > guest->taken + 1)
+	if (!m->first || m->first > inbound->taken + 1)
 		return "notifications were left out";
 	return NULL;
 }
 
 /* -EAGAIN: the rest finds no room. -ENOMEM. */
-static int take(struct tei_visitor *v, const Te__Notify *m)
+static int take(struct tei_inbound_conn *v, const Te__Notify *m)
 {
 	struct te_engine *engine = v->engine;
-	struct tei_guest *guest = v->guest;
+	struct tei_inbound_peer *inbound = v->inbound;
 	uint64_t i;
 	int rc = 0;
 
-	if (!guest->account)
-		guest->account = tei_account_make(guest, guest->incarnation);
-	if (!guest->account)
+	if (!inbound->account)
+		inbound->account =
+			tei_account_make(inbound, inbound->incarnation);
+	if (!inbound->account)
 		return -ENOMEM;
-	for (i = guest->taken + 1 - m->first; !rc && i < m->n_message; i++) {
-		rc = tei_inbox_put(engine->inbox, guest->account, v->name,
+	for (i = inbound->taken + 1 - m->first; !rc && i < m->n_message; i++) {
+		rc = tei_inbox_put(engine->inbox, inbound->account, v->name,
 				   m->message[i].data, m->message[i].len);
 		if (!rc) {
-			guest->taken++;
+			inbound->taken++;
 			TEI_COUNT(engine, notifies_received);
 		}
 	}
-	tei_account_rest(engine->inbox, guest->account);
+	tei_account_rest(engine->inbox, inbound->account);
 	return rc;
 }
 
-void tei_visitor_notify(struct tei_visitor *v, const struct tei_frame *f)
+void tei_inbound_conn_notify(struct tei_inbound_conn *v,
+			     const struct tei_frame *f)
 {
-	struct tei_guest *guest = v->guest;
+	struct tei_inbound_peer *inbound = v->inbound;
 	Te__Notified answer = TE__NOTIFIED__INIT;
 	const char *why = "unreadable notification";
 	Te__Notify *m;
@@ -374,12 +376,12 @@ void tei_visitor_notify(struct tei_visitor *v, const struct tei_frame *f)
 
 	m = te__notify__unpack(&v->engine->control->arena.pb, f->len, f->body);
 	if (m)
-		why = what_is_wrong(guest, m);
+		why = what_is_wrong(inbound, m);
 	if (why) {
 		tei_frame_bad(v->conn, why);
 		return;
 	}
-	rc = m->epoch == atomic_load(&guest->epoch) ? take(v, m) : -ESTALE;
+	rc = m->epoch == atomic_load(&inbound->epoch) ? take(v, m) : -ESTALE;
 	if (rc == -ENOMEM) {
 		tei_frame_refuse_for_now(v->conn, "out of memory");
 		return;
@@ -387,8 +389,8 @@ void tei_visitor_notify(struct tei_visitor *v, const struct tei_frame *f)
 	if (rc == -EAGAIN)
 		TEI_COUNT(v->engine, notifies_full);
 	answer.status = tei_status_from_errno(rc == -EAGAIN ? 0 : rc);
-	answer.taken = guest->taken;
-	tei_visitor_reply(v, f, &answer.base);
+	answer.taken = inbound->taken;
+	tei_inbound_conn_reply(v, f, &answer.base);
 }
 
 static void send_own(struct te_engine *engine)
@@ -401,17 +403,17 @@ static void send_own(struct te_engine *engine)
 	}
 }
 
-void tei_notify_room(struct te_engine *engine, struct tei_guest *guest)
+void tei_notify_room(struct te_engine *engine, struct tei_inbound_peer *inbound)
 {
 	Te__Room m = TE__ROOM__INIT;
 
-	if (guest == &engine->control->guests.self) {
+	if (inbound == &engine->control->inbound.self) {
 		send_own(engine);
 		return;
 	}
-	tei_list_for_each (node, &guest->visitors) {
-		struct tei_visitor *v =
-			tei_list_entry(node, struct tei_visitor, of_guest);
+	tei_list_for_each (node, &inbound->conns) {
+		struct tei_inbound_conn *v =
+			tei_list_entry(node, struct tei_inbound_conn, of_peer);
 
 		if (tei_frame_send(v->conn, TE__CONTROL_TYPE__CONTROL_ROOM, 0,
 				   0, &m.base) == -ENOMEM)

@@ -178,7 +178,7 @@ static int openers_error(int err)
 	return err == -EMFILE || err == -ENFILE ? -EMFILE : -ENOMEM;
 }
 
-static void openers_told(struct tei_peer *peer, int err)
+static void note_failure_of_openers(struct tei_peer *peer, int err)
 {
 	tei_list_for_each (node, &peer->c->openers)
 		tei_list_entry(node, struct tei_opener, link)->err =
@@ -258,17 +258,17 @@ static bool has_self_rail(const struct te_engine *engine)
 static int tell_self(struct tei_peer *peer)
 {
 	struct te_engine *engine = peer->engine;
-	struct tei_told *told = &peer->told;
+	struct tei_announced *announced = &peer->announced;
 
 	peer->self = true;
-	told->remote = tei_describe_self(engine);
-	if (!told->remote)
+	announced->remote = tei_describe_self(engine);
+	if (!announced->remote)
 		return -ENOMEM;
-	told->life = 1;
-	told->up = true;
-	told->epoch = atomic_load(&engine->control->guests.self.epoch);
-	told->epoch_since = tei_now_ns();
-	memcpy(told->incarnation, engine->incarnation, TE_INCARNATION_LEN);
+	announced->life = 1;
+	announced->up = true;
+	announced->epoch = atomic_load(&engine->control->inbound.self.epoch);
+	announced->epoch_since = tei_now_ns();
+	memcpy(announced->incarnation, engine->incarnation, TE_INCARNATION_LEN);
 	atomic_init(&peer->news, 1);
 	return 0;
 }
@@ -372,7 +372,7 @@ void tei_peer_free(struct tei_peer *peer)
 {
 	if (!peer)
 		return;
-	tei_remote_put(peer->told.remote);
+	tei_remote_put(peer->announced.remote);
 	tei_remote_put(peer->w.remote);
 	tei_free(peer->w.pairs);
 	tei_free(TEI_CONTAINER(peer, struct whole, peer));
@@ -397,8 +397,8 @@ static void peer_connect(struct tei_peer *peer, const struct tei_address *to)
 	tei_peer_move(peer, TEI_PEER_CONNECTING);
 	peer->c->at = *to;
 	rc = tei_frame_connect(engine->loop, &tei_control_protocol, to,
-			       tei_reroute_patience(peer), &tei_peer_frame_ops,
-			       peer, &peer->c->conn);
+			       tei_reroute_timeout_ms(peer),
+			       &tei_peer_frame_ops, peer, &peer->c->conn);
 	if (rc)
 		tei_peer_failed(peer, rc, false);
 }
@@ -522,16 +522,16 @@ static void tell_failure(struct tei_peer *peer, int err, bool is_final)
 	struct te_engine *engine = peer->engine;
 
 	tei_mutex_lock(&engine->mu);
-	openers_told(peer, err);
-	peer->told.up = false;
-	peer->told.fails++;
-	peer->told.fail_err = err == -EAGAIN ? -ECONNREFUSED : err;
+	note_failure_of_openers(peer, err);
+	peer->announced.up = false;
+	peer->announced.fails++;
+	peer->announced.fail_err = err == -EAGAIN ? -ECONNREFUSED : err;
 	if (peer->c->n_refused && peer->c->n_refused >= peer->c->n_address) {
-		peer->told.refusals++;
-		peer->told.absences += has_refused_for_a_while(peer);
+		peer->announced.refusals++;
+		peer->announced.absences += has_refused_for_a_while(peer);
 		peer->c->n_refused = 0;
 	}
-	peer->told.fail_final = is_final;
+	peer->announced.fail_final = is_final;
 	tei_mutex_unlock(&engine->mu);
 	tei_peer_post_news(peer);
 }
@@ -598,10 +598,10 @@ void tei_peer_tell_epoch(struct tei_peer *peer, uint64_t epoch)
 	bool newer;
 
 	tei_mutex_lock(&engine->mu);
-	newer = epoch > peer->told.epoch;
+	newer = epoch > peer->announced.epoch;
 	if (newer) {
-		peer->told.epoch = epoch;
-		peer->told.epoch_since = tei_now_ns();
+		peer->announced.epoch = epoch;
+		peer->announced.epoch_since = tei_now_ns();
 	}
 	tei_mutex_unlock(&engine->mu);
 	if (newer)
@@ -627,7 +627,7 @@ void tei_peer_tell_epoch(struct tei_peer *peer, uint64_t epoch)
 
 static const struct tei_remote *remote_of(const struct tei_peer *peer)
 {
-	return peer->told.remote; /* written by this thread only */
+	return peer->announced.remote; /* written by this thread only */
 }
 
 /* Place of the next address to try, -1: none is left. */
@@ -655,7 +655,7 @@ static void mark_tried(struct tei_peer *peer)
 	}
 }
 
-uint64_t tei_reroute_patience(const struct tei_peer *peer)
+uint64_t tei_reroute_timeout_ms(const struct tei_peer *peer)
 {
 	const struct tei_config *config = &peer->engine->config;
 
@@ -680,7 +680,7 @@ static bool is_of_way(int err)
 static void tell_down(struct tei_peer *peer)
 {
 	tei_mutex_lock(&peer->engine->mu);
-	peer->told.up = false;
+	peer->announced.up = false;
 	tei_mutex_unlock(&peer->engine->mu);
 	tei_peer_post_news(peer);
 }

@@ -144,7 +144,9 @@ void tei_peer_probe(struct tei_peer *peer);
 
 /* ---- control thread (opener.c) ---- */
 
-/* An attempt has failed: what they end with when their time is over. With mu. */
+/*
+ * An attempt has failed: what they end with when their time is over. With mu.
+ */
 void tei_peer_probed(struct tei_peer *peer, uint64_t rtt_ns);
 
 /* ---- control thread : notifications ---- */
@@ -192,17 +194,18 @@ void tei_reroute_rail_lost(struct tei_rail_box *box);
 /* ---- control thread ---- */
 
 /* ms that a step or an answer may take before another way is tried. */
-uint64_t tei_reroute_patience(const struct tei_peer *peer);
+uint64_t tei_reroute_timeout_ms(const struct tei_peer *peer);
 /* The peer has answered on this way. */
 void tei_reroute_answered(struct tei_peer *peer);
 
 /* It is of its peer's life, which has just begun. Called with mu. */
 static inline void tei_segment_meet(struct tei_segment *segment)
 {
-	const struct tei_told *told = &segment->peer->told;
+	const struct tei_announced *announced = &segment->peer->announced;
 
-	segment->life = told->life;
-	memcpy(segment->incarnation, told->incarnation, TE_INCARNATION_LEN);
+	segment->life = announced->life;
+	memcpy(segment->incarnation, announced->incarnation,
+	       TE_INCARNATION_LEN);
 }
 
 #endif

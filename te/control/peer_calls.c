@@ -69,7 +69,7 @@ static int check_hello(struct tei_peer *peer, Te__Hello *m)
 	}
 	/* Of a restart only the name itself can tell. */
 	if (peer->c->elsewhere &&
-	    memcmp(m->incarnation.data, peer->told.incarnation,
+	    memcmp(m->incarnation.data, peer->announced.incarnation,
 		   TE_INCARNATION_LEN))
 		return -ESTALE;
 	return 0;
@@ -223,24 +223,25 @@ void tei_peer_prove(struct tei_peer *peer)
 /* A new incarnation begins a new life: what belongs to the old one is stale. */
 static void tell_life(struct tei_peer *peer)
 {
-	struct tei_told *told = &peer->told;
-	bool same = told->life &&
-		    !memcmp(told->incarnation, peer->c->challenge.owner,
+	struct tei_announced *announced = &peer->announced;
+	bool same = announced->life &&
+		    !memcmp(announced->incarnation, peer->c->challenge.owner,
 			    TE_INCARNATION_LEN);
 
-	if (same && peer->c->hello_epoch <= told->epoch)
+	if (same && peer->c->hello_epoch <= announced->epoch)
 		return;
-	told->epoch = peer->c->hello_epoch;
-	told->epoch_since = tei_now_ns();
-	told->epoch_over = 0;
+	announced->epoch = peer->c->hello_epoch;
+	announced->epoch_since = tei_now_ns();
+	announced->epoch_over = 0;
 	if (same)
 		return;
-	if (told->life) {
+	if (announced->life) {
 		TEI_COUNT(peer->engine, restarts_seen);
 		peer->segment = NULL;
 	}
-	told->life++;
-	memcpy(told->incarnation, peer->c->challenge.owner, TE_INCARNATION_LEN);
+	announced->life++;
+	memcpy(announced->incarnation, peer->c->challenge.owner,
+	       TE_INCARNATION_LEN);
 	if (peer->segment)
 		tei_segment_meet(peer->segment);
 }
@@ -255,12 +256,12 @@ static void tell(struct tei_peer *peer, struct tei_remote *remote,
 	tei_mutex_lock(&engine->mu);
 	if (peer->c->state == TEI_PEER_DESCRIBING)
 		tell_life(peer);
-	old = peer->told.remote;
-	peer->told.remote = remote;
-	peer->told.up = true;
-	if (question > peer->told.fresh)
-		peer->told.fresh = question;
-	peer->told.address = *tei_frame_peer(peer->c->conn);
+	old = peer->announced.remote;
+	peer->announced.remote = remote;
+	peer->announced.up = true;
+	if (question > peer->announced.fresh)
+		peer->announced.fresh = question;
+	peer->announced.address = *tei_frame_peer(peer->c->conn);
 	tei_mutex_unlock(&engine->mu);
 	tei_remote_put(old);
 	tei_peer_post_news(peer);
@@ -360,7 +361,7 @@ void tei_peer_probe(struct tei_peer *peer)
 	peer->c->probe.done = probe_done;
 	rc = tei_frame_call(peer->c->conn, &peer->c->probe,
 			    TE__CONTROL_TYPE__CONTROL_PROBE, &m.base,
-			    tei_reroute_patience(peer));
+			    tei_reroute_timeout_ms(peer));
 	if (rc)
 		tei_peer_failed(peer, rc, false);
 	else
@@ -501,7 +502,7 @@ static void ask_connect(struct tei_call *call)
 	int rc;
 
 	if (peer->c->state != TEI_PEER_UP || !peer->c->conn ||
-	    peer->told.life != link->out.life) {
+	    peer->announced.life != link->out.life) {
 		answer(link, -ENOTCONN);
 		return;
 	}
@@ -564,7 +565,7 @@ static void send_drop(struct tei_peer *peer, struct tei_link *link)
 	link->out.rpc.done = drop_done;
 	rc = tei_frame_call(peer->c->conn, &link->out.rpc,
 			    TE__CONTROL_TYPE__CONTROL_DROP, &m.base,
-			    tei_reroute_patience(peer));
+			    tei_reroute_timeout_ms(peer));
 	link->out.in_rpc = !rc;
 	/* A connection that has just ended: asked again when the next is up. */
 	if (rc && rc != -ENOTCONN)
@@ -579,7 +580,7 @@ void tei_peer_send_drops(struct tei_peer *peer)
 
 		if (link->out.in_rpc || !peer->c->conn)
 			continue;
-		if (peer->told.life != link->out.life)
+		if (peer->announced.life != link->out.life)
 			drop_end(link, -ESTALE);
 		else
 			send_drop(peer, link);

@@ -14,7 +14,7 @@
 
 #define DEFAULT_MS 2000u
 
-/* On the stack of the call, in guests.revokes meanwhile. */
+/* On the stack of the call, in inbound.revokes meanwhile. */
 struct revocation {
 	struct tei_list link;
 	struct tei_call start, own; /* to control, to the worker */
@@ -29,11 +29,11 @@ struct revocation {
 };
 
 /* Links of an epoch that has ended. Control. */
-static bool guest_has_old_links(const struct tei_guest *guest)
+static bool inbound_has_old_links(const struct tei_inbound_peer *inbound)
 {
-	uint64_t epoch = atomic_load(&guest->epoch);
+	uint64_t epoch = atomic_load(&inbound->epoch);
 
-	tei_list_for_each (node, &guest->links) {
+	tei_list_for_each (node, &inbound->links) {
 		struct tei_link *link =
 			tei_list_entry(node, struct tei_link, link);
 
@@ -43,28 +43,28 @@ static bool guest_has_old_links(const struct tei_guest *guest)
 	return false;
 }
 
-void tei_guest_settle(struct tei_guest *guest)
+void tei_inbound_peer_settle(struct tei_inbound_peer *inbound)
 {
-	uint64_t epoch = atomic_load(&guest->epoch);
+	uint64_t epoch = atomic_load(&inbound->epoch);
 
-	if (guest->told == epoch || guest_has_old_links(guest))
+	if (inbound->announced_epoch == epoch || inbound_has_old_links(inbound))
 		return;
-	guest->told = epoch;
-	tei_list_for_each (node, &guest->visitors) {
+	inbound->announced_epoch = epoch;
+	tei_list_for_each (node, &inbound->conns) {
 		tei_control_revoked(
-			tei_list_entry(node, struct tei_visitor, of_guest),
+			tei_list_entry(node, struct tei_inbound_conn, of_peer),
 			epoch);
 	}
 }
 
-static void raise_epoch(struct tei_guest *guest, uint64_t epoch)
+static void raise_epoch(struct tei_inbound_peer *inbound, uint64_t epoch)
 {
-	atomic_store(&guest->epoch, epoch);
-	tei_list_for_each (node, &guest->links) {
-		tei_guest_drop_link(
+	atomic_store(&inbound->epoch, epoch);
+	tei_list_for_each (node, &inbound->links) {
+		tei_inbound_peer_drop_link(
 			tei_list_entry(node, struct tei_link, link));
 	}
-	tei_guest_settle(guest);
+	tei_inbound_peer_settle(inbound);
 }
 
 /* ---- everybody ---- */
@@ -76,8 +76,9 @@ struct sweep {
 
 static void find_highest(struct tei_hash_node *node, void *arg)
 {
-	struct tei_guest *guest = TEI_CONTAINER(node, struct tei_guest, node);
-	uint64_t epoch = atomic_load(&guest->epoch);
+	struct tei_inbound_peer *inbound =
+		TEI_CONTAINER(node, struct tei_inbound_peer, node);
+	uint64_t epoch = atomic_load(&inbound->epoch);
 	struct sweep *sweep = arg;
 
 	if (epoch > sweep->highest)
@@ -88,7 +89,7 @@ static void raise_one(struct tei_hash_node *node, void *arg)
 {
 	const struct sweep *sweep = arg;
 
-	raise_epoch(TEI_CONTAINER(node, struct tei_guest, node),
+	raise_epoch(TEI_CONTAINER(node, struct tei_inbound_peer, node),
 		    sweep->highest);
 }
 
@@ -96,7 +97,8 @@ static void look_for_links(struct tei_hash_node *node, void *arg)
 {
 	struct sweep *sweep = arg;
 
-	if (guest_has_old_links(TEI_CONTAINER(node, struct tei_guest, node)))
+	if (inbound_has_old_links(
+		    TEI_CONTAINER(node, struct tei_inbound_peer, node)))
 		sweep->old_links = true;
 }
 
@@ -104,14 +106,14 @@ static void walk(struct te_engine *engine, tei_hash_fn *fn, struct sweep *sweep)
 {
 	size_t cursor = 0;
 
-	while (tei_hash_walk(&engine->control->guests.table, &cursor, 1024, fn,
+	while (tei_hash_walk(&engine->control->inbound.table, &cursor, 1024, fn,
 			     sweep))
 		;
 }
 
 void tei_revoke_all(struct te_engine *engine)
 {
-	struct tei_guests *g = &engine->control->guests;
+	struct tei_inbound_peers *g = &engine->control->inbound;
 	struct sweep sweep = {.highest = g->floor};
 
 	walk(engine, find_highest, &sweep);
@@ -160,7 +162,7 @@ static void end_own(struct tei_call *call)
 
 static void revoke_own(struct revocation *r)
 {
-	struct tei_guest *self = &r->engine->control->guests.self;
+	struct tei_inbound_peer *self = &r->engine->control->inbound.self;
 	uint64_t epoch = atomic_load(&self->epoch) + 1;
 	struct tei_peer *peer;
 
@@ -179,7 +181,7 @@ static void revoke_own(struct revocation *r)
 static bool is_complete(struct revocation *r)
 {
 	struct sweep sweep = {0};
-	struct tei_guest *guest;
+	struct tei_inbound_peer *inbound;
 
 	if (r->own_pending)
 		return false;
@@ -189,8 +191,8 @@ static bool is_complete(struct revocation *r)
 		walk(r->engine, look_for_links, &sweep);
 		return !sweep.old_links;
 	}
-	guest = tei_guest_find(r->engine, r->incarnation);
-	return !guest || !guest_has_old_links(guest);
+	inbound = tei_inbound_peer_find(r->engine, r->incarnation);
+	return !inbound || !inbound_has_old_links(inbound);
 }
 
 static void end(struct revocation *r)
@@ -206,7 +208,7 @@ static void end(struct revocation *r)
 
 void tei_revokes_check(struct te_engine *engine)
 {
-	tei_list_for_each_safe (node, tmp, &engine->control->guests.revokes) {
+	tei_list_for_each_safe (node, tmp, &engine->control->inbound.revokes) {
 		struct revocation *r =
 			tei_list_entry(node, struct revocation, link);
 
@@ -217,10 +219,11 @@ void tei_revokes_check(struct te_engine *engine)
 
 static void revoke_one(struct te_engine *engine, const uint8_t *incarnation)
 {
-	struct tei_guest *guest = tei_guest_get(engine, incarnation);
+	struct tei_inbound_peer *inbound =
+		tei_inbound_peer_get(engine, incarnation);
 
-	if (guest)
-		raise_epoch(guest, atomic_load(&guest->epoch) + 1);
+	if (inbound)
+		raise_epoch(inbound, atomic_load(&inbound->epoch) + 1);
 	else
 		tei_revoke_all(engine); /* no memory for just one */
 }
@@ -234,7 +237,10 @@ static void revoke(struct revocation *r)
 		revoke_one(engine, r->incarnation);
 	else
 		tei_revoke_all(engine);
-	/* By another name than its own an engine is a guest of itself, too. */
+	/*
+	 * By another name than its own an engine is an inbound peer of itself,
+	 * too.
+	 */
 	if (!r->incarnation ||
 	    !memcmp(r->incarnation, engine->incarnation, TE_INCARNATION_LEN))
 		revoke_own(r);
@@ -244,7 +250,7 @@ static void start(struct tei_call *call)
 {
 	struct revocation *r = TEI_CONTAINER(call, struct revocation, start);
 
-	tei_list_add_tail(&r->engine->control->guests.revokes, &r->link);
+	tei_list_add_tail(&r->engine->control->inbound.revokes, &r->link);
 	if (r->anew)
 		revoke(r);
 	tei_revokes_check(r->engine);

@@ -184,7 +184,7 @@ static int find_peer(struct te_engine *engine, te_segment_id id,
 	segment = tei_handle_get(&engine->segments, id);
 	if (!segment) {
 		rc = -ENOENT;
-	} else if (segment->life != segment->peer->told.life) {
+	} else if (segment->life != segment->peer->announced.life) {
 		rc = -ESTALE;
 	} else {
 		*peer = segment->peer;
@@ -206,14 +206,14 @@ static int describe(struct te_engine *engine, te_segment_id id,
 	segment = tei_handle_get(&engine->segments, id);
 	if (!segment)
 		rc = -ENOENT;
-	else if (segment->life != segment->peer->told.life)
+	else if (segment->life != segment->peer->announced.life)
 		rc = -ESTALE;
 	else if (segment->peer->self)
 		self = true;
 	else if (!segment->life)
 		rc = -EAGAIN;
 	else
-		*out = tei_remote_get(segment->peer->told.remote);
+		*out = tei_remote_get(segment->peer->announced.remote);
 	tei_mutex_unlock(&engine->mu);
 	if (self) {
 		*out = tei_describe_self(engine);
@@ -277,8 +277,8 @@ int te_segment_epoch(struct te_engine *engine, te_segment_id id,
 	tei_mutex_lock(&engine->mu);
 	segment = tei_handle_get(&engine->segments, id);
 	if (segment) {
-		*epoch = segment->peer->told.epoch;
-		*since_ns = segment->peer->told.epoch_since;
+		*epoch = segment->peer->announced.epoch;
+		*since_ns = segment->peer->announced.epoch_since;
 	}
 	tei_mutex_unlock(&engine->mu);
 	return segment ? 0 : -ENOENT;

@@ -3,8 +3,8 @@
  * directory.h - names that are not host:port, turned into addresses by a service
  *
  * A directory maps a name to an address and an incarnation, nothing else, and
- * what it says is a hint: the peer's own hello decides. The engine works without
- * it; only names without a port need it.
+ * what it says is a hint: the peer's own hello decides. The engine works
+ * without it; only names without a port need it.
  *
  * A tei_directory says where it is and how to speak to it, is never changed and
  * is shared by the threads that use it: those of look-ups and the publisher's.

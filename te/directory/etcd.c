@@ -2,9 +2,9 @@
 /*
  * etcd.c - etcd as directory, by its HTTP gateway (JSON, bytes in base64)
  *
- * A value hangs on a lease that the publisher keeps alive: when it dies, both go
- * when the lease ends. Conditions are transactions that compare the value. Of
- * several hosts, the one that worked last is asked first.
+ * A value hangs on a lease that the publisher keeps alive: when it dies, both
+ * go when the lease ends. Conditions are transactions that compare the value.
+ * Of several hosts, the one that worked last is asked first.
  */
 #include <errno.h>
 #include <stdio.h>

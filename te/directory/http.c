@@ -62,7 +62,9 @@ static void make_url(const struct tei_directory *dir, const char *key,
 	add(&t, more);
 }
 
-/* The status, or what went wrong. @answer[TEI_ENTRY_MAX] gets a 0 at its end. */
+/*
+ * The status, or what went wrong. @answer[TEI_ENTRY_MAX] gets a 0 at its end.
+ */
 static int call(struct tei_dir_link *link, const char *method, const char *key,
 		const char *more, const char *body, char *answer)
 {

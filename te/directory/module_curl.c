@@ -135,7 +135,9 @@ static CURLcode perform(CURL *curl, const struct tei_http_call *call)
 
 static int call_url(void *client, struct tei_http_call *call)
 {
-	/* No "Expect: 100-continue": it costs a second where nobody knows it. */
+	/*
+	 * No "Expect: 100-continue": it costs a second where nobody knows it.
+	 */
 	static const char *const lines[] = {"Expect:",
 					    "Content-Type: application/json"};
 	struct curl_slist expect = {.data = (char *)(uintptr_t)lines[0]};

@@ -3,8 +3,9 @@
  * publish.h - a name of ours in a directory, for as long as we live
  *
  * A thread writes the entry, refreshes it, and writes it again when it is gone
- * (a directory may have forgotten everything) or what it says is no longer true. A
- * directory that is not reached is one warning and tried again, less and less often.
+ * (a directory may have forgotten everything) or what it says is no longer
+ * true. A directory that is not reached is one warning and tried again, less
+ * and less often.
  *
  * The entry under our name may be another engine's. One that is surely gone
  * (its addresses refuse connections, or are ours now) is replaced at once; a
@@ -26,7 +27,8 @@ int tei_publisher_start(struct tei_directory *dir, const char *name,
 			const struct tei_entry *self,
 			struct tei_publisher **out);
 /*
- * The entry is to say @self from now on. Any thread, until stop(); does not wait.
+ * The entry is to say @self from now on. Any thread, until stop(); does not
+ * wait.
  */
 void tei_publisher_renew(struct tei_publisher *p, const struct tei_entry *self);
 /* Begin to remove the entry; does not wait. NULL is fine, here and below. */

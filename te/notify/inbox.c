@@ -64,7 +64,7 @@ static struct message *message_make(struct tei_account *account,
 	return m;
 }
 
-static void ring(const struct tei_inbox *inbox)
+static void signal_event(const struct tei_inbox *inbox)
 {
 	uint64_t one = 1;
 	ssize_t n;
@@ -90,7 +90,7 @@ int tei_inbox_put(struct tei_inbox *inbox, struct tei_account *account,
 	taken = account_admit(inbox, account, len, memory_of(m));
 	if (taken) {
 		tei_list_add_tail(&inbox->messages, &m->link);
-		ring(inbox);
+		signal_event(inbox);
 	}
 	tei_mutex_unlock(&inbox->mu);
 	if (!taken)
@@ -99,7 +99,7 @@ int tei_inbox_put(struct tei_inbox *inbox, struct tei_account *account,
 }
 
 /* The event stays readable as long as there is something to take. */
-static void calm_event(struct tei_inbox *inbox) TEI_REQUIRES(inbox->mu)
+static void clear_event(struct tei_inbox *inbox) TEI_REQUIRES(inbox->mu)
 {
 	uint64_t count;
 	ssize_t n;
@@ -130,7 +130,7 @@ int te_notify_take(struct te_engine *engine, struct te_notify *out)
 		m = tei_list_entry(node, struct message, link);
 		tell = account_settle(inbox, m->account, m->length,
 				      memory_of(m));
-		calm_event(inbox);
+		clear_event(inbox);
 	}
 	tei_mutex_unlock(&inbox->mu);
 	if (!m)
@@ -166,7 +166,7 @@ int te_notify_eventfd(struct te_engine *engine)
 	if (inbox->event < 0 && !tei_fault_check(TEI_FAULT_SOCKET)) {
 		inbox->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (!tei_list_empty(&inbox->messages))
-			ring(inbox);
+			signal_event(inbox);
 	}
 	event = inbox->event;
 	tei_mutex_unlock(&inbox->mu);
@@ -203,7 +203,7 @@ static void turns_init(struct tei_turns *turns)
 }
 
 struct tei_account *
-tei_account_make(struct tei_guest *guest,
+tei_account_make(struct tei_inbound_peer *inbound,
 		 const uint8_t incarnation[TE_INCARNATION_LEN])
 {
 	struct tei_account *account = tei_calloc(1, sizeof(*account));
@@ -211,7 +211,7 @@ tei_account_make(struct tei_guest *guest,
 	if (!account)
 		return NULL;
 	tei_list_init(&account->link);
-	account->guest = guest;
+	account->inbound = inbound;
 	account->refs = 1;
 	memcpy(account->incarnation, incarnation, TE_INCARNATION_LEN);
 	return account;
@@ -299,7 +299,7 @@ static bool has_memory(const struct tei_inbox *inbox,
 
 /*
  * Charge a message of @len bytes that takes so much @memory, and refer to the
- * account. False: no room; its guest will be told when there is.
+ * account. False: no room; its inbound peer will be told when there is.
  */
 static bool account_admit(struct tei_inbox *inbox, struct tei_account *account,
 			  uint64_t len, uint64_t memory)
@@ -338,7 +338,7 @@ static bool account_settle(struct tei_inbox *inbox, struct tei_account *account,
 	account->n--;
 	account->bytes -= len;
 	inbox->memory -= memory;
-	if (account->state == TEI_ACCOUNT_FULL && account->guest &&
+	if (account->state == TEI_ACCOUNT_FULL && account->inbound &&
 	    has_much_own_room(inbox, account))
 		become(inbox, account, TEI_ACCOUNT_READY, &inbox->turns.ready);
 	account_put(account);
@@ -378,7 +378,7 @@ void tei_account_leave(struct tei_inbox *inbox, struct tei_account *account)
 	if (!account)
 		return;
 	tei_mutex_lock(&inbox->mu);
-	account->guest = NULL;
+	account->inbound = NULL;
 	become_idle(inbox, account);
 	account_put(account);
 	tei_mutex_unlock(&inbox->mu);
@@ -412,7 +412,7 @@ static void give_turn(struct tei_inbox *inbox, struct tei_account *account)
 	account->turn_ends = tei_now_ns() + turn_ms(inbox) * TEI_NS_PER_MS;
 }
 
-static struct tei_guest *next_to_tell(struct tei_inbox *inbox)
+static struct tei_inbound_peer *next_to_tell(struct tei_inbox *inbox)
 {
 	struct tei_turns *turns = &inbox->turns;
 	struct tei_account *account = NULL;
@@ -429,7 +429,7 @@ static struct tei_guest *next_to_tell(struct tei_inbox *inbox)
 		give_turn(inbox, account);
 	}
 	tei_mutex_unlock(&inbox->mu);
-	return account ? account->guest : NULL;
+	return account ? account->inbound : NULL;
 }
 
 static void turns_ended(void *arg);
@@ -438,11 +438,11 @@ static void turns_ended(void *arg);
 static void tell(struct tei_inbox *inbox)
 {
 	struct tei_turns *turns = &inbox->turns;
-	struct tei_guest *guest;
+	struct tei_inbound_peer *inbound;
 	bool any;
 
-	while ((guest = next_to_tell(inbox)))
-		inbox->room(inbox->engine, guest);
+	while ((inbound = next_to_tell(inbox)))
+		inbox->room(inbox->engine, inbound);
 	tei_mutex_lock(&inbox->mu);
 	any = !tei_list_empty(&turns->given);
 	tei_mutex_unlock(&inbox->mu);

@@ -22,7 +22,7 @@
 #include "base/thread.h"
 
 struct te_engine;
-struct tei_guest;
+struct tei_inbound_peer;
 struct tei_inbox;
 
 /* ---- who has how much in the inbox, and whose turn it is ---- */
@@ -52,14 +52,15 @@ enum tei_account_state {
 };
 
 struct tei_account {
-	struct tei_list link;    /* see the states */
-	struct tei_guest *guest; /* NULL: has been forgotten. Control */
-	uint32_t refs;           /* the guest's, and one a message; mu */
-	uint32_t n;              /* messages not taken; mu, as all below */
-	uint64_t bytes;          /* of them */
-	uint64_t wish;           /* bytes that have found it full */
-	uint64_t promise;        /* memory kept for its turn */
-	uint64_t turn_ends;      /* ns */
+	struct tei_list link; /* see the states */
+	/* NULL: has been forgotten. Control */
+	struct tei_inbound_peer *inbound;
+	uint32_t refs;      /* the inbound peer's, and one a message; mu */
+	uint32_t n;         /* messages not taken; mu, as all below */
+	uint64_t bytes;     /* of them */
+	uint64_t wish;      /* bytes that have found it full */
+	uint64_t promise;   /* memory kept for its turn */
+	uint64_t turn_ends; /* ns */
 	uint8_t state;
 	uint8_t incarnation[TE_INCARNATION_LEN];
 };
@@ -78,9 +79,9 @@ struct tei_turns {
 
 /* Of nobody's messages yet. NULL: out of memory. */
 struct tei_account *
-tei_account_make(struct tei_guest *guest,
+tei_account_make(struct tei_inbound_peer *inbound,
 		 const uint8_t incarnation[TE_INCARNATION_LEN]);
-/* The guest is forgotten; NULL is fine. */
+/* The inbound peer is forgotten; NULL is fine. */
 void tei_account_leave(struct tei_inbox *inbox, struct tei_account *account);
 /* It has no more to send just now: its turn is over, if it was its. */
 void tei_account_rest(struct tei_inbox *inbox, struct tei_account *account);
@@ -96,8 +97,9 @@ void tei_turns_close(struct tei_turns *turns);
 
 struct tei_inbox {
 	struct te_engine *engine;
-	/* Control: messages of @guest may be accepted again. */
-	void (*room)(struct te_engine *engine, struct tei_guest *guest);
+	/* Control: messages of @inbound peer may be accepted again. */
+	void (*room)(struct te_engine *engine,
+		     struct tei_inbound_peer *inbound);
 	struct tei_mutex mu;      /* lock 13 */
 	struct tei_list messages; /* guarded by mu, as all below */
 	uint64_t memory;          /* of them */
@@ -106,14 +108,14 @@ struct tei_inbox {
 };
 
 void tei_inbox_init(struct tei_inbox *inbox, struct te_engine *engine);
-/* With the engine: both threads have ended, every guest is freed. */
+/* With the engine: both threads have ended, every inbound peer is freed. */
 void tei_inbox_fini(struct tei_inbox *inbox);
 
 /* ---- control thread ---- */
 
 /*
  * Accept a message, copied, of a sender that gives itself the name @from.
- * -EAGAIN: no room; room() will be called for the account's guest.
+ * -EAGAIN: no room; room() will be called for the account's inbound peer.
  * -ENOMEM.
  */
 int tei_inbox_put(struct tei_inbox *inbox, struct tei_account *account,

@@ -383,7 +383,10 @@ void tei_remote_put(struct tei_remote *remote)
 {
 	if (!remote)
 		return;
-	/* The last one must see what the others did before they let go. */
+	/*
+	 * The last one must see what the others did before they release the
+	 * token.
+	 */
 	if (atomic_fetch_sub_explicit(&remote->refs, 1, memory_order_acq_rel) >
 	    1)
 		return;

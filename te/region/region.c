@@ -283,8 +283,8 @@ static bool await_unpinned(struct te_engine *engine, struct tei_region *region,
 
 	tei_mutex_lock(&r->mu);
 	while (region->pins && now < until) {
-		/* Dropping endpoints does not hurry the clerk. */
-		bool by_peers = region->pins > region->at_clerk;
+		/* Dropping endpoints does not hurry the background thread. */
+		bool by_peers = region->pins > region->in_background;
 		uint64_t next = by_peers && region->drop_at < until
 					? region->drop_at
 					: until;
@@ -477,10 +477,11 @@ void tei_regions_groups(struct tei_regions *r, struct tei_group_set *out)
 /*
  * region_register.c - give a region to the rails
  *
- * Rails near its memory come first, so that what may run out, such as memory that
- * a process may lock, or keys of a device, does so for the others. Those carry when
- * the near ones are gone (near.h): one that cannot take the region is done
- * without for now, as is one that has no link. Every other failure undoes all.
+ * Rails near its memory come first, so that what may run out, such as memory
+ * that a process may lock, or keys of a device, does so for the others. Those
+ * carry when the near ones are gone (near.h): one that cannot take the region
+ * is done without for now, as is one that has no link. Every other failure
+ * undoes all.
  */
 
 static int region_offer(const struct tei_region *region,
@@ -507,7 +508,9 @@ static int region_offer(const struct tei_region *region,
 	return 0;
 }
 
-/* Give it to one; *out: to be freed. Not with mu held. Blocks. As region_add(). */
+/*
+ * Give it to one; *out: to be freed. Not with mu held. Blocks. As region_add().
+ */
 static void region_unregister(struct te_engine *engine,
 			      struct tei_region *region)
 {
@@ -601,10 +604,11 @@ static int tei_region_register(struct te_engine *engine,
 /*
  * region_late.c - give regions to rails that could not take them at first
  *
- * A rail that had no link and refused a region gets it when it has one; one that is
- * far from it (near.h) and refused is asked again, less and less often. Registering
- * a big region takes a device seconds, so it is done by a thread, the clerk of the
- * regions. Each key that is new is told to peers as any change of the regions is.
+ * A rail that had no link and refused a region gets it when it has one; one
+ * that is far from it (near.h) and refused is asked again, less and less often.
+ * Registering a big region takes a device seconds, so it is done by a thread,
+ * the background thread of the regions. Each key that is new is told to peers
+ * as any change of the regions is.
  *
  * The clerk pins the region that it is at, so that nobody removes it meanwhile.
  */
@@ -704,14 +708,14 @@ static bool serve(const struct te_engine *engine, struct tei_regions *r,
 	bool news = false;
 
 	region->pins++;
-	region->at_clerk = true;
+	region->in_background = true;
 	for (uint32_t i = 0; i < w->n_rails; i++) {
 		if (region->shown && !r->late.stop &&
 		    is_due(region, w->rails[i]))
 			news |= give(engine, r, region, w->rails[i]);
 	}
 	region->pins--;
-	region->at_clerk = false;
+	region->in_background = false;
 	if (!region->shown) {
 		tei_cond_broadcast(&r->unpinned);
 		return false;

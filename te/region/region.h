@@ -4,8 +4,8 @@
  *
  * Regions are sorted by address and never overlap. A region is added hidden,
  * then registered with every rail without the lock, then shown; it is removed
- * the other way round, once nobody pins it. Rails that it could not be given to then
- * may get it later, while it is shown (tei_late).
+ * the other way round, once nobody pins it. Rails that it could not be given to
+ * then may get it later, while it is shown (tei_late).
  *
  *   add:    hidden -> shown        remove:  shown -> hidden -> gone
  *
@@ -46,9 +46,9 @@ struct tei_region {
 	bool shown;
 	bool left;    /* hidden, but could not be removed in time */
 	bool doubted; /* some of its memory was found missing */
-	/* By target endpoints that just touch it, and the clerk. */
+	/* By target endpoints that just touch it, and the background thread. */
 	uint32_t pins;
-	bool at_clerk; /* one of them is the clerk's */
+	bool in_background; /* one of them is the background thread's */
 	/* ns: when endpoints that pin it are dropped; of who removes it */
 	uint64_t drop_at;
 	char location[32];

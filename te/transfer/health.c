@@ -77,10 +77,10 @@ static void blame_device(struct tei_link *link, int err)
 			 &limits);
 	tei_rail_show(box);
 	TEI_COUNT(link->engine, device_pauses);
-	if (!box->breaker.told)
+	if (!box->breaker.reported)
 		LOG_WARN("rail %s: paused, it reaches nobody: %s", box->name,
 			 strerror(-err));
-	box->breaker.told = true;
+	box->breaker.reported = true;
 }
 
 /* What says nothing of the way between two rails. */
@@ -94,7 +94,7 @@ static void tell_pause(struct tei_link *link, int err)
 {
 	LOG_WARN("rail %s: paused towards %s: %s", link->rail->name,
 		 link->out.peer->name, strerror(-err));
-	link->out.pair->breaker.told = true;
+	link->out.pair->breaker.reported = true;
 }
 
 void tei_health_blame(struct tei_link *link, int err)
@@ -111,7 +111,7 @@ void tei_health_blame(struct tei_link *link, int err)
 	TEI_COUNT(link->engine, pair_pauses);
 	if (state == TEI_BREAKER_CLOSED)
 		b->state = state; /* it works again; only remember */
-	else if (!b->told && tei_log_allowed(&limit))
+	else if (!b->reported && tei_log_allowed(&limit))
 		tell_pause(link, err);
 	if (!link->out.peer->self && !tei_is_shortage(err) && err != -EREMOTEIO)
 		blame_device(link, err);
@@ -125,7 +125,7 @@ static void device_proven(struct tei_rail_box *box)
 		return;
 	tei_rail_show(box);
 	LOG_WARN("rail %s: in use again", box->name);
-	box->breaker.told = false;
+	box->breaker.reported = false;
 }
 
 void tei_health_proven(struct tei_link *link)
@@ -136,10 +136,10 @@ void tei_health_proven(struct tei_link *link)
 	if (!tei_breaker_good(b))
 		return;
 	TEI_COUNT(link->engine, pair_returns);
-	if (b->told)
+	if (b->reported)
 		LOG_WARN("rail %s: in use again towards %s", link->rail->name,
 			 link->out.peer->name);
-	b->told = false;
+	b->reported = false;
 	tei_peer_run(link->out.peer);
 }
 
@@ -314,12 +314,12 @@ uint64_t tei_meter_rate(const struct tei_meter *m, uint64_t now, uint64_t prior)
 /* ---- links that owe something and do not move ---- */
 
 /*
- * A link is silent when nothing of it was done for a while though something
- * is posted. While another link to the peer works, a silent one is broken:
- * its slices go there once the peer has confirmed that nothing more can land.
- * If it is the only one the peer is just suspected, and asked over control
- * whether it lives: slow is not dead, and requests have their deadlines. Where
- * nobody listens any more all its links are broken (peer_work.c). Links that are
+ * A link is silent when nothing of it was done for a while though something is
+ * posted. While another link to the peer works, a silent one is broken: its
+ * slices go there once the peer has confirmed that nothing more can land. If it
+ * is the only one the peer is just suspected, and asked over control whether it
+ * lives: slow is not dead, and requests have their deadlines. Where nobody
+ * listens any more all its links are broken (peer_work.c). Links that are
  * missing are opened then: one that comes up can take its place.
  *
  * A link whose last slices take several times as long as its rate lets expect

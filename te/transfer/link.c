@@ -141,8 +141,8 @@ static void slots_short(struct tei_rail_box *box)
 /* ---- who waits ---- */
 
 /*
- * Whether @peer may open an endpoint on @rail now. False: another one is made to
- * give way, and the peer is run when there is room.
+ * Whether @peer may open an endpoint on @rail now. False: another one is made
+ * to give way, and the peer is run when there is room.
  */
 static bool slots_let(struct tei_peer *peer, uint32_t rail)
 {
@@ -614,7 +614,7 @@ static void close_half(struct tei_link *link)
 	link->ep.rail->ops->endpoint_close(&link->ep);
 	link->open = false;
 	if (!link->in.self_of)
-		link->engine->worker->n_guests--;
+		link->engine->worker->n_inbound--;
 	tei_list_del(&link->of_rail);
 	tei_list_del(&link->broken);
 	tei_due_clear(link->engine->worker, &link->in.due);
@@ -634,7 +634,7 @@ static int target_open_half(struct tei_link *link)
 		return rc;
 	link->open = true;
 	if (!link->in.self_of)
-		link->engine->worker->n_guests++;
+		link->engine->worker->n_inbound++;
 	tei_list_add_tail(&link->rail->links, &link->of_rail);
 	rc = connect_half(link);
 	if (rc) {
@@ -688,7 +688,7 @@ static void target_close(struct tei_link *link)
 	}
 	if (!link_flush(link))
 		return;
-	LOG_DEBUG("guest: endpoint %llu on %s: %s",
+	LOG_DEBUG("inbound peer: endpoint %llu on %s: %s",
 		  (unsigned long long)link->number, link->rail->name,
 		  strerror(-link->why));
 	close_half(link);

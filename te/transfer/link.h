@@ -10,17 +10,18 @@
  *                                                    |
  *                        freed <--confirmed-- DROPPING: the owner is asked
  *
- * A device may take long to let go of memory: the backend then says later that it
- * is flushed. Until then the link is BROKEN, its slices are at the backend, and
- * the pair has another link, or none.
+ * A device may take long to release the token of memory: the backend then says
+ * later that it is flushed. Until then the link is BROKEN, its slices are at
+ * the backend, and the pair has another link, or none.
  *
  * Slices of writes that were in flight on a broken link are in limbo: they
  * might still land. Once the owner has confirmed the drop they cannot, and are
  * posted again elsewhere.
  *
- * As target (guest.c, target.c): control makes it and hands it to the worker,
- * which opens, connects, drops and closes; when it has closed it, it is handed
- * back and freed. Each of the calls below is in at most one queue at a time.
+ * As target (inbound peer.c, target.c): control makes it and hands it to the
+ * worker, which opens, connects, drops and closes; when it has closed it, it is
+ * handed back and freed. Each of the calls below is in at most one queue at a
+ * time.
  */
 #ifndef TE_TRANSFER_LINK_H
 #define TE_TRANSFER_LINK_H
@@ -37,11 +38,11 @@
 #include "te/region/group.h"
 #include "te/worker/worker.h"
 
-struct tei_guest;
+struct tei_inbound_peer;
 struct tei_link;
 struct tei_peer;
 struct tei_rail_box;
-struct tei_visitor;
+struct tei_inbound_conn;
 
 enum tei_link_state {
 	TEI_LINK_ASKING,
@@ -92,9 +93,9 @@ struct tei_link_out {
 
 /* Target's part. Control thread, but for what goes with a call. */
 struct tei_link_in {
-	struct tei_guest *guest;           /* NULL: ourselves */
+	struct tei_inbound_peer *inbound;  /* NULL: ourselves */
 	const _Atomic uint64_t *epoch_now; /* of whose half it is */
-	struct tei_visitor *visitor;       /* who asked; NULL: has left */
+	struct tei_inbound_conn *conn;     /* who asked; NULL: has left */
 	uint64_t connect_id;               /* of the Connect frame to answer */
 	struct tei_link *self_of; /* the initiator's half, when it is ours */
 	bool dropping;            /* drop has been posted */
@@ -113,7 +114,7 @@ struct tei_link_in {
 
 struct tei_link {
 	struct tei_list
-		link; /* peer->w.links (token), guest->links (control) */
+		link; /* peer->w.links (token), inbound peer->links (control) */
 	struct tei_list of_rail; /* while its endpoint is open. Token */
 	struct tei_list broken;  /* in worker.broken. Token */
 	bool flushing, flushed;  /* flush() was called; it is over. Token */
@@ -198,8 +199,8 @@ void tei_target_close_half(struct tei_link *link); /* it is flushed */
  *
  *   UP --retired--> gets nothing new --idle--> closed --> who waits may open one
  *
- * A link has a turn of a tenth of a second before that, and a busy one comes after
- * all that are idle, so that peers beyond the limit take turns.
+ * A link has a turn of a tenth of a second before that, and a busy one comes
+ * after all that are idle, so that peers beyond the limit take turns.
  *
  * Threads: the token, everywhere.
  */

@@ -799,7 +799,10 @@ void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 		bad(work, -EIO, true);
 	if (err == -ESTALE && link->out.state != TEI_LINK_BROKEN)
 		tei_link_break(link, err);
-	/* It has room now; who lets go of the token looks whether that helps. */
+	/*
+	 * It has room now; who releases the token of the token looks whether
+	 * that helps.
+	 */
 	if (link->out.n_ready || !tei_queue_empty(&link->out.peer->w.queue))
 		tei_peer_run(link->out.peer);
 }

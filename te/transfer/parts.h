@@ -37,8 +37,8 @@ void tei_request_settle(struct tei_request *r);
 /*
  * Requests of one cohort that stand side by side in the batch and in the queue
  * and touch one contiguous remote range become one work. Each still ends on its
- * own: what goes wrong with one of them takes the work apart, and the requests go
- * on alone. Only what holds for each of them ends all: their access epoch is
+ * own: what goes wrong with one of them takes the work apart, and the requests
+ * go on alone. Only what holds for each of them ends all: their access epoch is
  * over, or the owner will never say what became of the work.
  *
  * A merged work is in no list of its requests; they point to it (merged) and

@@ -172,8 +172,8 @@ static void end_stale(struct tei_peer *peer, bool settled)
 }
 
 /*
- * Who listened there is gone, and with it what our links led to. One refusal may be
- * the network's, so it says nothing against links that work.
+ * Who listened there is gone, and with it what our links led to. One refusal
+ * may be the network's, so it says nothing against links that work.
  */
 static void end_refused(struct tei_peer *peer, bool absent)
 {
@@ -194,7 +194,7 @@ static void set_epoch_over(struct tei_peer *peer, uint64_t epoch)
 {
 	peer->w.epoch_over = epoch;
 	tei_mutex_lock(&peer->engine->mu);
-	peer->told.epoch_over = epoch;
+	peer->announced.epoch_over = epoch;
 	tei_mutex_unlock(&peer->engine->mu);
 }
 
@@ -266,39 +266,39 @@ void tei_peer_sync(struct tei_peer *peer)
 {
 	struct te_engine *engine = peer->engine;
 	struct tei_peer_work *w = &peer->w;
-	struct tei_told told;
+	struct tei_announced announced;
 	bool new_life, new_epoch, new_fails, refused, absent;
 
 	w->news = atomic_load_explicit(&peer->news, memory_order_acquire);
 	tei_mutex_lock(&engine->mu);
-	told = peer->told;
-	if (told.remote)
-		tei_remote_get(told.remote);
+	announced = peer->announced;
+	if (announced.remote)
+		tei_remote_get(announced.remote);
 	tei_mutex_unlock(&engine->mu);
 
-	new_life = told.life != w->life;
-	new_epoch = told.epoch != w->epoch;
-	new_fails = told.fails != w->fails;
-	refused = told.refusals != w->refusals;
-	absent = told.absences != w->absences;
-	w->life = told.life;
-	w->epoch = told.epoch;
-	w->epoch_over = told.epoch_over;
-	w->fails = told.fails;
-	w->refusals = told.refusals;
-	w->absences = told.absences;
-	w->fresh = told.fresh;
-	w->address = told.address;
-	w->up = told.up;
-	take_remote(peer, told.remote);
+	new_life = announced.life != w->life;
+	new_epoch = announced.epoch != w->epoch;
+	new_fails = announced.fails != w->fails;
+	refused = announced.refusals != w->refusals;
+	absent = announced.absences != w->absences;
+	w->life = announced.life;
+	w->epoch = announced.epoch;
+	w->epoch_over = announced.epoch_over;
+	w->fails = announced.fails;
+	w->refusals = announced.refusals;
+	w->absences = announced.absences;
+	w->fresh = announced.fresh;
+	w->address = announced.address;
+	w->up = announced.up;
+	take_remote(peer, announced.remote);
 	if (new_life || new_epoch)
 		end_stale(peer, !new_life);
 	if (refused)
 		end_refused(peer, absent);
-	if (new_fails && tei_is_lost(told.fail_err))
-		tei_peer_fail_fast(peer, told.fail_err);
-	if (new_fails && told.fail_final)
-		each_active(peer, end_unmet, told.fail_err);
+	if (new_fails && tei_is_lost(announced.fail_err))
+		tei_peer_fail_fast(peer, announced.fail_err);
+	if (new_fails && announced.fail_final)
+		each_active(peer, end_unmet, announced.fail_err);
 	unpark(peer);
 	tei_peer_run(peer);
 }

@@ -46,7 +46,7 @@ enum tei_peer_asks {
 	TEI_ASK_PROBE = 1 << 1,    /* it owes us data and is silent */
 };
 
-struct tei_told {
+struct tei_announced {
 	uint32_t life; /* 0: never met */
 	bool up;
 	struct tei_remote *remote; /* NULL until described */
@@ -108,7 +108,7 @@ struct tei_peer {
 	uint16_t port; /* 0: the name is the directory's */
 	bool self;
 
-	struct tei_told told;        /* guarded by engine->mu */
+	struct tei_announced announced; /* guarded by engine->mu */
 	struct tei_segment *segment; /* of this life; guarded by engine->mu */
 	_Atomic uint64_t news;       /* release after told changed */
 	_Atomic bool news_posted, asks_posted;
@@ -142,8 +142,8 @@ void tei_peer_ask(struct tei_peer *peer, uint32_t asks);
 /* End all of its requests. */
 void tei_peer_abort_all(struct tei_peer *peer, int err);
 /*
- * With the engine, when no thread is left to ask: end its requests and break its
- * links. Those that are still being flushed are closed by who drives.
+ * With the engine, when no thread is left to ask: end its requests and break
+ * its links. Those that are still being flushed are closed by who drives.
  */
 void tei_peer_end_links(struct tei_peer *peer);
 /* Requests with TE_FAIL_FAST that no endpoint carries end with @err. */

@@ -54,7 +54,10 @@ static bool has_room_for(const struct tei_plan *plan, int i, uint64_t part)
 void tei_plan_size(struct tei_plan_rail *rail, uint64_t rate,
 		   const struct tei_plan_limits *limits)
 {
-	/* More than once the delay: a rate seen through it must be able to grow. */
+	/*
+	 * More than once the delay: a rate seen through it must be able to
+	 * grow.
+	 */
 	double seconds = 3 * (double)rail->delay / NS + 250e-6;
 	uint64_t bytes = (uint64_t)((double)rate * seconds);
 

@@ -231,12 +231,12 @@ uint64_t tei_pairs_near(const struct tei_peer *peer,
 static void tell(const struct tei_peer *peer, struct tei_rail_box *box)
 {
 	TEI_COUNT(peer->engine, rails_unmatched);
-	if (!box->unmatched_told)
+	if (!box->unmatched_reported)
 		LOG_WARN("rail %s: not used for %s, which has rails of its "
 			 "backend but none that it reaches: another network or "
 			 "kind of link, or a map of rails says so",
 			 box->name, peer->name);
-	box->unmatched_told = true;
+	box->unmatched_reported = true;
 }
 
 static void look_at(struct tei_peer *peer, uint32_t i)

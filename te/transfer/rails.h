@@ -19,7 +19,9 @@ struct tei_remote;
 struct tei_remote_region;
 struct tei_request;
 
-/* Set usable, remote_pos and remote_rail of peer->w.pairs. True: news. Token. */
+/*
+ * Set usable, remote_pos and remote_rail of peer->w.pairs. True: news. Token.
+ */
 bool tei_pairs_match(struct tei_peer *peer);
 /*
  * Whether rail @mine, which reaches none of the peer's, may come to: it has no
@@ -47,10 +49,10 @@ void tei_unmatched_look(struct tei_peer *peer);
 /* ---- rails that are near the memory of a request, at both ends ---- */
 
 /*
- * Which rails are near a region follows from the picture of the machine when it
- * is registered; the owner of remote memory says it of its own rails. Only rails
- * whose device touches memory by itself count: where the CPU copies, its caches
- * and not the place of the device decide.
+ * Which rails are near a region follows from the topology of the machine when
+ * it is registered; the owner of remote memory says it of its own rails. Only
+ * rails whose device touches memory by itself count: where the CPU copies, its
+ * caches and not the place of the device decide.
  *
  * A request goes by the rails that are near both ends; where there are none, by
  * those near either end. The others are for when these are gone, or carry much

@@ -131,8 +131,8 @@ void tei_request_abort(struct tei_request *r, int err);
 /* As abort, but posted works come back by themselves. */
 void tei_request_refuse(struct tei_request *r, int err);
 /*
- * Rails of ours go with others of the peer's than before: for those its description
- * of the region may have no key. @err: unused. Token.
+ * Rails of ours go with others of the peer's than before: for those its
+ * description of the region may have no key. @err: unused. Token.
  */
 void tei_request_rematch(struct tei_request *r, int err);
 /* Its place in the peer's queue. */
@@ -143,8 +143,8 @@ void tei_request_admit(struct tei_request *r);
 /* ---- requests of one submission that begin and time out together ---- */
 
 /*
- * Requests that stand side by side in a batch and go to the same life and
- * epoch of one peer with one deadline, and all or none with TE_FAIL_SILENT. What
+ * Requests that stand side by side in a batch and go to the same life and epoch
+ * of one peer with one deadline, and all or none with TE_FAIL_SILENT. What
  * every request would otherwise pay for, an entry in the heap of deadlines and
  * one in the peer's list, is paid once for all of them.
  *
@@ -189,8 +189,9 @@ struct te_batch {
 
 	_Atomic uint32_t n_submitted; /* release by submit */
 	_Atomic uint32_t n_done;      /* seq_cst: pairs with sleeper, event */
-	_Atomic bool touching;        /* release when the driver lets go */
-	_Atomic int event;            /* eventfd, -1: none; seq_cst */
+	/* release when the driver releases the token */
+	_Atomic bool touching;
+	_Atomic int event; /* eventfd, -1: none; seq_cst */
 
 	/* Set while nothing is in flight; read by the driver. */
 	te_done_fn *fn; /* NULL: completions are polled for */

@@ -77,7 +77,9 @@ struct figure {
 	bool all; /* it is known of each */
 };
 
-/* What some rails carry to a peer: as measured, at their best, as devices say. */
+/*
+ * What some rails carry to a peer: as measured, at their best, as devices say.
+ */
 struct rates {
 	struct figure measured, peak, said;
 };
@@ -194,7 +196,8 @@ void tei_queue_served(struct tei_queue *q, uint32_t class)
  * Backends stand in tiers, in their order of preference. A request goes by the
  * first tier that reaches its region and has a pair in health, connected or
  * still about to be; the tiers after it stand by and are not even connected.
- * Pairs that are on trial get one small slice, and what they have shown decides.
+ * Pairs that are on trial get one small slice, and what they have shown
+ * decides.
  */
 
 #define READY_MAX   64u /* the first half is on its way while the next is cut */
@@ -495,8 +498,8 @@ static uint64_t extra_of(const struct schedule *s, uint32_t class, bool overdue)
 
 /*
  * False: nothing of that class can be posted now. Where one request finds no
- * rail, others that may use the same ones would hardly do better; those of other
- * memory may be further back.
+ * rail, others that may use the same ones would hardly do better; those of
+ * other memory may be further back.
  */
 static bool serve(struct schedule *s, uint32_t class)
 {

@@ -2,8 +2,8 @@
 /*
  * transfer.h - the state of this room, and the messages that it sends to control
  *
- * Everything in te/transfer/ runs with the worker's drive token, but for what says
- * otherwise at its declaration.
+ * Everything in te/transfer/ runs with the worker's drive token, but for what
+ * says otherwise at its declaration.
  */
 #ifndef TE_TRANSFER_TRANSFER_H
 #define TE_TRANSFER_TRANSFER_H

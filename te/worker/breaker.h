@@ -33,7 +33,7 @@ struct tei_breaker_limits {
 /* Zeroed: closed, and nothing is remembered. */
 struct tei_breaker {
 	uint8_t state;
-	bool told;          /* the user's: its pause stands in the log */
+	bool reported;      /* the user's: its pause stands in the log */
 	uint32_t score;     /* failures remembered, in sixteenths */
 	uint64_t until;     /* ns: end of the pause */
 	uint64_t failed_at; /* ns: when the last failure was counted */

@@ -25,7 +25,7 @@ static bool worker_has_thread(const struct tei_worker *w)
 
 /* ---- fds ---- */
 
-static void drive_ring(int fd)
+static void signal_fd(int fd)
 {
 	uint64_t one = 1;
 	ssize_t n = write(fd, &one, sizeof(one));
@@ -34,7 +34,7 @@ static void drive_ring(int fd)
 }
 
 /* For epoll: rounded up, at most a minute; -1 for TEI_NEVER. */
-static void drive_unring(int fd)
+static void clear_fd(int fd)
 {
 	uint64_t count;
 	ssize_t n = read(fd, &count, sizeof(count));
@@ -43,7 +43,7 @@ static void drive_unring(int fd)
 }
 
 /* The inner fd is about to be relied on. Token. */
-static void drive_doze(struct tei_worker *w)
+static void arm_rails(struct tei_worker *w)
 {
 	uint32_t i;
 
@@ -56,7 +56,7 @@ static void drive_doze(struct tei_worker *w)
 }
 
 /* Whether the inner fd wakes the thread. Token. */
-static void drive_watch(struct tei_worker *w, bool on)
+static void watch_inner_fd(struct tei_worker *w, bool on)
 {
 	struct epoll_event event = {.events = on ? EPOLLIN : 0};
 
@@ -69,7 +69,7 @@ static void drive_watch(struct tei_worker *w, bool on)
 	atomic_store(&w->armed, on);
 }
 
-static int drive_ms_until(uint64_t at, uint64_t now)
+static int ms_until(uint64_t at, uint64_t now)
 {
 	uint64_t ms;
 
@@ -91,15 +91,15 @@ static void wake_rail(struct tei_worker *w, int fd)
 	}
 }
 
-/* Empty the wake eventfd if it has been rung, after @ms at most. Token. */
-static void drive_look(struct tei_worker *w, int ms)
+/* Empty the wake eventfd if it has been signalled, after @ms at most. Token. */
+static void await_fds(struct tei_worker *w, int ms)
 {
 	struct epoll_event events[8];
 	int i, n = epoll_wait(w->inner, events, 8, ms);
 
 	for (i = 0; i < n; i++) {
 		if (events[i].data.fd == w->wake)
-			drive_unring(w->wake);
+			clear_fd(w->wake);
 		else
 			wake_rail(w, events[i].data.fd);
 	}
@@ -129,7 +129,7 @@ static bool spin_once(struct tei_worker *w, uint64_t since)
 
 /* ---- token ---- */
 
-bool tei_drive_take(struct tei_worker *w, uint32_t holder)
+bool tei_token_take(struct tei_worker *w, uint32_t holder)
 {
 	uint32_t nobody = TEI_FREE;
 
@@ -155,7 +155,7 @@ static bool is_polled(const struct tei_rail_box *box)
 }
 
 /* Token: there is work that no fd announces. */
-static bool drive_must_go_on(const struct tei_worker *w)
+static bool must_go_on(const struct tei_worker *w)
 {
 	uint32_t i;
 
@@ -168,7 +168,7 @@ static bool drive_must_go_on(const struct tei_worker *w)
 	return false;
 }
 
-/* What there is to do when a driver lets go. */
+/* What there is to do when a driver releases the token. */
 struct left {
 	bool any;     /* at backends, that some fd may announce */
 	bool polled;  /* that none will, or to be posted yet */
@@ -189,7 +189,7 @@ static struct left look_what_is_left(const struct tei_worker *w)
 	return left;
 }
 
-static bool sleeper_call_one(struct tei_worker *w);
+static bool call_one_sleeper(struct tei_worker *w);
 
 /*
  * The thread must look, for nobody else will. A sleeper drives on by itself;
@@ -199,23 +199,27 @@ static bool falls_to_thread(struct tei_worker *w, const struct left *left,
 			    bool sleepers, bool comes_back)
 {
 	if (sleepers)
-		return !sleeper_call_one(w);
+		return !call_one_sleeper(w);
 	if (left->polled && !comes_back)
 		return true;
 	return left->due < atomic_load(&w->sleep_until);
 }
 
-void tei_drive_let_go(struct tei_worker *w, bool patient)
+void tei_token_release(struct tei_worker *w, bool patient)
 {
 	struct left left = look_what_is_left(w);
 	bool sleepers = atomic_load(&w->n_sleepers) != 0;
-	bool naps = atomic_load(&w->napping);
+	bool waits_idle = atomic_load(&w->idle_waiting);
 	bool kick = false;
 
-	/* A peer that wants something of us shall not wait for a nap's end. */
-	if (!sleepers && (!naps || w->n_guests || (left.any && !patient))) {
-		drive_doze(w);
-		drive_watch(w, true);
+	/*
+	 * A peer that wants something of us shall not wait for an idle wait's
+	 * end.
+	 */
+	if (!sleepers &&
+	    (!waits_idle || w->n_inbound || (left.any && !patient))) {
+		arm_rails(w);
+		watch_inner_fd(w, true);
 	}
 	atomic_store(&w->token, TEI_FREE);
 	atomic_exchange(&w->idle, 1);
@@ -225,12 +229,12 @@ void tei_drive_let_go(struct tei_worker *w, bool patient)
 	}
 	/* Who has gone to sleep meanwhile has seen the token taken. */
 	sleepers |= atomic_load(&w->n_sleepers) != 0;
-	if (falls_to_thread(w, &left, sleepers, patient && naps))
+	if (falls_to_thread(w, &left, sleepers, patient && waits_idle))
 		kick = true;
 	if (atomic_load(&w->missed) && atomic_exchange(&w->missed, 0))
 		kick = true;
 	if (kick && worker_has_thread(w))
-		drive_ring(w->kick);
+		signal_fd(w->kick);
 }
 
 /* ---- one round ---- */
@@ -352,8 +356,8 @@ void tei_drive_until_closed(struct tei_worker *w)
 		any = progress_rails(w, TEI_WITH_ALL);
 		any |= w->ops->close_broken(w);
 		if (!any) {
-			drive_doze(w);
-			drive_look(w, -1);
+			arm_rails(w);
+			await_fds(w, -1);
 		}
 	}
 }
@@ -376,7 +380,9 @@ static bool drive_round(struct tei_worker *w, enum tei_drive_with with)
 	}
 	any |= progress_rails(w, with);
 	any |= w->ops->close_broken(w);
-	/* Also what an earlier round has left: a waiter looks before it sleeps. */
+	/*
+	 * Also what an earlier round has left: a waiter looks before it sleeps.
+	 */
 	any |= w->ops->publish(w, with == TEI_WITH_ALL);
 	return any;
 }
@@ -396,7 +402,10 @@ void tei_sleeper_fini(struct tei_sleeper *s)
 	tei_cond_fini(&s->cond);
 }
 
-/* Who lets go frees the token and then looks for sleepers; we the reverse. */
+/*
+ * Who releases the token frees the token and then looks for sleepers; we the
+ * reverse.
+ */
 static bool wait_called(struct tei_worker *w, struct tei_sleeper *s,
 			bool (*done)(void *), void *arg, uint64_t until)
 	TEI_REQUIRES(w->mu)
@@ -430,7 +439,7 @@ bool tei_sleeper_sleep(struct tei_worker *w, struct tei_sleeper *s,
 	return called;
 }
 
-void tei_sleeper_rouse(struct tei_worker *w, struct tei_sleeper *s)
+void tei_sleeper_signal(struct tei_worker *w, struct tei_sleeper *s)
 {
 	if (!atomic_load(&s->asleep))
 		return;
@@ -440,7 +449,7 @@ void tei_sleeper_rouse(struct tei_worker *w, struct tei_sleeper *s)
 }
 
 /* Somebody shall drive: after the token has been freed. False: none sleeps. */
-static bool sleeper_call_one(struct tei_worker *w)
+static bool call_one_sleeper(struct tei_worker *w)
 {
 	struct tei_sleeper *s;
 	struct tei_list *node;
@@ -473,18 +482,18 @@ static bool sleep_driving(struct tei_worker *w, uint64_t until)
 	struct tei_clock *clock = tei_clock_simulated();
 	uint64_t due = tei_worker_due(w);
 
-	if (drive_must_go_on(w))
+	if (must_go_on(w))
 		return false;
 	if (due < until)
 		until = due;
-	drive_doze(w);
+	arm_rails(w);
 	atomic_exchange(&w->idle, 1);
 	if (!tei_mpsc_empty(&w->queue))
 		; /* not yet */
 	else if (clock)
 		clock->idle(clock, until);
 	else
-		drive_look(w, drive_ms_until(until, w->now));
+		await_fds(w, ms_until(until, w->now));
 	atomic_exchange(&w->idle, 0);
 	w->now = tei_now_ns();
 	return true;
@@ -492,8 +501,8 @@ static bool sleep_driving(struct tei_worker *w, uint64_t until)
 
 /*
  * How long to stay awake while another waiter drives. Where copies are what it
- * does it is soon done; where it waits for a peer, staying awake is in the way. So
- * it is worth what it was worth of late, and tried again now and then.
+ * does it is soon done; where it waits for a peer, staying awake is in the way.
+ * So it is worth what it was worth of late, and tried again now and then.
  */
 static uint64_t awake_ns(struct tei_worker *w)
 {
@@ -527,18 +536,18 @@ static bool take_second(struct tei_worker *w, bool (*done)(void *), void *arg)
 		if (tei_now_ns() - from >= ns)
 			break;
 		tei_relax();
-		mine = tei_drive_take(w, TEI_WAITER);
+		mine = tei_token_take(w, TEI_WAITER);
 		is_done = !mine && done(arg);
 	}
 	learn_awake(w, ns, mine || is_done);
 	return mine;
 }
 
-/* Ask whoever drives to let go. */
+/* Ask whoever drives to release the token. */
 static bool take_patiently(struct tei_worker *w, bool (*done)(void *),
 			   void *arg)
 {
-	bool mine = tei_drive_take(w, TEI_WAITER);
+	bool mine = tei_token_take(w, TEI_WAITER);
 	int i;
 
 	if (mine)
@@ -551,26 +560,27 @@ static bool take_patiently(struct tei_worker *w, bool (*done)(void *),
 			break;
 		}
 		tei_relax();
-		mine = tei_drive_take(w, TEI_WAITER);
+		mine = tei_token_take(w, TEI_WAITER);
 	}
 	atomic_fetch_sub(&w->wanted, 1);
 	return mine;
 }
 
 /*
- * When waits follow each other closely, ask the thread to nap: then letting go
- * needs no system call, no fd to arm and nobody to tell what is left.
+ * When waits follow each other closely, ask the thread to wait idle: then
+ * releasing the token needs no system call, no fd to arm and nobody to tell
+ * what is left.
  */
-static void ask_for_naps(struct tei_worker *w)
+static void ask_for_idle_wait(struct tei_worker *w)
 {
-	if (atomic_load(&w->napping) || !worker_has_thread(w))
+	if (atomic_load(&w->idle_waiting) || !worker_has_thread(w))
 		return;
 	w->n_hot = w->now - w->let_go_at < HOT_GAP ? w->n_hot + 1 : 0;
 	if (w->n_hot < HOT_IN_A_ROW)
 		return;
 	w->n_hot = 0;
-	atomic_store(&w->nap_asked, true);
-	drive_ring(w->kick);
+	atomic_store(&w->idle_wait_asked, true);
+	signal_fd(w->kick);
 }
 
 /*
@@ -596,9 +606,9 @@ bool tei_worker_drive(struct tei_worker *w, bool (*done)(void *), void *arg,
 
 	if (!take_patiently(w, done, arg))
 		return false;
-	drive_watch(w, false);
+	watch_inner_fd(w, false);
 	w->now = tei_now_ns();
-	ask_for_naps(w);
+	ask_for_idle_wait(w);
 	while (!done(arg)) {
 		bool any = drive_round(w, TEI_WITH_ALL);
 
@@ -619,7 +629,7 @@ bool tei_worker_drive(struct tei_worker *w, bool (*done)(void *), void *arg,
 		idle_since = 0;
 	}
 	w->let_go_at = tei_now_ns();
-	tei_drive_let_go(w, false);
+	tei_token_release(w, false);
 	return true;
 }
 
@@ -627,12 +637,12 @@ bool tei_worker_poke(struct tei_worker *w)
 {
 	bool any;
 
-	if (!tei_drive_take(w, TEI_SOON))
+	if (!tei_token_take(w, TEI_SOON))
 		return false;
 	any = drive_round(w, TEI_WITH_ALL);
-	ask_for_naps(w);
+	ask_for_idle_wait(w);
 	w->let_go_at = w->now;
-	tei_drive_let_go(w, true);
+	tei_token_release(w, true);
 	return any;
 }
 
@@ -640,16 +650,16 @@ int tei_worker_turn(struct tei_worker *w, uint64_t deadline)
 {
 	bool any = false;
 
-	if (!tei_drive_take(w, TEI_WAITER))
+	if (!tei_token_take(w, TEI_WAITER))
 		return -EBUSY;
-	drive_watch(w, false);
+	watch_inner_fd(w, false);
 	for (;;) {
 		any = drive_round(w, TEI_WITH_ALL);
 		if (any || w->now >= deadline)
 			break;
 		sleep_driving(w, deadline);
 	}
-	tei_drive_let_go(w, false);
+	tei_token_release(w, false);
 	return any;
 }
 
@@ -678,9 +688,9 @@ bool tei_worker_await(struct tei_worker *w, struct tei_cond *cond,
 static void wake(struct tei_worker *w)
 {
 	if (atomic_load(&w->armed) || atomic_load(&w->token))
-		drive_ring(w->wake);
+		signal_fd(w->wake);
 	else
-		drive_ring(w->kick);
+		signal_fd(w->kick);
 }
 
 void tei_worker_post(struct tei_worker *w, struct tei_call *call)
@@ -699,14 +709,14 @@ void tei_worker_submit(struct tei_worker *w, struct tei_call *call,
 	int i = 0;
 
 	tei_mpsc_push(&w->queue, &call->node);
-	if (tei_drive_take(w, TEI_SOON)) {
+	if (tei_token_take(w, TEI_SOON)) {
 		from = tei_now_ns();
 		do {
 			drive_round(w, with);
 		} while (!tei_mpsc_empty(&w->queue) && ++i < ROUNDS_MAX);
 		if (patient) /* sending is no gap between waits */
 			w->let_go_at += tei_now_ns() - from;
-		tei_drive_let_go(w, patient);
+		tei_token_release(w, patient);
 		return;
 	}
 	if (atomic_exchange(&w->idle, 0))
@@ -729,15 +739,15 @@ void tei_due_clear(struct tei_worker *w, struct tei_due *due)
 /*
  *   driving --nothing to do--> asleep: until an fd, a deadline or a kick
  *      ^                         |
- *      |                  asked to nap
- *      +--nobody drove---- napping: looks once a nap whether others drive
+ *      |                  asked to wait idle
+ *      +--nobody drove---- idle wait: looks each time whether others drive
  *
- * While others drive again and again the thread naps, and they neither arm
- * the fds for it nor tell it of deadlines: at the end of a nap in which nobody
- * has driven it takes over and is asleep as before.
+ * While others drive again and again the thread waits idle, and they neither
+ * arm the fds for it nor tell it of deadlines: at the end of an idle wait in
+ * which nobody has driven it takes over and is asleep as before.
  */
 
-#define NAP_MS 1
+#define IDLE_WAIT_MS 1
 /* It looks that often by itself, so that few deadlines need a kick. */
 #define TICK (250 * TEI_NS_PER_MS)
 
@@ -757,7 +767,7 @@ static uint64_t drive_while_busy(struct tei_worker *w)
 	uint64_t idle_since = 0;
 
 	if (!worked)
-		drive_look(w, 0);
+		await_fds(w, 0);
 	while (!is_wanted(w)) {
 		if (drive_round(w, TEI_WITH_ALL)) {
 			worked = true;
@@ -766,7 +776,7 @@ static uint64_t drive_while_busy(struct tei_worker *w)
 		}
 		if (!idle_since) /* rounds with work may have taken long */
 			idle_since = w->now;
-		if (drive_must_go_on(w))
+		if (must_go_on(w))
 			tei_relax();
 		else if (!worked || w->now - idle_since >= w->spin_thread.now ||
 			 !spin_once(w, w->now - idle_since))
@@ -783,7 +793,7 @@ static bool sleep_on_outer(struct tei_worker *w, int ms)
 
 	for (i = 0; i < n; i++) {
 		if (events[i].data.fd == w->kick)
-			drive_unring(w->kick);
+			clear_fd(w->kick);
 	}
 	return n > 0;
 }
@@ -807,33 +817,34 @@ static void drive(struct tei_worker *w)
 
 	until = next_look(w);
 	atomic_store(&w->sleep_until, until);
-	tei_drive_let_go(w, false);
-	if (atomic_load(&w->napping))
+	tei_token_release(w, false);
+	if (atomic_load(&w->idle_waiting))
 		return;
 	now = tei_now_ns();
-	sleep_on_outer(w, drive_ms_until(until, now));
+	sleep_on_outer(w, ms_until(until, now));
 	if (idle_since)
 		tei_spin_learn(&w->spin_thread, tei_now_ns() - idle_since);
 }
 
 /* True: others drive. False: what there is to do falls to the thread. */
-static bool nap(struct tei_worker *w)
+static bool wait_idle(struct tei_worker *w)
 {
 	uint64_t rounds =
 		atomic_load_explicit(&w->rounds, memory_order_relaxed);
 
-	atomic_store(&w->sleep_until, tei_now_ns() + NAP_MS * TEI_NS_PER_MS);
-	if (sleep_on_outer(w, NAP_MS))
+	atomic_store(&w->sleep_until,
+		     tei_now_ns() + IDLE_WAIT_MS * TEI_NS_PER_MS);
+	if (sleep_on_outer(w, IDLE_WAIT_MS))
 		return false;
 	if (atomic_load_explicit(&w->rounds, memory_order_relaxed) != rounds)
 		return true;
-	atomic_store(&w->napping, false);
+	atomic_store(&w->idle_waiting, false);
 	return false;
 }
 
 /*
  * Somebody else drives. The inner fd may be ready all the while, so sleep on
- * the kick alone, which rings when the driver lets go.
+ * the kick alone, which rings when the driver releases the token.
  */
 static void sleep_missed(struct tei_worker *w)
 {
@@ -843,7 +854,7 @@ static void sleep_missed(struct tei_worker *w)
 	if (!atomic_load(&w->token) || atomic_load(&w->stop))
 		return;
 	poll(&fd, 1, -1);
-	drive_unring(w->kick);
+	clear_fd(w->kick);
 }
 
 static void *run(void *arg)
@@ -851,12 +862,12 @@ static void *run(void *arg)
 	struct tei_worker *w = arg;
 
 	while (!atomic_load(&w->stop)) {
-		if (atomic_exchange(&w->nap_asked, false))
-			atomic_store(&w->napping, true);
-		if (atomic_load(&w->napping) && nap(w))
+		if (atomic_exchange(&w->idle_wait_asked, false))
+			atomic_store(&w->idle_waiting, true);
+		if (atomic_load(&w->idle_waiting) && wait_idle(w))
 			continue;
 		atomic_store(&w->sleep_until, TEI_NEVER);
-		if (tei_drive_take(w, TEI_SOON))
+		if (tei_token_take(w, TEI_SOON))
 			drive(w);
 		else
 			sleep_missed(w);
@@ -882,7 +893,7 @@ void tei_worker_stop(struct tei_worker *w)
 	if (!w->started)
 		return;
 	atomic_store(&w->stop, true);
-	drive_ring(w->kick);
+	signal_fd(w->kick);
 	pthread_join(w->thread, NULL);
 	w->started = false;
 }

@@ -25,7 +25,9 @@
 
 /* ---- NICs that the user names, as each backend calls them ---- */
 
-/* False: no room. "" is not added, nor what is in it: a NIC has several names. */
+/*
+ * False: no room. "" is not added, nor what is in it: a NIC has several names.
+ */
 static bool add(char list[TEI_DEVICES_MAX], const char *name)
 {
 	size_t len = strlen(list);
@@ -292,7 +294,9 @@ static bool has_rdma(const struct tei_worker *w)
 	return has;
 }
 
-/* Whether the protocol of the settings lets it in, after those that are open. */
+/*
+ * Whether the protocol of the settings lets it in, after those that are open.
+ */
 static bool is_of_protocol(const struct tei_worker *w,
 			   const struct tei_backend_ops *ops)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* topology.c - the engine's picture of its machine */
+/* topology.c - the engine's topology of its machine */
 #include "te/worker/topology.h"
 
 #include <errno.h>

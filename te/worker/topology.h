@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * topology.h - the engine's picture of its machine, and what it is used for
+ * topology.h - the engine's topology of its machine, and what it is used for
  *
  * Taken once, before the rails are opened, and not changed after that. Without
  * one everything works, only not near. Whatever is wrong with it is counted
@@ -20,14 +20,14 @@ struct tei_device;
 /* Fills engine->topo; NULL when there is none. Set-up only. */
 void tei_topology_load(struct te_engine *engine);
 /*
- * Complete what the picture knows of a device that a backend has found. Its
+ * Complete what the topology knows of a device that a backend has found. Its
  * place among the NICs there, -1: it is none of them.
  */
 int tei_topology_place(struct te_engine *engine, struct tei_device *device);
 /*
  * A bit for each rail whose device touches memory by itself and is as near the
- * memory at @location as such rails come; 0: unknown, or all are. Once the rails
- * are open.
+ * memory at @location as such rails come; 0: unknown, or all are. Once the
+ * rails are open.
  */
 uint64_t tei_topology_near(const struct te_engine *engine,
 			   const char *location);

@@ -15,9 +15,9 @@
  *
  * While a waiter drives, the inner fd is disarmed in the outer one, so that
  * what arrives does not wake the worker's thread too; it is armed again when
- * the waiter lets go, unless another one goes on (sleeper.h) or the thread
- * naps (thread.c). `idle` is 1 while nobody is sure to look at the queue: who
- * pushes and finds 1 must wake the driver.
+ * the waiter releases the token, unless another one goes on (sleeper.h) or the
+ * thread waits idle (thread.c). `idle` is 1 while nobody is sure to look at the
+ * queue: who pushes and finds 1 must wake the driver.
  *
  * Threads: a function says "token" when its caller must hold it.
  */
@@ -48,9 +48,9 @@ struct tei_worker;
 /* ---- threads that wait while another thread drives ---- */
 
 /*
- * A driver that lets go calls one of them, which drives on: so there is one
- * wake-up for each that has what it waits for, and no two threads fight for
- * the token. Threads: any; worker.mu guards the list.
+ * A driver that releases the token calls one of them, which drives on: so there
+ * is one wake-up for each that has what it waits for, and no two threads fight
+ * for the token. Threads: any; worker.mu guards the list.
  */
 
 struct tei_sleeper {
@@ -69,15 +69,15 @@ void tei_sleeper_fini(struct tei_sleeper *s);
 bool tei_sleeper_sleep(struct tei_worker *w, struct tei_sleeper *s,
 		       bool (*done)(void *), void *arg, uint64_t until);
 /* What @s waits for has come about; call it after that. */
-void tei_sleeper_rouse(struct tei_worker *w, struct tei_sleeper *s);
+void tei_sleeper_signal(struct tei_worker *w, struct tei_sleeper *s);
 
 /* ---- NICs that the user names, as each backend calls them ---- */
 
 /*
  * The setting `devices` names them by any name that the machine has for them:
  * their RDMA device is for the backends of RDMA, their interface for the others
- * that reach other hosts. What te_config_set() says of a backend's own setting counts
- * before that.
+ * that reach other hosts. What te_config_set() says of a backend's own setting
+ * counts before that.
  */
 
 #define TEI_DEVICES_MAX 1024 /* bytes of a list of names */
@@ -112,7 +112,8 @@ struct tei_rail_box {
 	_Atomic bool lost;     /* control has not heard that it went down */
 	/* Peers that it reaches no rail of; written with the token. */
 	_Atomic uint32_t n_unmatched;
-	bool unmatched_told; /* the first of them stands in the log. Token */
+	/* the first of them stands in the log. Token */
+	bool unmatched_reported;
 	/* See slots.h. Token. */
 	struct tei_list waiting; /* pairs that may not open a link yet */
 	struct tei_due turn;     /* then another link may be retired */
@@ -171,16 +172,19 @@ struct tei_worker {
 	_Atomic uint32_t token;  /* enum tei_holder. acquire / release */
 	_Atomic uint32_t idle;   /* see above */
 	_Atomic uint32_t wanted; /* waiters that would like the token */
-	/* Of waiters that find another one driving: how many there have been, and
-	 * how long to stay awake for it. */
+	/*
+	 * Of waiters that find another one driving: how many there have been,
+	 * and how long to stay awake for it.
+	 */
 	_Atomic uint32_t n_second, awake_ns;
 	_Atomic uint32_t missed; /* the thread sleeps until the token is free */
 	_Atomic bool stop;
 	_Atomic uint64_t sleep_until; /* ns, of the worker's thread */
 	_Atomic uint64_t rounds;      /* relaxed; written with the token */
-	_Atomic bool napping;         /* by the thread; true to false only */
-				      /* when it then looks at the token */
-	_Atomic bool nap_asked;       /* of the thread */
+	/* by the thread; true to false only */
+	_Atomic bool idle_waiting;
+	/* when it then looks at the token */
+	_Atomic bool idle_wait_asked; /* of the thread */
 	_Atomic bool armed;    /* inner is watched by outer; with the token */
 	struct tei_mpsc queue; /* of struct tei_call */
 
@@ -192,7 +196,7 @@ struct tei_worker {
 	uint64_t now;
 	uint64_t let_go_at; /* ns, by the last waiter, and submitting since */
 	uint32_t n_hot;     /* waits that came soon after another */
-	uint32_t n_guests;  /* endpoints of other engines towards us */
+	uint32_t n_inbound; /* endpoints of other engines towards us */
 	struct tei_spin spin_waiting, spin_tail, spin_thread;
 	struct tei_crowd crowd;
 	uint64_t yield_at; /* ns: to be tried by who spins */
@@ -267,9 +271,10 @@ void tei_due_clear(struct tei_worker *w, struct tei_due *due);
  *   worker.c  who waits or submits drives
  *   thread.c  the worker's own thread drives what nobody waits for
  *
- * No wake-up is lost because both sides exchange `idle`: a driver that goes
- * to sleep or lets go writes 1 and then looks at the queue; who pushes writes
- * 0 after pushing. Whichever exchange comes second sees the other's work.
+ * No wake-up is lost because both sides exchange `idle`: a driver that goes to
+ * sleep or releases the token writes 1 and then looks at the queue; who pushes
+ * writes 0 after pushing. Whichever exchange comes second sees the other's
+ * work.
  */
 
 #define TEI_NEVER UINT64_MAX
@@ -277,7 +282,8 @@ void tei_due_clear(struct tei_worker *w, struct tei_due *due);
 /* Values of `token`. */
 enum tei_holder {
 	TEI_FREE = 0,
-	TEI_SOON = 1,   /* who lets go within a round when others want it */
+	TEI_SOON =
+		1, /* who releases the token within a round when others want it */
 	TEI_WAITER = 2, /* who drives until it has what it waits for */
 };
 
@@ -288,12 +294,12 @@ static inline void tei_relax(void)
 #endif
 }
 
-bool tei_drive_take(struct tei_worker *w, uint32_t holder);
+bool tei_token_take(struct tei_worker *w, uint32_t holder);
 /*
  * Somebody must know what is left to do: the next who waits, the thread, or
  * @patient, a caller that will come back for it at once.
  */
-void tei_drive_let_go(struct tei_worker *w, bool patient);
+void tei_token_release(struct tei_worker *w, bool patient);
 
 /* What a round does for others beside posting and progress. */
 enum tei_drive_with {

@@ -18,11 +18,11 @@ static void tell(void *arg)
 	struct tei_remote *stolen, *old;
 
 	tei_mutex_lock(&leak->from->engine->mu);
-	stolen = tei_remote_get(leak->from->told.remote);
+	stolen = tei_remote_get(leak->from->announced.remote);
 	tei_mutex_unlock(&leak->from->engine->mu);
 	tei_mutex_lock(&leak->to->engine->mu);
-	old = leak->to->told.remote;
-	leak->to->told.remote = stolen;
+	old = leak->to->announced.remote;
+	leak->to->announced.remote = stolen;
 	tei_mutex_unlock(&leak->to->engine->mu);
 	tei_remote_put(old);
 	tei_peer_post_news(leak->to);

@@ -217,12 +217,12 @@ static void waiting_beside_one_who_drives_is_no_spinning(void **state)
 	(void)state;
 	tei_mutex_init(&mu);
 	tei_cond_init(&cond);
-	assert_true(tei_drive_take(w, TEI_WAITER));
+	assert_true(tei_token_take(w, TEI_WAITER));
 	tei_mutex_lock(&mu);
 	while (tei_worker_await(w, &cond, &mu, until))
 		turns++;
 	tei_mutex_unlock(&mu);
-	tei_drive_let_go(w, false);
+	tei_token_release(w, false);
 	assert_true(turns < 500); /* a turn takes a millisecond */
 	tei_cond_fini(&cond);
 	tei_mutex_fini(&mu);

@@ -20,21 +20,21 @@ static int set_up(void **state)
 /* As when a drop is queued at the worker while its lanes have just closed. */
 static void link_goes_while_its_drop_is_queued(void *arg)
 {
-	struct tei_guest *guest = tei_guest_get(engine, who);
+	struct tei_inbound_peer *inbound = tei_inbound_peer_get(engine, who);
 	struct tei_link *link;
 
 	link = tei_link_make(engine, engine->worker->rails[0]);
-	assert_true(guest && link);
-	link->in.guest = guest;
+	assert_true(inbound && link);
+	link->in.inbound = inbound;
 	link->in.dropping = true;
-	tei_list_add_tail(&guest->links, &link->link);
-	guest->n_links++;
-	tei_guest_link_gone(&link->in.gone);
+	tei_list_add_tail(&inbound->links, &link->link);
+	inbound->n_links++;
+	tei_inbound_peer_link_gone(&link->in.gone);
 	/* Now the last control connection ends ... */
-	tei_guest_release(engine, guest);
+	tei_inbound_peer_release(engine, inbound);
 	/* ... and only then the worker comes to the drop. */
-	tei_guest_link_late(&link->in.late);
-	*(bool *)arg = !tei_guest_find(engine, who);
+	tei_inbound_peer_link_late(&link->in.late);
+	*(bool *)arg = !tei_inbound_peer_find(engine, who);
 }
 
 static void guest_lives_as_long_as_the_last_of_its_links(void **state)

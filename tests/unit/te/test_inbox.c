@@ -74,7 +74,7 @@ static void full_inbox_says_when_it_has_room(void **state)
 
 static void count_losses(void *arg)
 {
-	*(uint64_t *)arg = engine->control->guests.n_losses;
+	*(uint64_t *)arg = engine->control->inbound.n_losses;
 }
 
 static bool has_lost_one(void *arg)

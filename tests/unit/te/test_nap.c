@@ -49,8 +49,8 @@ static void write_word(void)
 
 static bool is_asked(void)
 {
-	return atomic_load(&user->worker->nap_asked) ||
-	       atomic_load(&user->worker->napping);
+	return atomic_load(&user->worker->idle_wait_asked) ||
+	       atomic_load(&user->worker->idle_waiting);
 }
 
 static void waits_far_apart_let_the_thread_sleep(void **state)

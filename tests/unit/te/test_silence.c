@@ -51,7 +51,7 @@ static void endpoints_that_nobody_comes_to_are_closed(void **state)
 {
 	const struct tcp_address mine = {.port = 1, .lanes = 1};
 	uint8_t address[TCP_ADDRESS_LEN], body[FRAME_MAX];
-	uint64_t n = TEI_GUEST_LINKS_MAX;
+	uint64_t n = TEI_INBOUND_LINKS_MAX;
 	Te__Connect m = TE__CONNECT__INIT;
 	Te__Connected *c;
 	uint8_t who[TE_INCARNATION_LEN] = "a visitor";

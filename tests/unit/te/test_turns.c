@@ -70,7 +70,7 @@ static void who_waits_for_memory_is_not_overtaken(void **state)
 static void count_visitors(void *arg)
 {
 	*(int *)arg = 0;
-	tei_list_for_each (node, &engine->control->guests.visitors)
+	tei_list_for_each (node, &engine->control->inbound.conns)
 		++*(int *)arg;
 }
 
