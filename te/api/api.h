@@ -15,7 +15,5 @@ bool tei_batch_publish_dirty(struct tei_worker *w, bool with_callbacks);
 void tei_batch_post_cancel_all(struct te_batch *batch);
 /* With the engine: requests have ended, both threads too. */
 void tei_batch_free(struct te_batch *batch);
-/* With the engine: what te_memory_alloc() gave and nobody freed. */
-void tei_memories_free(struct te_engine *engine);
 
 #endif

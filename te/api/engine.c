@@ -88,6 +88,7 @@ static struct te_engine *make(void)
 	whole->engine.control = &whole->control;
 	whole->engine.inbox = &whole->inbox;
 	whole->worker.ops = &worker_ops;
+	whole->worker.backends = tei_backends;
 	whole->regions.ops = &regions_ops;
 	whole->transfer.messages = &tei_control_messages;
 	return &whole->engine;

@@ -12,9 +12,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "te/backend.h"
 
-struct te_config;
+/* A setting that the user has made; its value was found right. */
+struct tei_config_entry {
+	struct tei_list link;
+	char *name, *value;
+};
+
+struct te_config {
+	struct tei_list entries; /* in the order they were set */
+};
 
 struct tei_config {
 	char *bind;     /* NULL: wildcard */

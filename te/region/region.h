@@ -126,4 +126,7 @@ size_t tei_regions_place(const struct tei_regions *r, uint64_t addr);
 /* The groups of our regions, copied. */
 void tei_regions_groups(struct tei_regions *r, struct tei_group_set *out);
 
+/* memory.c, With the engine: what te_memory_alloc() gave and nobody freed. */
+void tei_memories_free(struct te_engine *engine);
+
 #endif

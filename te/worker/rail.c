@@ -379,7 +379,7 @@ static int open_rails(struct tei_worker *w, const struct te_config *config)
 
 	if (rc)
 		return rc;
-	for (ops = tei_backends; *ops; ops++) {
+	for (ops = w->backends; *ops; ops++) {
 		assert((*ops)->abi == TEI_BACKEND_ABI);
 		if (!is_wanted(w, *ops))
 			continue;

@@ -160,6 +160,7 @@ struct tei_worker_ops {
 struct tei_worker {
 	struct te_engine *engine;
 	const struct tei_worker_ops *ops;
+	const struct tei_backend_ops *const *backends; /* NULL at the end */
 	struct tei_rail_box **rails; /* rails[n_rails]; fixed once started */
 	struct tei_devices devices;  /* fixed once the rails are made */
 	uint32_t n_rails;

@@ -11,7 +11,6 @@
  * mapping has them set aside, but a limit of the control group would be heard
  * of by a signal.
  */
-#include "te/api/api.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +27,7 @@
 #include "base/mem.h"
 #include "te/backend.h"
 #include "te/common/engine.h"
+#include "te/region/region.h"
 #include "te/worker/worker.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
