@@ -85,8 +85,8 @@ static int try_all(const char *name, const char *value,
 	const struct tei_backend_ops *const *ops;
 	int rc;
 
-	rc = try_rows(tei_config_rows, tei_config_n_rows, sizeof(struct tei_config), name,
-		      value, error);
+	rc = try_rows(tei_config_rows, tei_config_n_rows,
+		      sizeof(struct tei_config), name, value, error);
 	for (ops = tei_backends; rc == -ENOENT && *ops; ops++) {
 		if ((*ops)->n_settings)
 			rc = try_rows((*ops)->settings, (*ops)->n_settings,
