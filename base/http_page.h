@@ -19,7 +19,7 @@ void tei_http_metric(struct evbuffer *out, const char *name, const char *type,
 /* The head of one that has labels: its lines follow. */
 void tei_http_metric_head(struct evbuffer *out, const char *name,
 			  const char *type, const char *help);
-/* Of a page of such numbers: tei_http_reply.type. */
+/* Content type of a page of metrics: tei_http_reply.type. */
 #define TEI_HTTP_METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
 /* The answer of /health: 200 "OK", or 503 and @why. */

@@ -2,9 +2,9 @@
 /*
  * module.h - libraries of ours that are loaded only by those who use them
  *
- * What few users need and brings libraries with it is linked by a module. It
- * exports one const table that begins with struct tei_module, and calls nothing
- * of the library that loads it.
+ * A module links code that few users need and that brings libraries with it. It
+ * exports one const table that begins with struct tei_module, and calls nothing of
+ * the library that loads it.
  */
 #ifndef BASE_MODULE_H
 #define BASE_MODULE_H

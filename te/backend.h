@@ -141,7 +141,7 @@ uint32_t tei_crc32c_raw(uint32_t state, const void *bytes, size_t len);
 
 typedef int tei_device_fn(const struct tei_device *device, void *arg);
 
-/* What probe() is asked; all of it is the core's. */
+/* Arguments of probe(); all memory is the core's. */
 struct tei_search {
 	const struct te_topo *topo; /* NULL: the machine was not looked at */
 	const void *config;         /* as every rail will have it */
@@ -177,10 +177,10 @@ struct tei_backend_ops {
 	void (*rail_close)(struct tei_rail *rail);
 
 	/*
-	 * What peers must know to see whether they reach this rail. *len: in,
-	 * room in @blob (TEI_BLOB_MAX); out, bytes used, 0: nobody reaches it
-	 * yet; tei_rail_renewed() then. NULL: nothing. Any thread, once the
-	 * rail is open.
+	 * Describes the rail, so that peers see whether they reach it. *len: in,
+	 * room in @blob (TEI_BLOB_MAX); out, bytes used; 0: nobody reaches it
+	 * yet, and tei_rail_renewed() follows. NULL: no description is needed.
+	 * Any thread, once the rail is open.
 	 */
 	int (*rail_describe)(struct tei_rail *rail, void *blob, size_t *len);
 	/*
@@ -231,7 +231,7 @@ struct tei_backend_ops {
 	 */
 	void (*endpoint_way)(const struct tei_endpoint *ep, char *out,
 			     size_t room);
-	/* It is flushed. Stops applying at a target. */
+	/* Closes a flushed endpoint. Stops applying at a target. */
 	void (*endpoint_close)(struct tei_endpoint *ep);
 
 	/*
@@ -317,7 +317,7 @@ void tei_region_doubt(struct tei_endpoint *ep, uint64_t pin);
  * reached, of the device.
  */
 void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes);
-/* Of what a peer sends a part has come, though no slice is done by it yet. */
+/* Says that bytes of a peer arrive, though no slice is done by them yet. */
 void tei_endpoint_moved(struct tei_endpoint *ep);
 void tei_endpoint_up(struct tei_endpoint *ep);
 void tei_endpoint_down(struct tei_endpoint *ep, int err);
@@ -342,8 +342,8 @@ struct tei_backing {
 	uint64_t asked;
 };
 /*
- * What is behind the range. -ENOENT: other memory, or one without an fd. Any
- * thread. Takes lock 10.
+ * Finds the arena and fd behind the range. -ENOENT: other memory, or memory without
+ * an fd. Any thread. Takes lock 10.
  */
 int tei_memory_backing(struct tei_engine_core *core, const void *addr,
 		       uint64_t length, struct tei_backing *out);
@@ -351,7 +351,7 @@ int tei_memory_backing(struct tei_engine_core *core, const void *addr,
 /* NULL at the end; in order of preference. In backends/list.c. */
 extern const struct tei_backend_ops *const tei_backends[];
 
-/* One protocol status per error, so that no errno goes on the wire. */
+/* Protocol statuses, one per error, so that no errno goes on the wire. */
 enum tei_status {
 	TEI_STATUS_OK = 0,
 	TEI_STATUS_ACCESS = 1,      /* EACCES */

@@ -55,9 +55,9 @@ struct verbs_work {
 };
 
 /*
- * What a work completion's status means, and whose fault it is.
+ * Meaning of a work completion's status, and whose fault it is.
  *
- * Three things can be at fault: this device, the way between two rails, the
+ * Three things can be at fault: this device, the path between two rails, the
  * peer. A request that is wrong in itself, or that was taken along when its
  * queue pair ended, accuses none of them.
  */

@@ -44,9 +44,8 @@ bool tei_host_line(const struct tei_host *h, char *out, size_t room,
 		   const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 /*
- * What stands behind @field ("CapEff:") in the line that begins with it,
- * without blanks around it, cut to @room; false, and @out "": there is no such
- * line.
+ * Copies the text behind @field ("CapEff:") in the line that begins with it,
+ * without blanks around it, cut to @room. False, and @out "": no such line.
  */
 bool tei_host_field(const struct tei_host *h, char *out, size_t room,
 		    const char *path, const char *field);

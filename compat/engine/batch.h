@@ -41,8 +41,10 @@ struct mc_batch {
 	struct te_batch *te;
 	size_t size, n_tasks;
 	struct mc_task *tasks; /* tasks[size] */
-	/* Those whose peer had restarted, and the notifications that follow
-	 * them, under way to its new life; or NULL. */
+	/*
+	 * Requests whose peer had restarted, and the notifications that follow
+	 * them, under way to its new incarnation; or NULL.
+	 */
 	struct te_batch *again;
 	struct mc_notify *notifies; /* notifies[n_notifies], in that order */
 	size_t n_notifies;

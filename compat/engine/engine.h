@@ -86,8 +86,10 @@ void mc_segments_free(struct mc_engine *engine);
  * use one now. Blocks: 1 s for notifications that are under way. */
 void mc_batches_end(struct mc_engine *engine);
 
-/* What is sent for @msg; the caller's to free. NULL, logged for @function: no
- * memory, or too long. */
+/*
+ * Packs @msg as it is sent; the caller frees it. NULL, logged for @function: no
+ * memory, or too long.
+ */
 void *mc_notify_pack(const char *function, const notify_msg_t *msg,
 		     size_t *len);
 

@@ -40,7 +40,7 @@ struct tei_regions;
 struct tei_transfer;
 struct tei_worker;
 
-/* What a backend may point to; it looks at nothing inside. */
+/* Handle of the engine for backends, which look at nothing inside. */
 struct tei_engine_core {
 	struct te_engine *engine;
 };

@@ -41,7 +41,7 @@ struct tei_control {
 
 extern const struct tei_frame_protocol tei_control_protocol;
 
-/* What the transfer room asks of control. */
+/* Messages of the transfer room to control. */
 extern const struct tei_transfer_messages tei_control_messages;
 
 void tei_control_init(struct te_engine *engine);

@@ -52,17 +52,15 @@ struct tei_inbound_peer {
 	struct tei_list links; /* target links */
 	struct tei_list conns; /* by of_peer */
 	uint32_t n_links;
-	/*
-	 * Of its notifications; kept when it leaves, so that none comes twice.
-	 */
+	/* Kept when the peer leaves, so that no notification comes twice. */
 	uint64_t taken;              /* number of the last one in the inbox */
 	struct tei_account *account; /* NULL: none yet */
 	struct tei_list absent;      /* inbound.absent: kept only for that */
 };
 
 /*
- * What an inbound connection has shown to know; kept for regions that are added
- * later.
+ * Proof of a group secret that an inbound connection has shown; kept for regions
+ * that are added later.
  */
 struct tei_shown_proof {
 	uint8_t tag[TEI_GROUP_TAG_LEN];
@@ -85,7 +83,7 @@ struct tei_inbound_conn {
 	uint64_t announced_version;
 };
 
-/* Who awaits that a link is gone. */
+/* Waits for the end of a link. */
 struct tei_dropper {
 	struct tei_list link; /* link.in.droppers */
 	struct tei_inbound_conn *conn;

@@ -99,7 +99,7 @@ struct tei_peer_control {
 	bool describing, describe_again, proving, prove_again, probing;
 };
 
-/* One who waits for a peer to be up, or to answer; on the caller's stack. */
+/* Waiter for a peer to be up, or to answer; on the caller's stack. */
 struct tei_opener {
 	struct tei_list link; /* peer->c.openers */
 	struct tei_call call;
@@ -198,7 +198,7 @@ uint64_t tei_reroute_timeout_ms(const struct tei_peer *peer);
 /* The peer has answered on this way. */
 void tei_reroute_answered(struct tei_peer *peer);
 
-/* It is of its peer's life, which has just begun. Called with mu. */
+/* Binds a segment to the incarnation that its peer has now. Called with mu. */
 static inline void tei_segment_meet(struct tei_segment *segment)
 {
 	const struct tei_announced *announced = &segment->peer->announced;

@@ -111,8 +111,8 @@ struct tei_dir_link {
 };
 
 /*
- * What the settings ask for; *out is NULL when that is nothing, or when the
- * module cannot be loaded, which has been warned of. -EINVAL (logged), -ENOMEM.
+ * Opens the directory of the settings; *out is NULL when they name none, or when
+ * the module cannot be loaded (warned of). -EINVAL (logged), -ENOMEM.
  */
 int tei_directory_open(const struct tei_config *config,
 		       struct tei_directory **out);

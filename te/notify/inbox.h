@@ -2,9 +2,8 @@
 /*
  * inbox.h - notifications that have come and wait to be taken
  *
- * One list of messages for the engine, in the order they came, and an account
- * (account.h) for each sender. What is accepted is never dropped but with the
- * engine.
+ * The inbox has one list of messages in the order they came, and an account for
+ * each sender. An accepted message is dropped only with the engine.
  *
  * Threads: any, under mu.
  */
@@ -28,17 +27,16 @@ struct tei_inbox;
 /* ---- who has how much in the inbox, and whose turn it is ---- */
 
 /*
- * Each sender may have so many messages and bytes of its own; all of them
- * share the inbox's memory. Who has no room of its own is told once enough of
- * its messages were taken. Who finds no memory stands in a queue, and so does
- * everybody who comes later, however fast: in that order each is promised
- * enough for a frame, is told, and has the time of a control exchange
- * (connect_timeout) to use it.
+ * Each sender may have so many messages and bytes of its own; all senders share
+ * the inbox's memory. A sender without room of its own is notified once enough of
+ * its messages were taken. A sender that finds no memory stands in a queue, and so
+ * does each later one: in that order each is promised enough for a frame, is
+ * notified, and has the time of a control exchange (connect_timeout) to use it.
  *
  *   IDLE --none of its own--> FULL --some taken--> READY --told--> IDLE
  *   IDLE --no memory--> WAITING --told--> TURN --used, or too late--> IDLE
  *
- * Whoever sends without having been told is served if it would be anyway.
+ * A sender that does not wait for its notice is served if there is room.
  *
  * Threads: any, under inbox.mu; made, left and told by the control thread.
  */
@@ -65,7 +63,7 @@ struct tei_account {
 	uint8_t incarnation[TE_INCARNATION_LEN];
 };
 
-/* Of an inbox; guarded by its mu. */
+/* Queues of accounts of an inbox; guarded by its mu. */
 struct tei_turns {
 	struct tei_list ready, waiting, given; /* accounts, first come first */
 	uint64_t promised;                     /* memory, of those given */
@@ -77,13 +75,13 @@ struct tei_turns {
 
 /* ---- control thread ---- */
 
-/* Of nobody's messages yet. NULL: out of memory. */
+/* Makes an account without messages. NULL: out of memory. */
 struct tei_account *
 tei_account_make(struct tei_inbound_peer *inbound,
 		 const uint8_t incarnation[TE_INCARNATION_LEN]);
 /* The inbound peer is forgotten; NULL is fine. */
 void tei_account_leave(struct tei_inbox *inbox, struct tei_account *account);
-/* It has no more to send just now: its turn is over, if it was its. */
+/* Ends the account's turn, if it has one: it has no more to send just now. */
 void tei_account_rest(struct tei_inbox *inbox, struct tei_account *account);
 /* Nobody is connected whom to tell of room; who comes again sends again. */
 void tei_account_give_up(struct tei_inbox *inbox, struct tei_account *account);
@@ -92,7 +90,7 @@ void tei_turns_close(struct tei_turns *turns);
 
 /* ---- with inbox.mu held ---- */
 
-/* What one message takes at most, and all that belongs to it. */
+/* Bytes of memory that one message takes at most, with all that belongs to it. */
 #define TEI_MESSAGE_MEMORY (TE_NOTIFY_MAX + 1024u)
 
 struct tei_inbox {

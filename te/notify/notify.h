@@ -43,7 +43,7 @@ enum tei_notify_state {
 struct tei_notify {
 	/* The request's, control's, and one of a withdrawal. */
 	_Atomic uint32_t refs;
-	/* Who takes it out of QUEUED decides; sequentially consistent. */
+	/* The thread that moves it out of QUEUED decides; seq_cst. */
 	_Atomic uint8_t state;
 	struct tei_peer *peer;
 
@@ -71,7 +71,7 @@ static inline void tei_notify_put(struct tei_notify *n)
 		tei_free(n);
 }
 
-/* It needs the control connection. */
+/* True: the notification needs the control connection. */
 static inline bool tei_notify_is_going(const struct tei_notify *n)
 {
 	return atomic_load(&n->state) != TEI_NOTIFY_WAITING;

@@ -92,11 +92,12 @@ const struct tei_remote_region *tei_remote_find(const struct tei_remote *remote,
 /* ---- our own ---- */
 
 /*
- * What a peer with the groups in @mask may see, in @arena. Any thread. -ENOMEM.
+ * Describes the regions that a peer with the groups in @mask may see, in @arena.
+ * Any thread. -ENOMEM.
  */
 int tei_describe(struct te_engine *engine, tei_group_mask mask,
 		 struct tei_arena *arena, struct Te__Description *out);
-/* What we would tell a peer with all groups; any thread. NULL: no memory. */
+/* Describes this engine as a peer with all groups sees it. NULL: no memory. */
 struct tei_remote *tei_describe_self(struct te_engine *engine);
 
 #endif

@@ -41,7 +41,7 @@ struct tei_group_set {
 	unsigned int n; /* places in use are below it */
 };
 
-/* What both sides put under a proof; the side is 'i' or 'o'. */
+/* Input of a proof, the same on both sides; the side is 'i' or 'o'. */
 struct tei_group_challenge {
 	uint8_t initiator_nonce[TEI_NONCE_LEN];
 	uint8_t owner_nonce[TEI_NONCE_LEN];

@@ -79,11 +79,11 @@ void tei_meter_done(struct tei_meter *m, uint64_t now, uint64_t bytes,
 		    bool busy);
 /* Nothing more will be done at the same instant. */
 void tei_meter_settle(struct tei_meter *m);
-/* It stands still though something is in flight: it is slower than thought. */
+/* Lowers the rate of a link that makes no progress with bytes in flight. */
 void tei_meter_stalled(struct tei_meter *m);
 /*
- * What to reckon with: what was measured, and as time goes by without use
- * more and more @prior, which others do (0: unknown).
+ * Rate to plan with: the measured one, and as time goes by without use more and
+ * more @prior, the rate of others (0: unknown).
  */
 uint64_t tei_meter_rate(const struct tei_meter *m, uint64_t now,
 			uint64_t prior);

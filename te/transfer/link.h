@@ -176,7 +176,7 @@ void tei_link_post(struct tei_link *link);
 
 /* watch.c: when what is posted @now, behind what is in flight, is late. */
 uint64_t tei_link_late(const struct tei_link *link, uint64_t now);
-/* It owes something from now on. */
+/* Begins to watch a link that has something in flight. */
 void tei_link_watch(struct tei_link *link);
 /* Another link to the peer is up, which is a reason to look more often. */
 void tei_links_watch_again(struct tei_peer *peer);
@@ -208,10 +208,10 @@ void tei_target_close_half(struct tei_link *link); /* it is flushed */
 void tei_slots_init(struct tei_rail_box *box);
 void tei_slots_fini(struct tei_rail_box *box);
 
-/* One that is up gets nothing new, and is closed when it is idle. */
+/* Retires a link that is up: it gets nothing new and is closed when idle. */
 void tei_slots_retire(struct tei_link *link);
 
-/* Of an initiator's link: opened, up, nothing in flight any more, closed. */
+/* Notes that an initiator's link is opened, up, idle or closed. */
 void tei_slots_idle(struct tei_link *link);
 
 #endif

@@ -14,12 +14,12 @@
 
 struct tei_link;
 
-/* Of the request's next @length bytes, for the link. False: no memory. */
+/* Makes a part of the request's next @length bytes. False: no memory. */
 bool tei_work_make(struct tei_request *r, struct tei_link *link,
 		   uint64_t length);
-/* Of a part that came back undone (n_redo > 0). False: no memory. */
+/* Makes a part anew that came back undone (n_redo > 0). False: no memory. */
 bool tei_work_make_again(struct tei_request *r, struct tei_link *link);
-/* Of the part that make_again() takes. */
+/* Length of the part that make_again() takes. */
 uint64_t tei_work_redo_length(struct tei_request *r);
 /* The link is broken: what was not posted is done again. */
 void tei_works_of_broken(struct tei_link *link);
@@ -52,11 +52,11 @@ static inline bool tei_work_is_merged(const struct tei_work *work)
 	return work->n > 1;
 }
 
-/* It and the next one of the batch and the queue could share a work. */
+/* True: the request and the next one of batch and queue could share a part. */
 bool tei_merge_may(const struct tei_request *r);
 /*
- * Of the request and those that follow it, all of them whole and at most @most
- * bytes in sum. False: nothing to merge, or no memory; nothing is changed.
+ * Makes one part of the request and those that follow it, all of them whole and at
+ * most @most bytes in sum. False: nothing to merge, or no memory; unchanged.
  */
 bool tei_merge_make(struct tei_request *first, struct tei_link *link,
 		    uint64_t most);

@@ -52,7 +52,7 @@ struct tei_announced {
 	struct tei_remote *remote; /* NULL until described */
 	uint64_t fresh;            /* the last question that remote answers */
 	uint64_t epoch, epoch_since;
-	/* That epoch has ended, the owner says; the next is not known yet. */
+	/* Epoch that the owner says has ended; the next is not known yet. */
 	uint64_t epoch_over;
 	uint64_t fails; /* attempts that failed */
 	int fail_err;
@@ -153,7 +153,7 @@ void tei_peer_fail_fast(struct tei_peer *peer, int err);
  * on belong to the next epoch and wait until it is known.
  */
 void tei_peer_epoch_over(struct tei_peer *peer, uint64_t epoch);
-/* It has been asked since: the one that is known holds. */
+/* Confirms the known epoch: the owner has answered a question asked since. */
 void tei_peer_epoch_goes_on(struct tei_peer *peer);
 
 /* ---- any thread, not with the token or mu; they wait for the worker ---- */
@@ -171,9 +171,9 @@ int tei_peer_warm_up(struct tei_peer *peer, uint32_t life, uint64_t until,
 /* ---- endpoints that are opened before the first request ---- */
 
 /*
- * Who warms up waits on its own stack; the token opens what requests would use
- * and looks again whenever the peer is run, which is when a link has come up
- * or was closed.
+ * A thread that warms up waits on its own stack. The holder of the token opens the
+ * links that requests would use and checks again whenever the peer is run, which is
+ * when a link has come up or was closed.
  */
 
 /* The peer is run: see how far those are that wait. Token. */

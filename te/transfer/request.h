@@ -135,7 +135,7 @@ void tei_request_refuse(struct tei_request *r, int err);
  * description of the region may have no key. @err: unused. Token.
  */
 void tei_request_rematch(struct tei_request *r, int err);
-/* Its place in the peer's queue. */
+/* List of the peer's queue that the request belongs to. */
 struct tei_list *tei_request_class(const struct tei_request *r);
 /* Look (again) whether and where the request may go: queue, park or end it. */
 void tei_request_admit(struct tei_request *r);
@@ -162,7 +162,7 @@ struct tei_cohort {
 	struct tei_list of_peer;   /* peer->w.active */
 };
 
-/* Those that have begun and are not final; @fn may end any of them. */
+/* Calls @fn for requests that have begun and are not final; it may end them. */
 void tei_cohort_each(struct tei_cohort *cohort,
 		     void (*fn)(struct tei_request *r, int err), int err);
 

@@ -38,7 +38,7 @@ void tei_queue_init(struct tei_queue *q);
 uint32_t tei_queue_class(uint32_t priority);
 /* The class to be served next, but none of the bit set @not; -1: nothing. */
 int tei_queue_turn(const struct tei_queue *q, uint32_t not );
-/* It has been passed too often: its turn comes before that of more urgent. */
+/* True: @class was passed over too often and goes before more urgent ones. */
 static inline bool tei_queue_is_overdue(const struct tei_queue *q,
 					uint32_t class)
 {
@@ -56,7 +56,7 @@ static inline bool tei_queue_empty(const struct tei_queue *q)
 
 /* ---- giving a peer's waiting requests to its links. Token ---- */
 
-/* Those rails, of the bit set @reach, over which requests would go now. */
+/* Rails, of the bit set @reach, over which requests would go now. */
 uint64_t tei_schedule_rails(struct tei_peer *peer, uint64_t reach);
 /*
  * Open links that are missed though nothing may wait: those that there are owe

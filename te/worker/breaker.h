@@ -45,7 +45,7 @@ struct tei_breaker {
  */
 void tei_breaker_hold(struct tei_breaker *b, uint64_t now, uint64_t chance,
 		      const struct tei_breaker_limits *limits);
-/* It has failed, now or at the last hold(). */
+/* Notes a failure, of now or of the last hold(). */
 void tei_breaker_fail(struct tei_breaker *b, uint64_t now, uint64_t chance,
 		      const struct tei_breaker_limits *limits);
 /* The trial of a half-open one went well. False: it was not half-open. */

@@ -68,7 +68,7 @@ void tei_sleeper_fini(struct tei_sleeper *s);
  */
 bool tei_sleeper_sleep(struct tei_worker *w, struct tei_sleeper *s,
 		       bool (*done)(void *), void *arg, uint64_t until);
-/* What @s waits for has come about; call it after that. */
+/* Signals @s; call it after the condition that @s waits for holds. */
 void tei_sleeper_signal(struct tei_worker *w, struct tei_sleeper *s);
 
 /* ---- NICs that the user names, as each backend calls them ---- */
@@ -139,11 +139,11 @@ struct tei_worker_ops {
 	void (*rail_fini)(struct tei_rail_box *box);
 	/* Post for those that are runnable. */
 	void (*pump)(struct tei_worker *w);
-	/* Its backend has completed something. */
+	/* The rail's backend has completed something. */
 	void (*rail_has_room)(struct tei_rail_box *box);
-	/* Its device is gone for good, with @err. */
+	/* The rail's device is gone for good, with @err. */
 	void (*rail_died)(struct tei_rail_box *box, int err);
-	/* It has lost its link; it has it again. */
+	/* The rail has lost its link; has it again. */
 	void (*rail_down)(struct tei_rail_box *box);
 	void (*rail_up)(struct tei_rail_box *box);
 	/* Peers are to hear of it anew. Not with engine->mu held. */
@@ -174,8 +174,8 @@ struct tei_worker {
 	_Atomic uint32_t idle;   /* see above */
 	_Atomic uint32_t wanted; /* waiters that would like the token */
 	/*
-	 * Of waiters that find another one driving: how many there have been,
-	 * and how long to stay awake for it.
+	 * Waiters that found another one driving: how many there have been,
+	 * and how long such a waiter spins.
 	 */
 	_Atomic uint32_t n_second, awake_ns;
 	_Atomic uint32_t missed; /* the thread sleeps until the token is free */
@@ -209,7 +209,7 @@ struct tei_worker {
 	uint64_t chance;          /* state of what is left to chance */
 };
 
-/* Its devices touch memory by themselves, and reach other hosts. */
+/* True: the backend's devices access memory themselves and reach other hosts. */
 static inline bool tei_is_rdma(const struct tei_backend_ops *ops)
 {
 	return (ops->caps & TEI_CAP_REMOTE) && (ops->caps & TEI_CAP_ONE_SIDED);
@@ -227,7 +227,7 @@ void tei_worker_close(struct tei_worker *w);
 
 /* rail_state.c: its state has changed, for those who ask. Token. */
 void tei_rail_show(struct tei_rail_box *box);
-/* Its device as it is now, copied. Any thread, not with engine->mu held. */
+/* Copies the rail's device as it is now. Any thread, not with engine->mu held. */
 struct tei_device tei_rail_device(const struct tei_rail_box *box);
 
 /* Run @call's function with the token held, soon. Any thread. */
@@ -239,7 +239,7 @@ void tei_worker_post(struct tei_worker *w, struct tei_call *call);
  */
 void tei_worker_submit(struct tei_worker *w, struct tei_call *call,
 		       bool patient);
-/* One round by the caller, when nobody else drives. True: it did something. */
+/* Drives one round when nobody else does. True: the round did something. */
 bool tei_worker_poke(struct tei_worker *w);
 /*
  * Drive until done(arg) or @deadline (ns). False: somebody else drives;
@@ -302,7 +302,7 @@ bool tei_token_take(struct tei_worker *w, uint32_t holder);
  */
 void tei_token_release(struct tei_worker *w, bool patient);
 
-/* What a round does for others beside posting and progress. */
+/* Work of a round for others, besides posting and progress. */
 enum tei_drive_with {
 	TEI_WITH_NEXT_TO_NOTHING, /* of who comes back to wait at once */
 	TEI_WITH_A_LITTLE,        /* short copies: of who only submits */

@@ -50,7 +50,7 @@ struct py_engine {
 
 /* PY_FAILED as an int of Python, after a line that says what is wrong. */
 PyObject *py_refuse(const char *method, const char *argument, const char *why);
-/* What a method returns when reading @argument ended as @rc, not PY_ARG_OK. */
+/* Result of a method that could not read @argument; @rc is not PY_ARG_OK. */
 PyObject *py_bad_argument(const char *method, const char *argument, int rc);
 /* Whether there is an engine; else a line of the log. */
 bool py_is_ready(const struct py_engine *self, const char *method);
@@ -63,7 +63,7 @@ struct py_start {
 
 /* 0, or -errno after a line of the log. Blocks: as te_engine_create(). */
 int py_start_engine(const struct py_start *how, struct te_engine **out);
-/* Of the environment: on unless it is "", 0, false, off or no. */
+/* True unless the environment variable is "", 0, false, off or no. */
 bool py_is_on(const char *variable);
 
 /* ---- segments.c ---- */
@@ -98,7 +98,7 @@ bool py_is_there(const struct py_engine *self, uint64_t addr, uint64_t length,
 
 /* ---- async.c ---- */
 
-/* Those that nobody has asked about end now. */
+/* Ends transfers whose results nobody has asked for. */
 void py_transfers_end(struct py_engine *self);
 
 /* ---- arena.c ---- */

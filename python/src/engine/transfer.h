@@ -32,7 +32,7 @@ struct py_transfer {
 	bool is_busy; /* a thread looks at it, maybe without the GIL */
 };
 
-/* Of a call's arguments; each is checked, and one line says what is wrong. */
+/* Arguments of a call; each is checked, and a log line says what is wrong. */
 struct py_entries {
 	const char *method, *target;
 	uint32_t op; /* enum te_op */

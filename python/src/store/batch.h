@@ -2,8 +2,8 @@
 /*
  * batch.h - keys, and the memory of their values, as the library takes them
  *
- * What Python's lists refer to is held until ps_batch_free(), so that other
- * threads may do with those lists what they like.
+ * Objects that Python's lists refer to are held until ps_batch_free(), so that
+ * other threads may change those lists.
  *
  * Functions return an enum py_arg. PY_ARG_RANGE: the arguments do not go
  * together, which a line says; every key of the call fails with -600 then. What
@@ -47,15 +47,15 @@ int ps_batch_flat(struct ps_batch *batch, PyObject *addrs, PyObject *sizes);
 /* Lists of addresses and sizes of each key. */
 int ps_batch_scattered(struct ps_batch *batch, PyObject *addrs,
 		       PyObject *sizes);
-/* One key: so many pieces. */
+/* Adds one key with @n pieces. */
 int ps_batch_pieces(struct ps_batch *batch, const uint64_t *addrs,
 		    const uint64_t *sizes, size_t n);
-/* One contiguous buffer of each key, from the sequence @argument. */
+/* Adds a contiguous buffer for each key, from the sequence @argument. */
 int ps_batch_views(struct ps_batch *batch, PyObject *values,
 		   const char *argument);
 /*
- * One key: the buffers of a tuple, one after the other. One that has not one
- * dimension of bytes raises a RuntimeError.
+ * Adds one key whose value is the buffers of a tuple, one after the other. A buffer
+ * that is not one dimension of bytes raises a RuntimeError.
  */
 int ps_batch_parts(struct ps_batch *batch, PyObject *parts);
 

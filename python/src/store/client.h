@@ -2,9 +2,9 @@
 /*
  * client.h - a te_store that the object, its calls and its buffers share
  *
- * Whoever uses it pins it, and the last one to let go closes it: close() takes
- * it away from the object, but neither from a call that another thread is in
- * nor from a BufferHandle. In a process that was forked off it is dead.
+ * A user pins the store, and the last one to release it closes it: close() takes
+ * it away from the object, but neither from a call of another thread nor from a
+ * BufferHandle. In a forked child it is dead.
  *
  * All of it is guarded by the GIL.
  */

@@ -29,7 +29,7 @@ int ps_pairs_of_dict(struct ps_pairs *pairs, PyObject *dict);
  */
 int ps_pairs_of_call(struct ps_pairs *pairs, PyObject *args, PyObject *keywords,
 		     PyObject **engine);
-/* One more, with a text that lives long enough. */
+/* Adds a pair; both texts must live as long as @pairs. */
 int ps_pairs_add(struct ps_pairs *pairs, const char *key, const char *value);
 void ps_pairs_free(struct ps_pairs *pairs); /* all zero is fine */
 

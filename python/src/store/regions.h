@@ -2,9 +2,9 @@
 /*
  * regions.h - addresses that callers name, proved before they are touched
  *
- * What is registered was looked at then, and each call asks whether it is still
- * mapped. Of all else the kernel is asked with each call for its pages, so that
- * a wrong number is -600 and a line of the log, no signal.
+ * Registered memory was checked when it was registered; each call checks that it
+ * is still mapped. Each call asks the kernel for the pages of any other memory, so
+ * that a wrong address gives -600 and a log line, no signal.
  */
 #ifndef PYTHON_STORE_REGIONS_H
 #define PYTHON_STORE_REGIONS_H
@@ -12,8 +12,8 @@
 #include "python/src/store/client.h"
 
 /*
- * What register_buffer() took; ends when it is removed. False: no memory. Gives
- * the GIL away.
+ * Remembers a range of register_buffer() until it is removed. False: no memory.
+ * Releases the GIL.
  */
 bool ps_region_add(struct ps_client *client, uint64_t addr, uint64_t length);
 void ps_region_remove(struct ps_client *client, uint64_t addr);

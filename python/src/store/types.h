@@ -45,7 +45,7 @@ PyObject *ps_enum_member(enum ps_enum which, uint32_t value);
 int ps_enum_value(enum ps_enum which, PyObject *value, const char *name,
 		  uint32_t *out);
 
-/* What a ReplicateConfig says, for as long as a call needs it. */
+/* Contents of a ReplicateConfig, for the time of a call. */
 struct ps_how {
 	struct te_store_replicate replicate;
 	bool is_given;
