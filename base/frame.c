@@ -2,7 +2,7 @@
 /*
  * frame.c - a connection's life: connect, calls, deadlines, close, listening
  *
- * One timer event a connection serves all its deadlines and everything that
+ * A connection has one timer event for all its deadlines and for everything that
  * must not happen inside a call of the user. It may fire too early, never too
  * late: deadlines that move back leave it armed.
  */
@@ -597,8 +597,8 @@ size_t tei_frame_backlog(const struct tei_frame_conn *conn)
 /*
  * ---- a listening port ----
  *
- * Who is not admitted (another host in protected mode, or one too many) gets a
- * connection without a user that delivers the reason. At most N_REFUSED_MAX of
+ * A client that is not admitted (another host in protected mode, or one too many)
+ * gets a connection without a user that delivers the reason. At most N_REFUSED_MAX of
  * those exist at a time; beyond that the socket is closed without a text.
  */
 

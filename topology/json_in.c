@@ -50,7 +50,7 @@ static int refuse_full(const struct json_reader *r, int rc, const char *what)
 /* ---- fields of an object; one that is absent leaves *@out as it is ---- */
 
 /*
- * One field of an object. Absent: *@out stays as it is. -EBADMSG: it is of
+ * Reads a field of an object. Absent: *@out stays as it is. -EBADMSG: it is of
  * another type or out of bounds; the line names @place and @key.
  */
 static int read_name(const struct json_reader *r, const json_t *from,
@@ -71,7 +71,7 @@ static int read_name(const struct json_reader *r, const json_t *from,
 }
 
 /*
- * One field of an object. Absent: *@out stays as it is. -EBADMSG: it is of
+ * Reads a field of an object. Absent: *@out stays as it is. -EBADMSG: it is of
  * another type or out of bounds; the line names @place and @key.
  */
 static int read_number(const struct json_reader *r, const json_t *from,

@@ -6,7 +6,7 @@
  * tcp.devices each interface that is named is a rail of its own: it listens at
  * the interface's address, connects from it, and goes down with its link.
  *
- * What a rail says of itself (docs/wire.md): family, prefix length, address.
+ * A rail's description (docs/wire.md): family, prefix length, address.
  *
  * rtnetlink only says that something has changed; the state of the link is then
  * asked for, so that messages lost in a crowd do no harm and nothing that comes

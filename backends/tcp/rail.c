@@ -2,9 +2,9 @@
 /*
  * rail.c - the listening socket, epoll, and the loop over what happened
  *
- * One epoll holds everything, and its fd is what the core waits for: the
- * lanes' sockets, the listener, an eventfd (signal) for work that no socket
- * announces, and a timer. That one runs only while it has a reason: lanes in
+ * The core waits for the fd of one epoll, which holds everything: the lanes'
+ * sockets, the listener, an eventfd (signal) for work that no socket announces,
+ * and a timer. The timer runs only while it has a reason: lanes in
  * rail->timed, accepting is paused, or the state of the link could not be asked
  * for.
  *

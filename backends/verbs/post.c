@@ -18,7 +18,7 @@
 #include "base/mapped.h"
 
 /*
- * One row per status of a work completion.
+ * Table of causes, a row per status of a work completion.
  *
  * An endpoint that goes down with -ESTALE says nothing about the way it used:
  * the core opens another at once. Any error breaks the queue pair, also that of

@@ -202,7 +202,7 @@ static struct verbs_bundle *verbs_clerk_take(struct verbs_rail *rail)
 	return bundle ? bundle : take(&rail->ender);
 }
 
-/* What a device tells by itself. */
+/* Asynchronous events of a device. */
 
 /* At a target the peer's NIC asked for what it may not, or the device failed. */
 static void bundle_event(struct verbs_rail *rail, const struct ibv_qp *qp,

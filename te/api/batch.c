@@ -360,7 +360,7 @@ int te_batch_eventfd(struct te_batch *batch)
 
 /* ---- cancelling, reset, the end ---- */
 
-/* One that has not begun yet looks at `canceled` when it does. */
+/* Cancels a request that has begun; others check `canceled` when they begin. */
 static void abort_begun(struct tei_request *r)
 {
 	if (r->begun)
@@ -382,7 +382,7 @@ static void cancel_came(struct tei_call *call)
 	struct te_batch *batch = TEI_CONTAINER(call, struct te_batch, cancel);
 	struct tei_mpsc_node *node, *next;
 
-	/* Whoever cancels from now on posts again. */
+	/* A cancel from now on posts again. */
 	atomic_store(&batch->cancel_running, true);
 	atomic_store(&batch->cancel_posted, false);
 	if (atomic_exchange(&batch->cancel_all, false))
@@ -699,7 +699,7 @@ int te_batch_submit(struct te_batch *batch, const struct te_request *reqs,
 	head->call.fn = tei_request_submitted;
 	atomic_store_explicit(&batch->n_submitted, first + (uint32_t)n,
 			      memory_order_release);
-	/* Who has waited for the last submission will wait for this one. */
+	/* A thread that waited for the last submission will wait for this one. */
 	tei_worker_submit(engine->worker, &head->call,
 			  atomic_exchange_explicit(&batch->waited, false,
 						   memory_order_relaxed));

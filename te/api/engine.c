@@ -27,7 +27,7 @@
 #define CANCEL_MS    1000u /* of the 2 s that destroying may take */
 #define LEAVE_MS     1000u /* from its beginning, for the directory */
 
-/* One allocation for an engine and its rooms. */
+/* An engine and the state of its rooms, in one allocation. */
 struct whole {
 	struct te_engine engine;
 	struct tei_worker worker;

@@ -64,7 +64,7 @@ static void stray_fault(enum tei_frame_fault fault, void *arg)
 	tei_control_count_fault(arg, fault);
 }
 
-/* Of connections that do not become inbound connections. */
+/* Operations of connections that do not become inbound connections. */
 static const struct tei_frame_ops stray_ops = {.fault = stray_fault};
 
 struct listening {
@@ -168,7 +168,7 @@ static void push_again(void *arg)
 	push_now(engine);
 }
 
-/* Whoever has not read what it was told before gets only the last word. */
+/* Pushes the version to all; connections with an unread push follow by timer. */
 static void push_now(struct te_engine *engine)
 {
 	struct tei_inbound_peers *g = &engine->control->inbound;
@@ -185,7 +185,7 @@ static void push_now(struct te_engine *engine)
 						false, push_again, engine);
 }
 
-/* One job for all changes that come before it runs. */
+/* Pushes once for all changes that come before it runs. */
 static void push_all(struct tei_call *call)
 {
 	struct tei_inbound_peers *g =

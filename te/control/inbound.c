@@ -592,7 +592,7 @@ static void hello(struct tei_inbound_conn *v, const struct tei_frame *f)
 
 static void describe(struct tei_inbound_conn *v, const struct tei_frame *to);
 
-/* Of the groups shown, those that we have, too, and that are right. */
+/* Returns the groups shown that this engine has, too, and whose proof is right. */
 static tei_group_mask judge(struct tei_inbound_conn *v)
 {
 	struct te_engine *engine = v->engine;

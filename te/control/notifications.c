@@ -284,7 +284,7 @@ void tei_notify_greeted(struct tei_peer *peer, uint64_t taken, uint64_t losses)
 	if (out->life != peer->announced.life)
 		answer_doubt(out, out->n_doubt, -ESTALE, true);
 	else if (!known || (losses != out->losses && !taken))
-		/* It has forgotten what it took, so nobody knows of these. */
+		/* A restarted peer does not know which of these it took. */
 		answer_doubt(out, out->n_doubt, -ESTALE, true);
 	else
 		answer_doubt(out, n, 0, false);

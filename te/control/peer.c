@@ -143,7 +143,7 @@ static void openers_serve(struct tei_peer *peer)
 		tei_peer_probe(peer);
 }
 
-/* Who opens waits for a peer that is not there yet; a probe wants its no. */
+/* Fails probes; opens go on waiting for a peer that is not there yet. */
 static void openers_refuse(struct tei_peer *peer)
 {
 	tei_list_for_each_safe (node, tmp, &peer->c->openers) {
@@ -168,7 +168,7 @@ void tei_peer_probed(struct tei_peer *peer, uint64_t rtt_ns)
 	}
 }
 
-/* What those who wait end with when their time is over. */
+/* Error of waiters whose time is over. */
 static int openers_error(int err)
 {
 	if (err == -EAGAIN) /* it is the owner that is short of something */
@@ -222,7 +222,7 @@ static void asks_came(struct tei_call *call)
 	tei_peer_kick(peer);
 }
 
-/* One allocation for both parts of a peer. */
+/* Both parts of a peer, in one allocation. */
 struct whole {
 	struct tei_peer peer;
 	struct tei_peer_control c;
@@ -552,7 +552,7 @@ static bool tei_reroute(struct tei_peer *peer, int err);
 void tei_peer_failed(struct tei_peer *peer, int err, bool for_good)
 {
 	struct tei_frame_conn *conn = peer->c->conn;
-	/* What somebody at another address says is not the peer's word. */
+	/* Another process may answer at an address that is not the peer's. */
 	bool stray = peer->c->elsewhere && peer->c->state != TEI_PEER_UP;
 
 	peer->c->conn = NULL; /* answers to calls from in here are ignored */
@@ -560,7 +560,7 @@ void tei_peer_failed(struct tei_peer *peer, int err, bool for_good)
 		tei_frame_close(conn);
 	peer->c->describing = peer->c->describe_again = false;
 	peer->c->proving = peer->c->prove_again = peer->c->probing = false;
-	/* Who is still owed something soon asks again. */
+	/* A link that still waits for progress probes again. */
 	atomic_fetch_and(&peer->asks, ~(uint32_t)TEI_ASK_PROBE);
 	tei_notify_lost(peer);
 	if (tei_reroute(peer, err))
@@ -670,7 +670,7 @@ void tei_reroute_answered(struct tei_peer *peer)
 	peer->c->tried = 0;
 }
 
-/* What a way does, not the peer: that one resets, refuses and says why. */
+/* True: an error of the route, not of the peer, which resets or refuses. */
 static bool is_of_way(int err)
 {
 	return err == -ETIMEDOUT || err == -ENETDOWN || err == -EHOSTUNREACH ||

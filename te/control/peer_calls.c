@@ -62,12 +62,12 @@ static int check_hello(struct tei_peer *peer, Te__Hello *m)
 		LOG_WARN("peer %s: malformed hello", peer->name);
 		return -EPROTO;
 	}
-	/* Who has taken over the address of a name is not that name. */
+	/* Another engine may have taken over the address of a name. */
 	if (!peer->port && strcmp(m->name, peer->name) != 0) {
 		peer->c->n_address = 0;
 		return -ESTALE;
 	}
-	/* Of a restart only the name itself can tell. */
+	/* Only an answer at the name's own address shows a restart. */
 	if (peer->c->elsewhere &&
 	    memcmp(m->incarnation.data, peer->announced.incarnation,
 		   TE_INCARNATION_LEN))
@@ -75,7 +75,7 @@ static int check_hello(struct tei_peer *peer, Te__Hello *m)
 	return 0;
 }
 
-/* Whoever names a group of ours must know its secret. */
+/* Checks that a peer that names a group of this engine knows its secret. */
 static int check_owner_proofs(struct tei_peer *peer, const Te__Hello *m)
 {
 	struct te_engine *engine = peer->engine;

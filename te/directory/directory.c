@@ -32,7 +32,7 @@ static const struct scheme schemes[] = {
 	{"https://", TEI_PLACE_HTTP, true, 443},
 	{"etcd://", TEI_PLACE_ETCD, false, 2379},
 	{"redis://", TEI_PLACE_REDIS, false, 6379},
-	/* Of old, an address alone was etcd's. */
+	/* An address without a scheme means etcd, as it does for Mooncake. */
 	{"", TEI_PLACE_ETCD, false, 0},
 };
 
@@ -108,7 +108,7 @@ static int take_path(const char *path, const struct scheme *s,
 	return 0;
 }
 
-/* What has a meaning of its own in a URL, and what cannot stand in one. */
+/* Finds a character that is special in a URL, or cannot stand in one. */
 static const char *what_is_odd(const char *text)
 {
 	for (; *text; text++) {

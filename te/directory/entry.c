@@ -166,7 +166,7 @@ static int finish(int fd, uint64_t until)
 	return -err;
 }
 
-/* What becomes of a connection to there; it is closed at once. */
+/* Connects and closes at once; returns how connecting ended. */
 static int knock(const struct tei_address *to, uint64_t until)
 {
 	int fd = socket(to->ss.ss_family,

@@ -121,7 +121,7 @@ static int from_base64(const json_t *value, char out[TEI_ENTRY_MAX])
 	n = EVP_DecodeBlock(bytes, (const unsigned char *)text, (int)len);
 	if (n < 0)
 		return -EPROTO;
-	/* It counts what '=' stands for as bytes. */
+	/* The decoder counts the padding, '=', as bytes. */
 	for (; n > 0 && len > 0 && text[len - 1] == '='; len--)
 		n--;
 	if (n >= TEI_ENTRY_MAX)

@@ -112,7 +112,7 @@ static int get(struct tei_dir_link *link, const char *key, char *value)
 	return status == 404 ? -ENOENT : odd(link, status);
 }
 
-/* Whose value it is, "": it does not say. */
+/* Incarnation that @value belongs to, "": the value has none. */
 static void life_of(const char *value, char out[TEI_ENTRY_LIFE_LEN + 1])
 {
 	struct tei_entry entry;

@@ -36,7 +36,7 @@ static int fail(char *error, int rc, const char *words)
 	return rc;
 }
 
-/* Of what hiredis found wrong. */
+/* Error code and text of hiredis' last error. */
 static int fail_as(const redisContext *c, char *error)
 {
 	static const int errnos[] = {

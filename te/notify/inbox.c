@@ -347,7 +347,7 @@ static bool account_settle(struct tei_inbox *inbox, struct tei_account *account,
 
 /* ---- control thread ---- */
 
-/* What its turn leaves is for others. */
+/* Ends the waiting or only the turn; others get the memory that is left. */
 static void end_waiting(struct tei_inbox *inbox, struct tei_account *account,
 			bool only_turn)
 {
@@ -372,7 +372,7 @@ void tei_account_give_up(struct tei_inbox *inbox, struct tei_account *account)
 	end_waiting(inbox, account, false);
 }
 
-/* Its turn, if it had one, is noticed when it would have ended. */
+/* Removes a sender; its turn, if it had one, expires at its deadline. */
 void tei_account_leave(struct tei_inbox *inbox, struct tei_account *account)
 {
 	if (!account)
@@ -434,7 +434,7 @@ static struct tei_inbound_peer *next_to_tell(struct tei_inbox *inbox)
 
 static void turns_ended(void *arg);
 
-/* Who is told does so soon, or others shall not wait for it. */
+/* Notifies senders of room; they use it soon, or others get it. */
 static void tell(struct tei_inbox *inbox)
 {
 	struct tei_turns *turns = &inbox->turns;

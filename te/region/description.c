@@ -242,7 +242,7 @@ static bool blobs_fit(const Te__Description *d, size_t *total)
 	return true;
 }
 
-/* Those beyond our room are left out; others have the same owner. */
+/* Copies addresses of the control port; those without room are left out. */
 static bool copy_control(struct tei_remote *remote, const Te__Description *d)
 {
 	size_t i;

@@ -102,7 +102,7 @@ static int open_memfd(unsigned int flags)
 	return fd;
 }
 
-/* One more seal may follow for readers only, so the set is left open. */
+/* Leaves the set of seals open: another one may follow for read-only users. */
 static int map_memfd(struct memory *memory, unsigned int flags)
 {
 	memory->fd = open_memfd(flags);

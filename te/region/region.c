@@ -323,8 +323,8 @@ static bool hide(struct te_engine *engine, struct tei_region *region)
 }
 
 /*
- * What is awaited is a word that another process stores into shared memory:
- * nobody here could signal it.
+ * The awaited word is stored by another process into shared memory: no thread here
+ * could signal it.
  */
 static void pause_a_while(struct tei_regions *r, unsigned int turn)
 {
@@ -549,7 +549,7 @@ static const char *why_spare(const struct tei_region *region,
 	return NULL;
 }
 
-/* What has come of it so far. */
+/* Outcome of a registration so far. */
 struct outcome {
 	uint32_t n;  /* rails that took it */
 	int refused; /* the first one that did not, and should have; 0: none */
@@ -585,7 +585,7 @@ static int register_some(struct te_engine *engine, struct tei_region *region,
 	return 0;
 }
 
-/* That some kind of memory is no rail's says less than what one ran out of. */
+/* Registers with all rails; a shortage is reported before a lack of support. */
 static int tei_region_register(struct te_engine *engine,
 			       struct tei_region *region)
 {
@@ -642,7 +642,7 @@ static uint64_t bit_of(const struct tei_rail_box *box)
 	return (uint64_t)1 << box->rail.index;
 }
 
-/* One that is down is not asked twice: it may be gone for good. */
+/* True: the rail is to be tried; a rail that is down is not tried twice. */
 static bool is_due(const struct tei_region *region,
 		   const struct tei_rail_box *box)
 {
@@ -800,7 +800,7 @@ void tei_late_stop(struct te_engine *engine)
 	r->late.started = false;
 }
 
-/* It is shown: see to it that it gets to the rails that it is due to. */
+/* Queues a published region for rails that did not take it at first. */
 static void late_add(struct tei_regions *r, struct tei_region *region)
 {
 	if (!region->due || !r->late.started)

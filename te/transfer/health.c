@@ -83,7 +83,7 @@ static void blame_device(struct tei_link *link, int err)
 	box->breaker.reported = true;
 }
 
-/* What says nothing of the way between two rails. */
+/* True: @err says nothing about the path between two rails. */
 static bool is_no_fault(const struct tei_link *link, int err)
 {
 	return err == -ESTALE || err == -ECANCELED || err == -ENOTCONN ||
@@ -237,8 +237,8 @@ static void take_sample(struct tei_meter *m)
 }
 
 /*
- * What was done all at one instant gives no sample, but it shows how fast the
- * rail is at least. Without it a rate once taken too low would stay: a rail
+ * Slices that are done all at one instant give no sample, but they show how fast the
+ * rail is at least. Without that a rate once measured too low would stay: a rail
  * that is thought slow gets little, and has done it all at once.
  */
 static void raise_rate(struct tei_meter *m)
@@ -265,8 +265,8 @@ void tei_meter_settle(struct tei_meter *m)
 }
 
 /*
- * What is done at one instant was moved before it: it belongs to the sample
- * that ends there, so that one is closed only when a later slice is done.
+ * Slices that are done at one instant were moved before it: they belong to the
+ * sample that ends there, which is closed only when a later slice is done.
  */
 void tei_meter_done(struct tei_meter *m, uint64_t now, uint64_t bytes,
 		    bool busy)
@@ -513,7 +513,7 @@ void tei_link_due(struct tei_due *due)
 	}
 	suspect(link, w->now);
 	tei_due_set(w, due, look_again(link, w->now));
-	/* What it has not moved by now may go by others. */
+	/* Slices that the link has not moved by now may go over others. */
 	if (!tei_queue_empty(&link->out.peer->w.queue))
 		tei_peer_run(link->out.peer);
 }

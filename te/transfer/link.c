@@ -91,7 +91,7 @@ static bool is_crowded(const struct tei_rail_box *box)
 	return box->n_out + box->n_waiting > limit_of(box) + box->n_retiring;
 }
 
-/* One for each who waits; where none may go yet, later. */
+/* Closes a link for each that waits for its place; later where none may go. */
 static void make_room(struct tei_rail_box *box)
 {
 	struct tei_worker *w = engine_of(box)->worker;
@@ -483,7 +483,7 @@ static void fail_fast(struct tei_link *link)
 		tei_peer_fail_fast(link->out.peer, link->why);
 }
 
-/* What it has not taken goes other ways, at once. */
+/* Sends slices that the link has not posted over others, at once. */
 static void part_with(struct tei_link *link)
 {
 	struct tei_worker *w = link->engine->worker;
@@ -608,7 +608,7 @@ static int connect_half(struct tei_link *link)
 				 TEI_NS_PER_MS);
 }
 
-/* It is flushed. */
+/* Closes this half of a link that is flushed. */
 static void close_half(struct tei_link *link)
 {
 	link->ep.rail->ops->endpoint_close(&link->ep);

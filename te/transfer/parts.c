@@ -28,7 +28,7 @@ static bool is_whole(const struct tei_request *r)
 	       !(r->flags & TE_CRC);
 }
 
-/* Who is next in the queue exists, and is the next of the batch. */
+/* True: @next, of the queue, exists and is also the next of the batch. */
 static bool follows(const struct tei_request *r, const struct tei_request *next)
 {
 	return r->queue.next == &next->queue && next->cohort == r->cohort &&
@@ -133,7 +133,7 @@ static void leave_all(struct tei_work *work)
 
 static void work_release(struct tei_work *work);
 
-/* What became of it at the backend; @work is freed, but for limbo(). */
+/* Ends merged requests as the backend ended @work, which is freed. */
 static void merged_good(struct tei_work *work)
 {
 	struct tei_request *first = work->request;
@@ -208,7 +208,7 @@ static void merged_apart(struct tei_work *work, bool alone)
 	tei_peer_run(peer);
 }
 
-/* It might still land: those that have failed leave, the others wait. */
+/* The bytes might still land: failed requests end, the others wait. */
 static void merged_limbo(struct tei_work *work)
 {
 	struct tei_request *first = work->request;
@@ -224,8 +224,8 @@ static void merged_limbo(struct tei_work *work)
 }
 
 /*
- * What of a write is on its way may land until the owner has dropped the
- * endpoint, so there is no other way to have the right to try again.
+ * Bytes of a write that are under way may land until the owner has dropped the
+ * endpoint: only after that may the write be tried again.
  */
 static void merged_failed(struct tei_work *work)
 {
@@ -365,7 +365,7 @@ static void aim_crc(struct tei_work *work)
 	slice->crc = from == r->crc_from ? ~0u : 0;
 }
 
-/* What the backend has not taken yet, urgent things first. */
+/* Puts @work among the parts that the backend has not taken, urgent ones first. */
 static void overtake(struct tei_link *link, struct tei_work *work)
 {
 	tei_list_for_each (node, &link->out.ready) {
@@ -380,7 +380,7 @@ static void overtake(struct tei_link *link, struct tei_work *work)
 	}
 }
 
-/* One for the link, ready and counted there, but not yet of the request. */
+/* Makes a part that is ready and counted at the link, not yet at the request. */
 static struct tei_work *work_new(struct tei_request *r, struct tei_link *link,
 				 uint64_t offset, uint64_t length)
 {
@@ -597,7 +597,7 @@ static void count_down(struct tei_work *work)
 	tei_slots_idle(link);
 }
 
-/* What it says of the way that it went. */
+/* Learns about the path from how the part ended. */
 static void learn(const struct tei_work *work)
 {
 	struct tei_link *link = work->link;
@@ -703,7 +703,7 @@ static void doubt(struct tei_work *work, int err)
 	redo(work);
 }
 
-/* Its link is being flushed. */
+/* Handles a part whose link is being flushed. */
 static void unsettled(struct tei_work *work)
 {
 	struct tei_request *r = work->request;
@@ -723,7 +723,7 @@ static void unsettled(struct tei_work *work)
 	}
 }
 
-/* Its epoch has ended, though the word of that has not come to us yet. */
+/* Handles a refusal as stale: the epoch has ended before its announcement came. */
 static void stale(struct tei_work *work)
 {
 	tei_peer_epoch_over(work->request->peer, work->request->epoch);
@@ -799,10 +799,7 @@ void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 		bad(work, -EIO, true);
 	if (err == -ESTALE && link->out.state != TEI_LINK_BROKEN)
 		tei_link_break(link, err);
-	/*
-	 * It has room now; who releases the token of the token looks whether
-	 * that helps.
-	 */
+	/* The link has room now: the driver schedules more when it releases. */
 	if (link->out.n_ready || !tei_queue_empty(&link->out.peer->w.queue))
 		tei_peer_run(link->out.peer);
 }

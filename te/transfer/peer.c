@@ -172,8 +172,8 @@ static void end_stale(struct tei_peer *peer, bool settled)
 }
 
 /*
- * Who listened there is gone, and with it what our links led to. One refusal
- * may be the network's, so it says nothing against links that work.
+ * The engine that listened there is gone, and the far ends of the links with it. A
+ * single refusal may be the network's, so links that work are kept.
  */
 static void end_refused(struct tei_peer *peer, bool absent)
 {
@@ -406,7 +406,7 @@ void tei_transfer_rail_up(struct tei_rail_box *box)
 #define LOOK_MAX  1024u
 #define REACH_MAX 16u
 
-/* Of what a peer has described: sets of rails that reach a region of its. */
+/* Sets of rails that reach a region, from the peer's description. */
 struct reaches {
 	const struct tei_remote *remote; /* not kept; only to be compared */
 	uint64_t version;                /* of remote */

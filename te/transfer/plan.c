@@ -7,7 +7,7 @@
 
 #define SLICES_A_SECOND 2000
 
-/* Of what is going on at the rails that may carry a request. */
+/* Sums over the rails that may carry a request. */
 struct sums {
 	double rate, taken;
 };
@@ -23,7 +23,7 @@ static double taken(const struct tei_plan_rail *rail)
 	double moved = (double)rail->rate * (double)rail->idle / NS;
 	double left = (double)rail->in_flight;
 
-	/* Of the slice that it is moving now. */
+	/* Bytes left of the slice that the rail is moving now. */
 	left -= moved < (double)rail->slice ? moved : (double)rail->slice;
 	return left > pipe ? left : pipe;
 }

@@ -246,7 +246,7 @@ static void look_at(struct tei_peer *peer, uint32_t i)
 	struct tei_pair *pair = &peer->w.pairs[i];
 	bool before = pair->unmatched;
 
-	/* That shm does not reach another host is no news. */
+	/* Counts only backends that reach other hosts: shm never does. */
 	pair->unmatched = !pair->usable && (ops->caps & TEI_CAP_REMOTE) &&
 			  tei_remote_has_backend(peer->w.remote, ops->name) &&
 			  !tei_pairs_may_come(peer, i);

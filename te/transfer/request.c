@@ -186,8 +186,8 @@ static bool is_answered(const struct tei_request *r)
 }
 
 /*
- * What is known of the peer forbids it with @err, but the owner may have
- * changed its regions meanwhile. Its answer to our question is the last word.
+ * The known description forbids the request with @err, but the owner may have
+ * changed its regions meanwhile: its answer to a new describe decides.
  */
 static int ask_again(struct tei_request *r, int err)
 {
@@ -203,9 +203,9 @@ static int ask_again(struct tei_request *r, int err)
 }
 
 /*
- * Of a request submitted after its epoch was said to be over: it belongs to
- * the next one. What the owner answers to a question asked since then says
- * whether there will be one, unless its word of that came before.
+ * Binds a request that was submitted after its epoch had ended to the next one. The
+ * owner's answer to a question asked since then says whether there will be one,
+ * unless its announcement came before.
  */
 static int bind_epoch(struct tei_request *r)
 {
@@ -222,7 +222,7 @@ static int bind_epoch(struct tei_request *r)
 	return 0;
 }
 
-/* Of a request submitted before its peer was met. -EAGAIN: it still is not. */
+/* Binds a request submitted before its peer was met. -EAGAIN: not met yet. */
 static int bind_life(struct tei_request *r)
 {
 	if (!r->life)
@@ -506,7 +506,7 @@ static void cohort_begin(struct tei_cohort *cohort)
 	}
 }
 
-/* One of its requests has become final. */
+/* Counts a request of the cohort that has become final. */
 static void cohort_ended_one(struct tei_cohort *cohort)
 {
 	struct tei_peer *peer = cohort->first->peer;
@@ -718,7 +718,7 @@ static void notify_ended(struct tei_request *r)
 	if (!n)
 		return; /* it was refused before it could begin */
 	if (!r->error) {
-		/* What is before it need not be looked at again. */
+		/* Requests before this one need no second check. */
 		batch->well_peer = r->peer;
 		batch->well_life = r->life;
 		batch->n_well = r->index + 1;

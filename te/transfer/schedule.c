@@ -71,14 +71,14 @@ uint64_t tei_near_of(const struct tei_request *r)
 
 /* ---- whether they will do ---- */
 
-/* Of one figure of some rails; where it is 0 it is unknown. */
+/* Sum and maximum of a figure over some rails; 0 of a rail means unknown. */
 struct figure {
 	uint64_t sum, most;
 	bool all; /* it is known of each */
 };
 
 /*
- * What some rails carry to a peer: as measured, at their best, as devices say.
+ * Rates of some rails to a peer: as measured, at their best, as devices say.
  */
 struct rates {
 	struct figure measured, peak, said;
@@ -110,9 +110,9 @@ static struct rates rates_of(const struct tei_peer *peer, uint64_t rails)
 }
 
 /*
- * What was measured counts before what devices say. A far rail that was not
- * used lately may well do what the near ones have done at their best: so near
- * ones that have become slow let it be tried.
+ * Measured rates count before those that devices state. A far rail that was not
+ * used lately may reach the best rate of the near ones: so near ones that have
+ * become slow let it be tried.
  */
 static bool will_do(const struct tei_peer *peer, uint64_t near, uint64_t far)
 {
@@ -127,8 +127,8 @@ static bool will_do(const struct tei_peer *peer, uint64_t near, uint64_t far)
 }
 
 /*
- * Of the rails @able those that should carry what @near is near to; @fit: the
- * ones that are in health. Never 0 where @able is not. Token.
+ * Chooses, among the rails @able, those that should carry bytes of memory that the
+ * rails @near are near to; @fit: the healthy ones. Never 0 unless @able is. Token.
  */
 static uint64_t near_choose(const struct tei_peer *peer, uint64_t able,
 			    uint64_t fit, uint64_t near)
@@ -412,8 +412,8 @@ static uint64_t nearest(struct schedule *s, uint64_t able, uint64_t near)
 }
 
 /*
- * Those of the rails @reach whose links may carry something now, near @near as
- * far as that goes.
+ * Rails of @reach whose links may carry something now, those of @near if there are
+ * any.
  */
 static uint64_t carriers(struct schedule *s, uint64_t reach, uint64_t near)
 {

@@ -168,7 +168,7 @@ static bool must_go_on(const struct tei_worker *w)
 	return false;
 }
 
-/* What there is to do when a driver releases the token. */
+/* Work that is left when a driver releases the token. */
 struct left {
 	bool any;     /* at backends, that some fd may announce */
 	bool polled;  /* that none will, or to be posted yet */
@@ -227,7 +227,7 @@ void tei_token_release(struct tei_worker *w, bool patient)
 		atomic_exchange(&w->idle, 0);
 		kick = true;
 	}
-	/* Who has gone to sleep meanwhile has seen the token taken. */
+	/* A thread that has gone to sleep meanwhile has seen the token taken. */
 	sleepers |= atomic_load(&w->n_sleepers) != 0;
 	if (falls_to_thread(w, &left, sleepers, patient && waits_idle))
 		kick = true;
@@ -279,7 +279,7 @@ static void rail_died(struct tei_worker *w, struct tei_rail_box *box, int err)
 	w->ops->rail_died(box, err);
 }
 
-/* Of a device that is gone: it may stay readable for ever. */
+/* Removes the fd of a dead device, which may stay readable for ever. */
 static void forget_fd(struct tei_worker *w, struct tei_rail_box *box)
 {
 	if (box->fd >= 0)
@@ -403,8 +403,8 @@ void tei_sleeper_fini(struct tei_sleeper *s)
 }
 
 /*
- * Who releases the token frees the token and then looks for sleepers; we the
- * reverse.
+ * A driver frees the token and then looks for sleepers; this thread becomes a
+ * sleeper and then looks for the token. So one of the two sees the other.
  */
 static bool wait_called(struct tei_worker *w, struct tei_sleeper *s,
 			bool (*done)(void *), void *arg, uint64_t until)
@@ -584,10 +584,10 @@ static void ask_for_idle_wait(struct tei_worker *w)
 }
 
 /*
- * What is owed soon is waited for awake: at a few GB/s the last megabytes take
- * a fraction of a millisecond, and so does waking up a peer that has been idle;
- * our own waking up would come on top. Ahead of the last megabytes the kernel's
- * buffers bridge our sleep.
+ * Completions that are due soon are waited for awake: at a few GB/s the last
+ * megabytes take a fraction of a millisecond, and so does the wake-up of an idle
+ * peer; the own wake-up would come on top. Ahead of the last megabytes the kernel's
+ * buffers bridge a sleep.
  */
 static struct tei_spin *spin_of(struct tei_worker *w)
 {
@@ -748,7 +748,7 @@ void tei_due_clear(struct tei_worker *w, struct tei_due *due)
  */
 
 #define IDLE_WAIT_MS 1
-/* It looks that often by itself, so that few deadlines need a kick. */
+/* The thread wakes that often by itself, so that few deadlines signal it. */
 #define TICK (250 * TEI_NS_PER_MS)
 
 static bool is_wanted(struct tei_worker *w)

@@ -117,7 +117,7 @@ static int devices_find(const char *list, struct tei_devices *out)
 	return rc;
 }
 
-/* Those for @ops, a list with commas; NULL: whatever there is. */
+/* Names of devices for @ops, separated by commas; NULL: all there are. */
 static const char *devices_for(const struct tei_devices *devices,
 			       const struct tei_backend_ops *ops)
 {
@@ -284,7 +284,7 @@ static int open_backend(struct tei_worker *w, const struct te_config *config,
 	return rc;
 }
 
-/* One that has a link. */
+/* True: an RDMA rail has its link. */
 static bool has_rdma(const struct tei_worker *w)
 {
 	bool has = false;

@@ -78,9 +78,9 @@ void tei_topology_load(struct te_engine *engine)
 
 /* ---- using it ---- */
 
-/* What only our own file can say wrongly of an interface. */
-static void note_stranger(struct te_engine *engine,
-			  const struct tei_device *device)
+/* Notes a device that the user's own topology file lacks or places wrongly. */
+static void note_unplaced_device(struct te_engine *engine,
+				 const struct tei_device *device)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 
@@ -133,7 +133,7 @@ int tei_topology_place(struct te_engine *engine, struct tei_device *device)
 		return -1;
 	if (find_nic(engine->topo, device->name, &index) ||
 	    te_topo_nic(engine->topo, index, &nic)) {
-		note_stranger(engine, device);
+		note_unplaced_device(engine, device);
 		return -1;
 	}
 	if (nic.numa_node >= 0)
@@ -169,8 +169,8 @@ static bool as_near(const struct te_topo_distance *a,
 }
 
 /*
- * Of the memory's NICs, best first: the preferred ones that are rails, or else
- * the first that is one, and what is as near as that.
+ * Rails nearest to a memory: its preferred NICs that are rails, or else the first NIC
+ * that is one, and those that are as near.
  */
 static uint64_t nearest(const struct te_engine *engine, uint32_t memory,
 			const uint32_t *nics, size_t n, size_t n_preferred)
