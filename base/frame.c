@@ -2,9 +2,9 @@
 /*
  * frame.c - a connection's life: connect, calls, deadlines, close, listening
  *
- * A connection has one timer event for all its deadlines and for everything that
- * must not happen inside a call of the user. It may fire too early, never too
- * late: deadlines that move back leave it armed.
+ * A connection has one timer event for all its deadlines and for everything
+ * that must not happen inside a call of the user. It may fire too early, never
+ * too late: deadlines that move back leave it armed.
  */
 #include "base/frame.h"
 
@@ -597,9 +597,10 @@ size_t tei_frame_backlog(const struct tei_frame_conn *conn)
 /*
  * ---- a listening port ----
  *
- * A client that is not admitted (another host in protected mode, or one too many)
- * gets a connection without a user that delivers the reason. At most N_REFUSED_MAX of
- * those exist at a time; beyond that the socket is closed without a text.
+ * A client that is not admitted (another host in protected mode, or one too
+ * many) gets a connection without a user that delivers the reason. At most
+ * N_REFUSED_MAX of those exist at a time; beyond that the socket is closed
+ * without a text.
  */
 
 static struct tei_frame_conn *add_conn(struct tei_frame_server *server, int fd,

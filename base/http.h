@@ -5,8 +5,9 @@
  * For people, scrapers and small bodies. A head of 16 KiB at most, a body up to
  * the server's cap (a longer one is refused before a byte of it is read), 10 s
  * from accept to the last byte of the answer whatever the peer does, strangers
- * refused at accept. When all places are taken whoever has said nothing whole for
- * longest makes room. Why not evhttp: docs/decisions/008-http-of-our-own.md.
+ * refused at accept. When all places are taken whoever has said nothing whole
+ * for longest makes room. Why not evhttp:
+ * docs/decisions/008-http-of-our-own.md.
  *
  * Handlers answer at once. A long answer is made in pieces, each when the peer
  * has taken what was there before: struct tei_http_reply.
@@ -94,9 +95,10 @@ struct tei_http_config {
 	uint16_t port;    /* 0: kernel's choice */
 	bool insecure;
 	/*
-	 * Names, by commas, that requests may be for beside localhost, addresses
-	 * and the machine's name; a port or a last dot behind one is not looked
-	 * at, as in requests. NULL or "": no other, or any if insecure.
+	 * Names, by commas, that requests may be for beside localhost,
+	 * addresses and the machine's name; a port or a last dot behind one is
+	 * not looked at, as in requests. NULL or "": no other, or any if
+	 * insecure.
 	 */
 	const char *allow_host;
 	const struct tei_http_route *routes; /* routes[n_routes], static */

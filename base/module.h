@@ -3,8 +3,8 @@
  * module.h - libraries of ours that are loaded only by those who use them
  *
  * A module links code that few users need and that brings libraries with it. It
- * exports one const table that begins with struct tei_module, and calls nothing of
- * the library that loads it.
+ * exports one const table that begins with struct tei_module, and calls nothing
+ * of the library that loads it.
  */
 #ifndef BASE_MODULE_H
 #define BASE_MODULE_H

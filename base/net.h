@@ -85,8 +85,9 @@ bool tei_same_network(const uint8_t *a, const uint8_t *b, unsigned int prefix);
 bool tei_address_is_local(const struct tei_address *peer);
 
 /*
- * Decides at accept: serves everybody when @insecure, else only this host. False:
- * refuse the connection; one rate-limited line has been logged that names
+ * Decides at accept: serves everybody when @insecure, else only this host.
+ * False: refuse the connection; one rate-limited line has been logged that
+ * names
  * @what and the ways out (TEI_PROTECTED_TEXT), which the caller also sends.
  */
 bool tei_peer_allowed(const struct tei_address *peer, bool insecure,

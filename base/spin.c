@@ -11,13 +11,14 @@
 #define CROWDED_MOST TEI_NS_PER_S
 
 /*
- * The thread that is waited for may need this very core: schedulers like to wake it
- * where the message was sent from. A yield that takes long shows that. A single one
- * may be the doing of a thread that runs briefly; two in a row are not.
+ * The thread that is waited for may need this very core: schedulers like to
+ * wake it where the message was sent from. A yield that takes long shows that.
+ * A single one may be the doing of a thread that runs briefly; two in a row are
+ * not.
  *
  * A yield in which others had whole time slices has cost far more than sleeping
- * would have: no thread yields again before twice that time, and when the next one
- * takes long as well, before 4, 8 .. 32 times that time.
+ * would have: no thread yields again before twice that time, and when the next
+ * one takes long as well, before 4, 8 .. 32 times that time.
  */
 void tei_crowd_learn(struct tei_crowd *crowd, uint64_t from, uint64_t to)
 {

@@ -177,10 +177,10 @@ struct tei_backend_ops {
 	void (*rail_close)(struct tei_rail *rail);
 
 	/*
-	 * Describes the rail, so that peers see whether they reach it. *len: in,
-	 * room in @blob (TEI_BLOB_MAX); out, bytes used; 0: nobody reaches it
-	 * yet, and tei_rail_renewed() follows. NULL: no description is needed.
-	 * Any thread, once the rail is open.
+	 * Describes the rail, so that peers see whether they reach it. *len:
+	 * in, room in @blob (TEI_BLOB_MAX); out, bytes used; 0: nobody reaches
+	 * it yet, and tei_rail_renewed() follows. NULL: no description is
+	 * needed. Any thread, once the rail is open.
 	 */
 	int (*rail_describe)(struct tei_rail *rail, void *blob, size_t *len);
 	/*
@@ -342,8 +342,8 @@ struct tei_backing {
 	uint64_t asked;
 };
 /*
- * Finds the arena and fd behind the range. -ENOENT: other memory, or memory without
- * an fd. Any thread. Takes lock 10.
+ * Finds the arena and fd behind the range. -ENOENT: other memory, or memory
+ * without an fd. Any thread. Takes lock 10.
  */
 int tei_memory_backing(struct tei_engine_core *core, const void *addr,
 		       uint64_t length, struct tei_backing *out);

@@ -245,8 +245,8 @@ static json_t *show_memory(const struct te_topo *t, uint32_t i, int *failed)
 /* ---- the whole ---- */
 
 /*
- * Prints a line per node, NIC and memory: short enough to be read, and for diff to
- * show how machines differ.
+ * Prints a line per node, NIC and memory: short enough to be read, and for diff
+ * to show how machines differ.
  */
 static void print_array(FILE *out, const char *key, uint32_t n,
 			json_t *(*show)(const struct te_topo *t, uint32_t i,

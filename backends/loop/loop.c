@@ -2,10 +2,10 @@
 /*
  * loop.c - the reference backend: memory to memory inside one engine
  *
- * The backend shows the contract of te/backend.h with nothing in the way. Both halves
- * of an endpoint live in the same rail and find each other by number; post()
- * queues, progress() copies, a step at a time, so that a huge slice can be
- * cancelled and a region in use is never pinned for long.
+ * The backend shows the contract of te/backend.h with nothing in the way. Both
+ * halves of an endpoint live in the same rail and find each other by number;
+ * post() queues, progress() copies, a step at a time, so that a huge slice can
+ * be cancelled and a region in use is never pinned for long.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -244,8 +244,8 @@ static bool is_there(const void *addr, uint64_t n, bool writable)
 }
 
 /*
- * Copy @n bytes between the slice's pieces and @remote. -EFAULT: one of them has
- * been unmapped, or its file is shorter now; touching it would be a signal.
+ * Copy @n bytes between the slice's pieces and @remote. -EFAULT: one of them
+ * has been unmapped, or its file is shorter now; touching it would be a signal.
  */
 static int copy(struct tei_slice *slice, uint8_t *remote, uint64_t n)
 {

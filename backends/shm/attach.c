@@ -27,9 +27,9 @@
 #include "base/mem.h"
 
 /*
- * Memory of another process is mapped only if it cannot shrink: the kernel keeps
- * the seals of a memfd, so that a size that was checked stays right. Forked
- * children do not inherit such mappings.
+ * Memory of another process is mapped only if it cannot shrink: the kernel
+ * keeps the seals of a memfd, so that a size that was checked stays right.
+ * Forked children do not inherit such mappings.
  */
 
 #define FIXED (F_SEAL_SHRINK | F_SEAL_GROW)

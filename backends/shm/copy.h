@@ -16,9 +16,9 @@
 #define SHM_COPY_GROUP (16u << 10) /* four pages */
 
 /*
- * The ranges do not overlap; any alignment. What is stored to @to is in order with
- * later stores only after tei_shm_copy_fence(). Best in groups that begin at a
- * line.
+ * The ranges do not overlap; any alignment. What is stored to @to is in order
+ * with later stores only after tei_shm_copy_fence(). Best in groups that begin
+ * at a line.
  */
 typedef void shm_copy_fn(void *to, const void *from, size_t len);
 

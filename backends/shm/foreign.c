@@ -8,8 +8,8 @@
  * looked at right before and after each. One call moves as many slices as fit.
  *
  * There is no such call by pidfd, so a gap is left: who is held up between look
- * and call for as long as it takes the peer to end and all numbers to come round
- * would touch another process that it may trace, at the peer's addresses.
+ * and call for as long as it takes the peer to end and all numbers to come
+ * round would touch another process that it may trace, at the peer's addresses.
  */
 #include <errno.h>
 #include <poll.h>

@@ -3,9 +3,9 @@
  * move.c - slices: queued, copied chunk by chunk, done
  *
  * A copy moves one marked chunk at a time: some slices, or a part of one.
- * Endpoints take turns after each chunk, so that a peer with much to do does not
- * delay others. Urgent slices go before the others of their endpoint, except in
- * one turn of 16.
+ * Endpoints take turns after each chunk, so that a peer with much to do does
+ * not delay others. Urgent slices go before the others of their endpoint,
+ * except in one turn of 16.
  */
 #include <errno.h>
 #include <string.h>
@@ -270,8 +270,8 @@ static void copy_checked(const struct shm_rail *rail, struct tei_slice *slice,
 }
 
 /*
- * Whether the @n bytes at @to were written a moment ago, and so still lie in the
- * caches; what goes on where the last copy ended is like that one.
+ * Whether the @n bytes at @to were written a moment ago, and so still lie in
+ * the caches; what goes on where the last copy ended is like that one.
  */
 static bool is_hot(struct shm_rail *rail, const uint8_t *to, uint64_t n)
 {
@@ -319,7 +319,9 @@ static uint64_t copy_piece(struct shm_rail *rail, struct tei_slice *slice,
 
 /* ---- chunks ---- */
 
-/* Ends slices that may not be copied (any more); copies @room bytes of others. */
+/*
+ * Ends slices that may not be copied (any more); copies @room bytes of others.
+ */
 static uint64_t copy_some(struct shm_endpoint *ep, struct tei_list *queue,
 			  struct tei_list *ended, uint64_t room)
 {

@@ -143,9 +143,9 @@ static void shm_dir_sweep(const struct shm_rail *rail)
 }
 
 /*
- * The rail's epoll holds the sockets and the peers' pidfds; the core waits for its
- * fd. Copies that are due set rail->busy instead, and while there are any the
- * epoll is polled only now and then.
+ * The rail's epoll holds the sockets and the peers' pidfds; the core waits for
+ * its fd. Copies that are due set rail->busy instead, and while there are any
+ * the epoll is polled only now and then.
  */
 
 #define EVENTS_MAX  64

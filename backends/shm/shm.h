@@ -115,7 +115,7 @@ struct shm_view {
 	enum shm_view_state state;
 	uint32_t slot, n_slices;
 	uint64_t barred_ms;
-	int refused; /* gone, because the owner said that; 0: as it was removed */
+	int refused; /* errno the owner gave; 0: removed */
 	uint64_t generation;
 	uint8_t *base; /* mapped; NULL: foreign */
 	size_t mapped;
@@ -276,8 +276,8 @@ int tei_shm_drop(struct tei_endpoint *ep);
 /* An event of one of its descriptors. */
 void tei_shm_endpoint_event(struct shm_endpoint *ep, struct shm_source *source);
 /*
- * Breaks an endpoint: down(@err) follows from progress(), at a target once nothing
- * can land any more.
+ * Breaks an endpoint: down(@err) follows from progress(), at a target once
+ * nothing can land any more.
  */
 void tei_shm_break(struct shm_endpoint *ep, int err);
 /*
@@ -360,8 +360,8 @@ uint64_t tei_shm_slice_crc(const struct tei_slice *slice, uint64_t n,
 bool tei_shm_foreign_probe(const struct shm_endpoint *ep, uint64_t addr);
 /*
  * Move one chunk of the slices at the head of @queue, of views of that kind.
- * Those that are over are put into @ended with their err. 0, or why the endpoint
- * breaks.
+ * Those that are over are put into @ended with their err. 0, or why the
+ * endpoint breaks.
  */
 int tei_shm_foreign_move(struct shm_endpoint *ep, struct tei_list *queue,
 			 struct tei_list *ended, uint64_t *moved);

@@ -545,9 +545,9 @@ static int read_polled(struct tcp_rail *rail, bool *ask)
 		if (got >= TCP_BULK_LEN || lane->interest & EPOLLOUT)
 			rail->n_unasked += BULK_WEIGHT;
 		/*
-		 * Each packet that epoll hears of costs who sends it some tenths
-		 * of a microsecond: there are three of them nested. So it does
-		 * not hear of lanes that are read all the time.
+		 * Each packet that epoll hears of costs who sends it some
+		 * tenths of a microsecond: there are three of them nested. So
+		 * it does not hear of lanes that are read all the time.
 		 */
 		if (got && lane->fd >= 0 && ++lane->n_good == UNWATCHED_FROM)
 			tei_tcp_lane_watch(lane,

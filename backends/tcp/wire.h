@@ -53,7 +53,7 @@ struct tcp_frame {
 	uint64_t id;    /* of the request on this lane; never reused, never 0 */
 	uint64_t key;   /* WRITE, READ */
 	uint64_t
-		address; /* WRITE, READ: of the first byte meant by this frame */
+		address; /* WRITE, READ: of the first byte of this frame */
 	uint64_t offset; /* WRITE, DATA: of the payload in the request */
 	/* Bytes of payload; READ: bytes asked for; ANSWER: ids from @id on. */
 	uint64_t length;

@@ -2,8 +2,8 @@
 /*
  * absent.c - the verbs backend where the headers of libibverbs were missing
  *
- * The backend takes the same settings and finds no device: an engine that asks for
- * one by name is refused, as on a host without that device.
+ * The backend takes the same settings and finds no device: an engine that asks
+ * for one by name is refused, as on a host without that device.
  */
 #include <errno.h>
 #include <string.h>

@@ -13,9 +13,9 @@
 /*
  * The lanes of an endpoint: made, connected, destroyed.
  *
- * A lane of an initiator reserves room for all its work in the rail's completion
- * queue, since flushed work comes back request by request. A target's lanes post
- * nothing.
+ * A lane of an initiator reserves room for all its work in the rail's
+ * completion queue, since flushed work comes back request by request. A
+ * target's lanes post nothing.
  */
 
 #define MIN_RNR_TIMER 12 /* 0.64 ms; nobody sends, so it never runs */
@@ -197,7 +197,9 @@ static void verbs_bundle_agree(struct verbs_bundle *bundle,
 	tei_verbs_agree(&port->offer, &theirs->offer, &agreed);
 	bundle->n_used = agreed.lanes;
 	bundle->depth = agreed.depth;
-	/* A second read waits behind each one, so that polling leaves no gap. */
+	/*
+	 * A second read waits behind each one, so that polling leaves no gap.
+	 */
 	bundle->reads_max = 2 * agreed.reads_out;
 	bundle->their_mtu = theirs->offer.mtu;
 	memcpy(bundle->theirs, theirs->lanes, sizeof(bundle->theirs));
@@ -372,8 +374,8 @@ void tei_verbs_bundle_free(struct verbs_bundle *bundle)
 }
 
 /*
- * Leave it to the clerk to destroy; progress() frees it. Nothing of it is posted,
- * or it is flushed. Token.
+ * Leave it to the clerk to destroy; progress() frees it. Nothing of it is
+ * posted, or it is flushed. Token.
  */
 static void verbs_bundle_end(struct verbs_bundle *bundle)
 {
@@ -577,8 +579,8 @@ static void end_queued(struct verbs_bundle *bundle, int err)
 }
 
 /*
- * An initiator with nothing posted is quiet at once; a target only when its queue
- * pairs are destroyed.
+ * An initiator with nothing posted is quiet at once; a target only when its
+ * queue pairs are destroyed.
  */
 static bool is_quiet(const struct verbs_bundle *bundle)
 {

@@ -3,7 +3,8 @@
  * gid.h - which of a port's GIDs to use
  *
  * A port has a table of addresses; on RoCE there are some for each address of
- * its network interface, in two versions. The choice is a function of the table.
+ * its network interface, in two versions. The choice is a function of the
+ * table.
  */
 #ifndef VERBS_GID_H
 #define VERBS_GID_H
@@ -18,7 +19,7 @@
 enum verbs_gid_scope {
 	VERBS_GID_UNUSABLE, /* zero, loopback, multicast */
 	VERBS_GID_LINK,     /* fe80::/10, 169.254/16: this link only */
-	VERBS_GID_PRIVATE, /* 10/8, 172.16/12, 192.168/16, 100.64/10, fc00::/7 */
+	VERBS_GID_PRIVATE, /* RFC 1918, 100.64/10, fc00::/7 */
 	VERBS_GID_GLOBAL,
 };
 

@@ -2,7 +2,7 @@
 /*
  * limits.h - what one side wants, what its device allows, what two sides agree
  *
- * wish (settings) --clamped by the device--> offer --the smaller of two--> limits
+ * settings --clamped by the device--> offer --the smaller of two--> limits
  *
  * Both sides know both offers and reckon the same, so the agreement needs no
  * message of its own.
@@ -53,8 +53,8 @@ bool tei_verbs_offer(const struct verbs_wish *wish,
 /* Whether an offer from outside is one. NULL, or what is wrong with it. */
 const char *tei_verbs_offer_fault(const struct verbs_offer *offer);
 /*
- * Agrees on two valid offers, as the side of @ours: reads_out is at most what the
- * other serves, and the other way round.
+ * Agrees on two valid offers, as the side of @ours: reads_out is at most what
+ * the other serves, and the other way round.
  */
 void tei_verbs_agree(const struct verbs_offer *ours,
 		     const struct verbs_offer *theirs,

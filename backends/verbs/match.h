@@ -32,7 +32,9 @@ struct verbs_self {
 	char name[48];
 };
 
-/* As in wire.h: *len: room, then bytes used, -ENOBUFS; NULL or what is wrong. */
+/*
+ * As in wire.h: *len: room, then bytes used, -ENOBUFS; NULL or what is wrong.
+ */
 int tei_verbs_self_encode(const struct verbs_self *self, void *out,
 			  size_t *len);
 const char *tei_verbs_self_decode(const void *bytes, size_t len,

@@ -37,10 +37,11 @@ struct verbs_port {
 };
 
 /*
- * Report every port that the settings want, as probe() in te/backend.h does, also
- * those that have no link or address yet. What can never be used is left out,
- * with a line in the log that says why.
- * -EINVAL: a setting names a device that is not there. @api NULL: there are none.
+ * Report every port that the settings want, as probe() in te/backend.h does,
+ * also those that have no link or address yet. What can never be used is left
+ * out, with a line in the log that says why.
+ * -EINVAL: a setting names a device that is not there. @api NULL: there are
+ *   none.
  */
 int tei_verbs_ports_find(const struct verbs_provider *api,
 			 const struct verbs_config *config,

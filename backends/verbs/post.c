@@ -2,12 +2,12 @@
 /*
  * post.c - slices to work requests, lane by lane
  *
- * A slice that was taken stands in its bundle's queue until all of it is posted.
- * It is cut where a key of either side ends and where the device has no room for
- * another local piece; each part goes to the lane with the least under way. What
- * is built for a lane is linked and posted with one doorbell; the last of it is
- * signalled, and one in SIGNAL_EVERY before. Local memory that is not registered
- * goes inline or by way of a bounce block.
+ * A slice that was taken stands in its bundle's queue until all of it is
+ * posted. It is cut where a key of either side ends and where the device has no
+ * room for another local piece; each part goes to the lane with the least under
+ * way. What is built for a lane is linked and posted with one doorbell; the
+ * last of it is signalled, and one in SIGNAL_EVERY before. Local memory that is
+ * not registered goes inline or by way of a bounce block.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -196,8 +196,8 @@ static void settle(struct verbs_bundle *bundle, struct tei_slice *slice)
 /* ---- work requests ---- */
 
 /*
- * Ends a work request that is not posted any more; @good: the bytes that it reads
- * have come. -EFAULT: the memory to copy them to is unmapped.
+ * Ends a work request that is not posted any more; @good: the bytes that it
+ * reads have come. -EFAULT: the memory to copy them to is unmapped.
  */
 static int verbs_work_end(struct verbs_rail *rail, struct verbs_work *work,
 			  bool good)
@@ -454,8 +454,8 @@ static bool gather_registered(struct verbs_rail *rail, uint64_t limit,
 }
 
 /*
- * Up to the next piece that is registered. The copy is made by ring_lane(), of what
- * is seen here to be there.
+ * Up to the next piece that is registered. The copy is made by ring_lane(), of
+ * what is seen here to be there.
  */
 static enum cut gather_block(struct verbs_rail *rail, uint64_t limit,
 			     struct ibv_send_wr *wr, struct verbs_work *work)
@@ -586,7 +586,9 @@ static void tell_of_bouncing(struct verbs_rail *rail)
 		 rail->port.name);
 }
 
-/* A device that refuses a work request has lost count: nothing to go on with. */
+/*
+ * A device that refuses a work request has lost count: nothing to go on with.
+ */
 static void ring_lane(struct verbs_bundle *bundle, struct verbs_lane *lane)
 {
 	struct verbs_rail *rail = bundle->rail;

@@ -3,12 +3,13 @@
  * provider.h - the calls of libibverbs that this backend makes, as a table
  *
  * Each entry is the call of that name without "ibv_", with its arguments and
- * errors: a pointer or NULL and errno, or 0 and a positive errno as result (some
- * of the oldest return -1 and set errno: tei_verbs_error() reads both). The one
- * exception is reg_mr, which takes the flags of ibv_reg_mr_iova2().
+ * errors: a pointer or NULL and errno, or 0 and a positive errno as result
+ * (some of the oldest return -1 and set errno: tei_verbs_error() reads both).
+ * The one exception is reg_mr, which takes the flags of ibv_reg_mr_iova2().
  * VERBS_PROVIDER_ABI grows with every change of the table.
  *
- * Threads: as libibverbs, any; one at a time per queue pair and queue is enough.
+ * Threads: as libibverbs, any; one at a time per queue pair and queue is
+ * enough.
  */
 #ifndef VERBS_PROVIDER_H
 #define VERBS_PROVIDER_H

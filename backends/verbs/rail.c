@@ -26,9 +26,10 @@
  * Going to ready-to-receive may ask the network for a neighbour's address, and
  * every change of a queue pair may wait for firmware: not on the thread that
  * moves bytes. Of one that is destroyed some wait until its last packet is
- * answered: so nobody who wants a new one stands behind it, and who is destroyed
- * itself only behind VERBS_ENDERS that do not end. What a device refuses
- * to destroy is tried for ever, since nothing else proves that memory is quiet.
+ * answered: so nobody who wants a new one stands behind it, and who is
+ * destroyed itself only behind VERBS_ENDERS that do not end. What a device
+ * refuses to destroy is tried for ever, since nothing else proves that memory
+ * is quiet.
  */
 
 #define AGAIN_MS 100 /* until what the device refused is tried once more */
@@ -168,7 +169,9 @@ static int verbs_clerks_start(struct verbs_rail *rail)
 	return rc;
 }
 
-/* Blocks until all that they were given is done or refused, and can be taken. */
+/*
+ * Blocks until all that they were given is done or refused, and can be taken.
+ */
 static void verbs_clerks_stop(struct verbs_rail *rail)
 {
 	stop(&rail->connector);
@@ -204,7 +207,9 @@ static struct verbs_bundle *verbs_clerk_take(struct verbs_rail *rail)
 
 /* Asynchronous events of a device. */
 
-/* At a target the peer's NIC asked for what it may not, or the device failed. */
+/*
+ * At a target the peer's NIC asked for what it may not, or the device failed.
+ */
 static void bundle_event(struct verbs_rail *rail, const struct ibv_qp *qp,
 			 enum ibv_event_type type)
 {
@@ -386,7 +391,9 @@ static void close_all(struct verbs_rail *rail)
 	tei_mutex_fini(&rail->mu);
 }
 
-/* Describes the port as it is now. -errno: its network could not be looked up. */
+/*
+ * Describes the port as it is now. -errno: its network could not be looked up.
+ */
 static int look_at_self(const struct verbs_port *port, struct verbs_self *self)
 {
 	int rc;

@@ -25,7 +25,9 @@
 
 struct crew {
 	uint64_t addr, length;
-	/* Next part that no thread has taken. Relaxed: joining orders the rest. */
+	/*
+	 * Next part that no thread has taken. Relaxed: joining orders the rest.
+	 */
 	_Atomic uint64_t next;
 };
 
@@ -60,8 +62,8 @@ static unsigned int helpers_for(uint64_t length)
 }
 
 /*
- * Brings in the pages of a range and leaves their bytes as they were. Only a hint:
- * memory that cannot be written, or a kernel before 5.14, is left to the
+ * Brings in the pages of a range and leaves their bytes as they were. Only a
+ * hint: memory that cannot be written, or a kernel before 5.14, is left to the
  * registration. Blocks.
  */
 static void verbs_prefault(uint64_t addr, uint64_t length)

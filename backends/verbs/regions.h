@@ -73,7 +73,9 @@ void tei_verbs_regions_unlock(struct verbs_regions *regions)
 struct verbs_region *tei_verbs_region_find(struct verbs_regions *regions,
 					   uint64_t addr)
 	TEI_REQUIRES(regions->mu);
-/* Whether local memory can be read. Quick if one region has it; else may block. */
+/*
+ * Whether local memory can be read. Quick if one region has it; else may block.
+ */
 bool tei_verbs_is_readable(struct verbs_regions *regions, uint64_t addr,
 			   uint64_t length) TEI_REQUIRES(regions->mu);
 /* A work request names it; end with done(), without the lock. */
@@ -81,13 +83,15 @@ void tei_verbs_region_use(struct verbs_regions *regions,
 			  struct verbs_region *region)
 	TEI_REQUIRES(regions->mu);
 void tei_verbs_region_done(struct verbs_region *region);
-/* The key of the byte at @addr, which it has; *room: bytes under it from there. */
+/*
+ * The key of the byte at @addr, which it has; *room: bytes under it from there.
+ */
 uint32_t tei_verbs_region_key(const struct verbs_region *region, uint64_t addr,
 			      uint64_t *room);
 
 /*
- * Why @length bytes were not registered, in words, for errno @err; @memlock: the
- * process's limit, UINT64_MAX for none. Pure.
+ * Why @length bytes were not registered, in words, for errno @err; @memlock:
+ * the process's limit, UINT64_MAX for none. Pure.
  */
 const char *tei_verbs_refusal(int err, uint64_t length, uint64_t memlock);
 

@@ -2,7 +2,8 @@
 /*
  * verbs.c - the verbs backend: its table of operations
  *
- * NICs read and write memory of the target one-sided: its CPU has no part in it.
+ * NICs read and write memory of the target one-sided: its CPU has no part in
+ * it.
  */
 #include "backends/verbs/verbs.h"
 
@@ -58,7 +59,9 @@ static int has_devices(void)
 	return entry != NULL;
 }
 
-/* libibverbs does not list a device when the process has no descriptors left. */
+/*
+ * libibverbs does not list a device when the process has no descriptors left.
+ */
 static int check_descriptors(void)
 {
 	int fds[DESCRIPTORS], n = 0, rc = 0;

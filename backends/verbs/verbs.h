@@ -84,12 +84,13 @@ const char *tei_verbs_fault_name(enum verbs_fault fault);
  * Registered memory of a rail, for local pieces that are not.
  *
  * Blocks of one size, registered once, when the rail is opened. A work request
- * whose local memory is not registered has a block of its own while it is posted:
- * what it writes is copied there before, what it has read is copied from there when
- * it is done. Who finds no block waits, as for room in a queue pair.
+ * whose local memory is not registered has a block of its own while it is
+ * posted: what it writes is copied there before, what it has read is copied
+ * from there when it is done. Who finds no block waits, as for room in a queue
+ * pair.
  *
- * A block is given back when its work request has come back or its queue pair is
- * destroyed, so that no device touches what the next one has in it.
+ * A block is given back when its work request has come back or its queue pair
+ * is destroyed, so that no device touches what the next one has in it.
  *
  * Threads: holder of the drive token.
  */
@@ -128,8 +129,8 @@ int tei_verbs_bounce_empty(const uint8_t *block, const struct iovec *iov,
 			   uint64_t skip, uint64_t length);
 
 /*
- * A lane is one queue pair. Its work requests that are posted and not done have the
- * numbers head .. tail - 1; number n is works[n & mask].
+ * A lane is one queue pair. Its work requests that are posted and not done have
+ * the numbers head .. tail - 1; number n is works[n & mask].
  */
 struct verbs_lane {
 	struct verbs_bundle *bundle; /* not owned */
@@ -218,8 +219,8 @@ struct verbs_slice {
 /* ---- the rail ---- */
 
 /*
- * Threads of the rail for what may take long. They are given bundles, and hand each
- * back by `done`, with a kick.
+ * Threads of the rail for what may take long. They are given bundles, and hand
+ * each back by `done`, with a kick.
  */
 struct verbs_clerk {
 	const struct verbs_rail *rail; /* not owned */
@@ -300,8 +301,9 @@ static inline struct verbs_slice *verbs_slice(const struct tei_slice *slice)
 int tei_verbs_rail_open(struct tei_rail *rail);
 void tei_verbs_rail_close(struct tei_rail *rail);
 /*
- * Reports that the port can be used and announces its description to peers if that
- * has changed. Not while the core takes it for up. From inside progress() only.
+ * Reports that the port can be used and announces its description to peers if
+ * that has changed. Not while the core takes it for up. From inside progress()
+ * only.
  */
 int tei_verbs_rail_describe(struct tei_rail *rail, void *blob, size_t *len);
 int tei_verbs_rail_match(struct tei_rail *rail, const struct tei_address *peer,
@@ -314,7 +316,9 @@ void tei_verbs_kick(const struct verbs_rail *rail);
 
 /* ---- verbs.c ---- */
 
-/* Which provider rails and probes use; NULL: the module's, when it is needed. */
+/*
+ * Which provider rails and probes use; NULL: the module's, when it is needed.
+ */
 void tei_verbs_use(const struct verbs_provider *api);
 const struct verbs_provider *tei_verbs_in_use(void);
 
@@ -328,7 +332,10 @@ int tei_verbs_bundle_connect(struct verbs_bundle *bundle);
  * memory. May block for long. False: the device refuses; to be tried again.
  */
 bool tei_verbs_bundle_destroy(struct verbs_bundle *bundle);
-/* Nothing is posted; queue pairs that it still has are left to the kernel. Token. */
+/*
+ * Nothing is posted; queue pairs that it still has are left to the kernel.
+ * Token.
+ */
 void tei_verbs_bundle_free(struct verbs_bundle *bundle);
 /* Breaks a bundle: down(@err) follows from progress(). Token. */
 void tei_verbs_bundle_break(struct verbs_bundle *bundle, int err);
@@ -362,7 +369,9 @@ void tei_verbs_pump(struct verbs_bundle *bundle);
 int tei_verbs_poll(struct verbs_rail *rail, int budget);
 /* done(): it is in no list, and nothing of it is posted. */
 void tei_verbs_slice_end(struct tei_slice *slice, int err);
-/* Ends all that has not come back: queue pairs are destroyed or stuck. Token. */
+/*
+ * Ends all that has not come back: queue pairs are destroyed or stuck. Token.
+ */
 void tei_verbs_give_up(struct verbs_bundle *bundle);
 
 #endif

@@ -163,8 +163,8 @@ const char *tei_verbs_key_decode(const void *bytes, size_t len,
 	if (at[0] != VERBS_WIRE_VERSION)
 		return "unknown version";
 	/*
-	 * Runs once per slice: loads directly, because a tei_reader's checks are
-	 * measurable here.
+	 * Runs once per slice: loads directly, because a tei_reader's checks
+	 * are measurable here.
 	 */
 	out->base = tei_load_u64(at + 1);
 	out->chunk = tei_load_u64(at + 9);

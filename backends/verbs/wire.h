@@ -2,9 +2,9 @@
 /*
  * wire.h - what goes to peers: of an endpoint, of a region
  *
- * Both are little endian, and come from outside when they are decoded: a decoder
- * answers what is wrong in words, NULL for nothing. Only then is what it has
- * written of use.
+ * Both are little endian, and come from outside when they are decoded: a
+ * decoder answers what is wrong in words, NULL for nothing. Only then is what
+ * it has written of use.
  *
  * endpoint  0  u8  version (1)
  *           1  u8  link: 1 InfiniBand, 2 Ethernet
@@ -16,8 +16,8 @@
  *
  * region    0  u8  version (1)
  *           1  u64 first address         9  u64 bytes of a chunk
- *          17  u64 bytes of all         25  u32 key of each chunk; none: not for
- *                                               peers
+ *          17  u64 bytes of all         25  u32 key of each chunk;
+ *                                               none: not for peers
  */
 #ifndef VERBS_WIRE_H
 #define VERBS_WIRE_H
@@ -73,8 +73,8 @@ const char *tei_verbs_key_decode(const void *bytes, size_t len,
 				 struct verbs_key *out);
 
 /*
- * The key at @address, and how many bytes from there on are under it. False: the
- * region has no such byte.
+ * The key at @address, and how many bytes from there on are under it. False:
+ * the region has no such byte.
  */
 bool tei_verbs_key_at(const struct verbs_key *key, uint64_t address,
 		      uint32_t *rkey, uint64_t *room);

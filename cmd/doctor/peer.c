@@ -128,8 +128,8 @@ static void mover_run(struct tei_mover *m, uint32_t op,
 }
 
 /*
- * Reads the region's first bytes, a page at most; *out is valid until the next call.
- * 0, or why they cannot be read: -errno.
+ * Reads the region's first bytes, a page at most; *out is valid until the next
+ * call. 0, or why they cannot be read: -errno.
  */
 static int mover_head(struct tei_mover *m,
 		      const struct te_segment_region *there, size_t len,

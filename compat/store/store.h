@@ -30,8 +30,10 @@ struct mc_store {
 	bool warned;         /* that it is not set up: said once */
 };
 
-/* NULL, with a line of the log that names @function: no such store, or one that is
- * not set up (said at the first call). Else leave. */
+/*
+ * NULL, with a line of the log that names @function: no such store, or one that
+ * is not set up (said at the first call). Else leave.
+ */
 struct mc_store *mc_store_enter(mooncake_store_t handle, const char *function);
 void mc_store_leave(struct mc_store *store);
 

@@ -25,7 +25,9 @@ static PyObject *index_of(PyObject *value, const char *name)
 	return PyNumber_Index(value);
 }
 
-/* What a conversion that has failed raised: an overflow is no exception here. */
+/*
+ * What a conversion that has failed raised: an overflow is no exception here.
+ */
 static int overflow(void)
 {
 	if (!PyErr_ExceptionMatches(PyExc_OverflowError))

@@ -16,9 +16,9 @@ struct py_member {
 };
 
 /*
- * An enum.IntEnum called @name in @module, whose members are also equal to plain
- * integers, but whose text is that of Mooncake's: "ReplicaStatus.COMPLETE". A new
- * reference; NULL: raised. With the GIL held.
+ * An enum.IntEnum called @name in @module, whose members are also equal to
+ * plain integers, but whose text is that of Mooncake's:
+ * "ReplicaStatus.COMPLETE". A new reference; NULL: raised. With the GIL held.
  */
 PyObject *py_enum_create(const char *module, const char *name,
 			 const struct py_member *members);

@@ -11,8 +11,8 @@ struct py_lazy {
 };
 
 /*
- * Implements __getattr__() of module @of: returns the attribute @name of the module
- * that lazy[n] has for it. NULL: raised.
+ * Implements __getattr__() of module @of: returns the attribute @name of the
+ * module that lazy[n] has for it. NULL: raised.
  */
 PyObject *py_lazy_get(const struct py_lazy *lazy, size_t n, const char *of,
 		      PyObject *name);

@@ -286,7 +286,9 @@ static bool is_free(uint16_t port)
 	return is;
 }
 
-/* Ports of the range in turn, beginning anywhere; at last the kernel chooses. */
+/*
+ * Ports of the range in turn, beginning anywhere; at last the kernel chooses.
+ */
 static int create_in_range(const struct te_config *config,
 			   const struct wanted *w, const char *host,
 			   struct te_engine **out)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pairs.h - the keys of te_store_setup_pairs(), and rows shared with programs */
+/*
+ * pairs.h - the keys of te_store_setup_pairs(), and rows shared with programs
+ */
 #ifndef STORE_API_PAIRS_H
 #define STORE_API_PAIRS_H
 

@@ -570,7 +570,9 @@ static bool has_room(const struct tes_get *get, size_t i)
 	return !get->values || tes_value_bytes(&get->values[i]);
 }
 
-/* Allocates the rest of a chunk whose first fields, up to n, are set. -ENOMEM. */
+/*
+ * Allocates the rest of a chunk whose first fields, up to n, are set. -ENOMEM.
+ */
 static int prepare(struct tes_get *get)
 {
 	const struct te_store *store = get->store;

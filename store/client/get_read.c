@@ -8,7 +8,8 @@
  * some for the others.
  *
  * A run in which anybody could go elsewhere does not wait for owners that are
- * silent. Who has nowhere else to go asks his again, in a run without such haste.
+ * silent. Who has nowhere else to go asks his again, in a run without such
+ * haste.
  */
 #include <errno.h>
 #include <string.h>

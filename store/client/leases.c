@@ -127,8 +127,8 @@ static void set_alarm(struct tes_renewal *r)
 }
 
 /*
- * An open pins first and then asks for renewals. If it pins after this look under
- * the same lock, it finds that nobody has asked, and asks.
+ * An open pins first and then asks for renewals. If it pins after this look
+ * under the same lock, it finds that nobody has asked, and asks.
  */
 static bool is_needed(struct te_store *store)
 {
@@ -192,8 +192,8 @@ void tes_renewal_stop(struct te_store *store)
  * hold.c - look-ups that are kept, so that reading asks the master nothing
  *
  * They are pinned locations, whose leases are renewed (renewal.h). One that is
- * over, or did not hold, is looked up by the read that finds out, which pins what
- * it finds; its lease is kept, too.
+ * over, or did not hold, is looked up by the read that finds out, which pins
+ * what it finds; its lease is kept, too.
  */
 
 static int hold_key(struct tes_get *get, struct tes_get_entry *entry)

@@ -2,9 +2,9 @@
 /*
  * link.c - the way to the master: connecting, greeting, losing, coming back
  *
- * Whatever fails ends in tes_master_link_lose(), which closes nothing itself: it may
- * be called from inside a callback of what has to be closed. A closure does
- * it a moment later.
+ * Whatever fails ends in tes_master_link_lose(), which closes nothing itself:
+ * it may be called from inside a callback of what has to be closed. A closure
+ * does it a moment later.
  */
 #include "store/client/link.h"
 

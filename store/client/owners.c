@@ -375,7 +375,9 @@ static void shun(struct tes_owner *owner, uint64_t ask_after_ns)
 			      memory_order_relaxed);
 }
 
-/* One request failed: avoids the owner for a while; the next caller probes it. */
+/*
+ * One request failed: avoids the owner for a while; the next caller probes it.
+ */
 void tes_owners_failed(struct tes_owners *owners, struct tes_owner *owner)
 {
 	shun(owner, 0);

@@ -45,7 +45,8 @@ struct tes_owners {
 	struct te_engine *engine; /* not owned */
 	/*
 	 * Reports that the engine of this incarnation does not answer. Called a
-	 * few times a second at most, in any thread, without locks. May be NULL.
+	 * few times a second at most, in any thread, without locks. May be
+	 * NULL.
 	 */
 	void (*silent)(void *arg,
 		       const uint8_t incarnation[TE_INCARNATION_LEN]);

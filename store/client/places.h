@@ -2,8 +2,8 @@
 /*
  * places.h - the owners that one round deals with
  *
- * Opened when the first key needs them. Places are named by index; they may move
- * when one is added.
+ * Opened when the first key needs them. Places are named by index; they may
+ * move when one is added.
  */
 #ifndef STORE_CLIENT_PLACES_H
 #define STORE_CLIENT_PLACES_H

@@ -18,10 +18,10 @@
  * Else the master keeps the space until it has fenced this writer.
  *
  * Pipelining. The three steps need three processes, one after the other. So a
- * round of many keys is cut in two halves: while the bytes of one are written, the
- * master starts the next and ends the one before. Where writing is as quick as by
- * shared memory, the messages of a second half may cost more than they hide. So
- * both are timed, and put_lanes.h says which one is taken.
+ * round of many keys is cut in two halves: while the bytes of one are written,
+ * the master starts the next and ends the one before. Where writing is as quick
+ * as by shared memory, the messages of a second half may cost more than they
+ * hide. So both are timed, and put_lanes.h says which one is taken.
  */
 #include "store/client/put.h"
 
@@ -43,8 +43,8 @@
 #define TURN       32u /* then each so many goes the other way */
 
 /*
- * A round in a word, so that threads may exchange it: ns of a key from bit 16 on,
- * the order of magnitude of its keys and bytes, its lanes in bit 0.
+ * A round in a word, so that threads may exchange it: ns of a key from bit 16
+ * on, the order of magnitude of its keys and bytes, its lanes in bit 0.
  */
 #define LAST_NS_SHIFT 16u
 #define LAST_NS_MAX   (UINT64_MAX >> LAST_NS_SHIFT)
@@ -486,8 +486,8 @@ static bool open_lane(const struct tes_put *put, size_t i, size_t n,
 }
 
 /*
- * Upserts have none: a key that stands twice in a call is one upsert to the master
- * only within one message.
+ * Upserts have none: a key that stands twice in a call is one upsert to the
+ * master only within one message.
  */
 static bool has_choice(const struct tes_put *put)
 {

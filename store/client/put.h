@@ -105,7 +105,9 @@ static inline uint32_t tes_put_all(const struct tes_layout *layout)
 
 /* ---- drafts (put_open.c) ---- */
 
-/* Keys that were accepted and have their headers become drafts: no end is due. */
+/*
+ * Keys that were accepted and have their headers become drafts: no end is due.
+ */
 void tes_put_keep(struct tes_put *put, const struct tes_places *places);
 
 /* ---- rounds (put.c) ---- */

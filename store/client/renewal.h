@@ -2,13 +2,14 @@
 /*
  * renewal.h - leases of open keys are asked for again before they end
  *
- *   open --ask--> alarm (loop), every third of a lease --job--> look-up (helper)
+ *   open --ask--> alarm (loop, every third of a lease) --job--> look-up
  *
- * Keys that have less than two thirds of their lease left are looked up, so that
- * each has a third to spare when a call fails. A look-up counts this client as one
- * more reader and a release undoes that, which leaves the reader that the open
- * has been since. A key that has moved is left to the next read, which looks it
- * up; so is one whose lease is over, as after an absence of the master.
+ * Keys that have less than two thirds of their lease left are looked up, so
+ * that each has a third to spare when a call fails. A look-up counts this
+ * client as one more reader and a release undoes that, which leaves the reader
+ * that the open has been since. A key that has moved is left to the next read,
+ * which looks it up; so is one whose lease is over, as after an absence of the
+ * master.
  */
 #ifndef STORE_CLIENT_RENEWAL_H
 #define STORE_CLIENT_RENEWAL_H

@@ -30,9 +30,13 @@ struct tes_agent_config {
 	const char *socket_group;
 	unsigned int n_threads; /* calls at a time, at least 1 */
 	uint64_t memory_max;    /* bytes of all dummies' memory together */
-	/* Bytes that one dummy may share, as it announces them. 0: memory_max. */
+	/*
+	 * Bytes that one dummy may share, as it announces them. 0: memory_max.
+	 */
 	uint64_t memory_each_max;
-	/* Bytes of the daemon's memory that dummies read values from; 0: none. */
+	/*
+	 * Bytes of the daemon's memory that dummies read values from; 0: none.
+	 */
 	uint64_t buffers_max;
 };
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * door.c - the daemon's ports: the unix socket with its greeting, and the TCP port
+ * door.c - the daemon's ports: the unix socket with its greeting, and the TCP
+ * port
  *
- * The kernel says who connects (SO_PEERCRED); nothing of the greeting is believed
- * for that.
+ * The kernel says who connects (SO_PEERCRED); nothing of the greeting is
+ * believed for that.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -386,8 +387,8 @@ static void on_greeting(evutil_socket_t socket, short what, void *arg)
 
 /*
  * A dummy greets at once. When too many connections wait for a greeting, of all
- * users or of one, the oldest is closed: connections that never greet cannot keep
- * dummies out.
+ * users or of one, the oldest is closed: connections that never greet cannot
+ * keep dummies out.
  */
 static void make_room(struct tes_agent *agent, uid_t uid)
 {

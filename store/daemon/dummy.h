@@ -10,8 +10,9 @@
  * Lent memory stays lent until the daemon has answered or has closed its end of
  * the connection, which it does only when no call of this dummy is under way. A
  * daemon that stopped does neither: then the call ends at its deadline, and the
- * daemon keeps the pages that were lent: copies take their place at the caller's
- * addresses (dummy_memory.c), so that late writes of the daemon touch nobody.
+ * daemon keeps the pages that were lent: copies take their place at the
+ * caller's addresses (dummy_memory.c), so that late writes of the daemon touch
+ * nobody.
  */
 #ifndef STORE_DAEMON_DUMMY_H
 #define STORE_DAEMON_DUMMY_H
@@ -60,7 +61,10 @@ struct tes_dummy {
 	char *path;    /* of the daemon's socket, or NULL */
 	uint16_t port; /* then its port, which the path is made of */
 	struct tei_address at; /* and where it can be asked for it */
-	/* Path that the daemon's port last answered, or empty. Connecting thread. */
+	/*
+	 * Path that the daemon's port last answered, or empty. Connecting
+	 * thread.
+	 */
 	char told[TES_AGENT_PATH_MAX];
 	char hostname[TEI_NAME_LEN_MAX + 1]; /* of the daemon's engine */
 
@@ -151,7 +155,9 @@ struct tes_loan {
 	struct te_store_buffer *room; /* of copied items; NULL: none are */
 };
 
-/* Whether all pieces lie in shared memory, which the daemon may use as it is. */
+/*
+ * Whether all pieces lie in shared memory, which the daemon may use as it is.
+ */
 bool tes_loan_is_shared(struct tes_dummy *dummy, const struct iovec *pieces,
 			uint32_t n);
 /*

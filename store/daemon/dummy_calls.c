@@ -16,7 +16,9 @@
 #include "store/proto/keys.h"
 
 #define SLACK_MS 500
-/* Time of a put besides its calls to the master: space, connecting, transfer. */
+/*
+ * Time of a put besides its calls to the master: space, connecting, transfer.
+ */
 #define PUT_MS 37000
 
 /* How long the daemon may take for it, once begun. */

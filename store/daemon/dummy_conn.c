@@ -24,8 +24,8 @@
 
 /*
  * The daemon's unix socket lies in a known place, or its TCP port names it. A
- * process that has taken the port could name any socket: so the kernel has to say
- * that the listener runs as this user or root.
+ * process that has taken the port could name any socket: so the kernel has to
+ * say that the listener runs as this user or root.
  */
 
 int tes_dummy_await(int fd, short events, uint64_t deadline_ns)

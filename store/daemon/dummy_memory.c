@@ -2,11 +2,11 @@
 /*
  * dummy_memory.c - memory lent to the daemon, and how it is taken back
  *
- * A daemon that stopped may write to lent memory when it goes on. Staging memory
- * that was lent to it is simply not used again. Memory of the caller must be
- * usable again: its pages are copied, and the copies take their place in this
- * process; the daemon keeps the pages that both had. From then on those addresses
- * are ordinary memory, whose values are staged.
+ * A daemon that stopped may write to lent memory when it goes on. Staging
+ * memory that was lent to it is simply not used again. Memory of the caller
+ * must be usable again: its pages are copied, and the copies take their place
+ * in this process; the daemon keeps the pages that both had. From then on those
+ * addresses are ordinary memory, whose values are staged.
  *
  * Two values that share a page share its fate: a get that went into such a page
  * meanwhile is lost, and says so.
@@ -238,7 +238,9 @@ void tes_loan_give_up(struct tes_loan *loan)
 	tei_mutex_unlock(&dummy->mu);
 }
 
-/* dummy_shelf.c - values that lie in memory of the daemon's, mapped read-only */
+/*
+ * dummy_shelf.c - values that lie in memory of the daemon's, mapped read-only
+ */
 
 struct shelved {
 	struct te_store_buffer buffer;
@@ -457,7 +459,9 @@ void tes_shelf_told(struct tes_shelf *shelf, struct tei_list *taken, bool told)
 
 /* ---- late answers ---- */
 
-/* All of the answer has come, whose body has *len bytes; or -EAGAIN, the end. */
+/*
+ * All of the answer has come, whose body has *len bytes; or -EAGAIN, the end.
+ */
 static int has_come(int fd, size_t *len)
 {
 	uint8_t head[TEI_FRAME_HEADER_LEN];

@@ -25,8 +25,8 @@ struct tes_shelf {
 };
 
 /*
- * Returns a reference to the shelf of @conn's session, which the first call of a
- * session asks for. NULL: the daemon lends none.
+ * Returns a reference to the shelf of @conn's session, which the first call of
+ * a session asks for. NULL: the daemon lends none.
  */
 struct tes_shelf *tes_shelf_get(struct tes_dummy *dummy,
 				const struct tes_dummy_conn *conn,

@@ -16,7 +16,9 @@
 
 #define WAIT_MS 1000 /* unless the dummy says otherwise */
 
-/* True and counted: the job waited longer than @wait_ms (0: 1000) for its turn. */
+/*
+ * True and counted: the job waited longer than @wait_ms (0: 1000) for its turn.
+ */
 static bool agent_is_late(struct tes_agent *agent,
 			  const struct tes_agent_job *job, uint32_t wait_ms)
 {

@@ -335,7 +335,9 @@ static void session_unmapped(struct tes_agent_session *s)
 	tei_free(s);
 }
 
-/* Counts as a session until a worker has unmapped its memory: that may block. */
+/*
+ * Counts as a session until a worker has unmapped its memory: that may block.
+ */
 static void free_session(struct tes_agent_session *s)
 {
 	if (workers_unmap(s))
@@ -474,8 +476,9 @@ static void close_conn(struct tes_agent_conn *conn)
 }
 
 /*
- * True: the dummy's process ends or has ended; its sockets close before its pidfd
- * becomes readable. Only a figure depends on it, so unknown counts as alive.
+ * True: the dummy's process ends or has ended; its sockets close before its
+ * pidfd becomes readable. Only a figure depends on it, so unknown counts as
+ * alive.
  */
 static bool is_ending(const struct tes_agent_session *s)
 {

@@ -448,9 +448,9 @@ static void lift_first(struct tes_directory *d)
 }
 
 /*
- * A root without a left side is taken out in one step, and all rotations together
- * are no more than there are extents: with ten million objects, whose subtrees
- * would else be joined again for each of them, that is seconds.
+ * A root without a left side is taken out in one step, and all rotations
+ * together are no more than there are extents: with ten million objects, whose
+ * subtrees would else be joined again for each of them, that is seconds.
  */
 void tes_directory_clear(struct tes_directory *d)
 {

@@ -14,9 +14,9 @@
  *
  *   heartbeat or a new segment -> publish and mount (helper) -> done
  *
- * A mount that fails is tried again with the next heartbeat, except for a segment
- * that a caller waits for, who gets the error. A segment that left while the
- * master was away is unmounted when it is back.
+ * A mount that fails is tried again with the next heartbeat, except for a
+ * segment that a caller waits for, who gets the error. A segment that left
+ * while the master was away is unmounted when it is back.
  */
 
 static void mount_missing(struct tes_master_link *link);
@@ -250,7 +250,9 @@ static void report_progress(const Store__DrainReply *reply,
 	out->left = reply->left;
 }
 
-/* Once: who asks for it again after the master went would begin at its start. */
+/*
+ * Once: who asks for it again after the master went would begin at its start.
+ */
 static int ask(struct te_store *store, const Store__Drain *msg,
 	       struct te_store_drained *out)
 {

@@ -23,7 +23,9 @@
 #include "store/client/client.h"
 #include "store/proto/store.pb-c.h"
 
-/* lend.c - memory of segments: fresh, or part of a file; and letting go of it */
+/*
+ * lend.c - memory of segments: fresh, or part of a file; and letting go of it
+ */
 
 #define ALL_MS 500 /* letting go of all when the store closes */
 
@@ -388,7 +390,9 @@ static int publish(const struct publish_job *job)
 	return 0;
 }
 
-/* Follows a mount: offers the objects in the segment, starts its grace period. */
+/*
+ * Follows a mount: offers the objects in the segment, starts its grace period.
+ */
 static int settle_in(const struct publish_job *job, size_t i, bool kept,
 		     uint64_t digest_seed)
 {
@@ -517,9 +521,9 @@ int tes_segments_publish(struct te_store *store, uint64_t generation,
 /* ---- fencing ---- */
 
 /*
- * A fence that takes long is answered as pending: the writer may have stopped in
- * the middle of a copy. Its retries take turns with the helper's other jobs, for
- * as long as that takes.
+ * A fence that takes long is answered as pending: the writer may have stopped
+ * in the middle of a copy. Its retries take turns with the helper's other jobs,
+ * for as long as that takes.
  */
 struct fence_job {
 	struct tes_job job;

@@ -131,7 +131,10 @@ int tes_segment_unmount(struct te_store *store, uint64_t generation,
  */
 int tes_segments_publish(struct te_store *store, uint64_t generation,
 			 const uint8_t group[TES_STORE_GROUP_LEN]);
-/* End the access of @writer; then tes_master_link_fenced(). Loop thread. -ENOMEM. */
+/*
+ * End the access of @writer; then tes_master_link_fenced(). Loop thread.
+ * -ENOMEM.
+ */
 int tes_segment_fence(struct te_store *store, uint64_t generation,
 		      uint64_t fence, const uint8_t writer[TE_INCARNATION_LEN]);
 

@@ -32,7 +32,9 @@
 #define TES_AGENT_PIECES_MAX        65536u
 #define TES_AGENT_REPLICAS_KEYS_MAX 256u /* of one call for replicas */
 #define TES_AGENT_PATTERN_MAX       2048u
-/* Time limit of a walk through the whole table, and of waiting for another's. */
+/*
+ * Time limit of a walk through the whole table, and of waiting for another's.
+ */
 #define TES_AGENT_WALK_MS    60000u
 #define TES_AGENT_CONNS_MAX  64u /* of a session */
 #define TES_AGENT_REGION_MIN 4096u
@@ -110,8 +112,9 @@ int tes_sealed_check(int fd, uint64_t length);
 
 /*
  * Where the daemon of @port puts its socket, unless it is told: the user's own
- * runtime directory. @which counts the candidates, best first: $XDG_RUNTIME_DIR,
- * /run/user/UID, /tmp/te-UID. -ENOENT: no such candidate here.
+ * runtime directory. @which counts the candidates, best first:
+ * $XDG_RUNTIME_DIR, /run/user/UID, /tmp/te-UID. -ENOENT: no such candidate
+ * here.
  */
 #define TES_AGENT_DIRS 3
 int tes_agent_dir(unsigned int which, char out[TES_AGENT_PATH_MAX]);

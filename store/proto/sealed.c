@@ -2,9 +2,9 @@
 /*
  * sealed.c - memory that two processes share
  *
- * A process that maps another's file gets SIGBUS when that file is truncated, or
- * when no huge page is left. So the file must be a memfd of ordinary pages whose
- * size is sealed. A hole that the other process punches reads as zeros.
+ * A process that maps another's file gets SIGBUS when that file is truncated,
+ * or when no huge page is left. So the file must be a memfd of ordinary pages
+ * whose size is sealed. A hole that the other process punches reads as zeros.
  */
 #include <errno.h>
 #include <fcntl.h>

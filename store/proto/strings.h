@@ -3,8 +3,8 @@
  * strings.h - strings of messages hold no 0 byte
  *
  * A C string ends at its first 0: with bytes behind it, a string of a message
- * would be read as another one, for instance as the empty pattern, which matches
- * every key.
+ * would be read as another one, for instance as the empty pattern, which
+ * matches every key.
  */
 #ifndef STORE_PROTO_STRINGS_H
 #define STORE_PROTO_STRINGS_H

@@ -17,7 +17,6 @@
 #include "store/proto/store.pb-c.h"
 #include "store/proto/strings.h"
 #include "store/server/admin.h"
-#include "store/server/admin_body.h"
 #include "store/server/admin_reply.h"
 #include "store/server/match.h"
 #include "store/server/state.h"
@@ -245,7 +244,7 @@ int tes_server_admin_query_keys(const struct tei_http_request *request,
 }
 
 /*
- * admin_all.c - the admin pages about all keys: their list, and their removal
+ * The admin pages about all keys: their list, and their removal.
  *
  * Done in pieces, one a turn of the loop, so that the pool's clients do not
  * wait for it.
@@ -344,7 +343,9 @@ void tes_server_admin_removed(struct tes_server *s,
 	r->removed = action->u.reply.removed;
 }
 
-/* Runs a slice of the walk now instead of with the next tick: a caller waits. */
+/*
+ * Runs a slice of the walk now instead of with the next tick: a caller waits.
+ */
 static int more_removed(struct evbuffer *out, void *state)
 {
 	struct tes_server_removal *r = state;
@@ -421,7 +422,7 @@ int tes_server_admin_remove_all(const struct tei_http_request *request,
 }
 
 /*
- * remove_all.c - removes that look at the whole table
+ * Removes that look at the whole table.
  *
  * The core walks in ticks; its reply comes by the cookie of the event, and goes
  * to the client's main connection if that is still the same session.

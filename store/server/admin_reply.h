@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * admin_reply.h - answers of the admin HTTP port as JSON
+ * admin_reply.h - requests and answers of the admin HTTP port, as JSON
  *
- * Each returns the status, for a handler to return.
+ * Functions that answer return the status, for a handler to return.
  */
 #ifndef STORE_SERVER_ADMIN_REPLY_H
 #define STORE_SERVER_ADMIN_REPLY_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <jansson.h>
@@ -52,5 +54,23 @@ bool tes_server_id_parse(const char *text, uint8_t out[TES_CORE_ID_LEN]);
 #define TES_SERVER_BYTES_ROOM 24
 /* "1.50 GB" */
 void tes_server_bytes(uint64_t n, char out[TES_SERVER_BYTES_ROOM]);
+
+/*
+ * Bodies and parameters of requests. A function that says "or 400" answers a
+ * wrong request itself, with a text that says what is wrong.
+ */
+
+/* Whether @name is one of names[n]. */
+bool tes_server_among(const char *name, const char *const *names, size_t n);
+/* An object without members of one name, to be freed. NULL: or 400. */
+json_t *tes_server_admin_body(const struct tei_http_request *request,
+			      struct tei_http_reply *reply);
+/* Whether all members are among names[n]; or 400. */
+bool tes_server_admin_members(json_t *root, const char *const *names, size_t n,
+			      struct tei_http_reply *reply);
+/* The same of parameters, where a misspelt one could do harm. */
+bool tes_server_admin_params(const struct tei_http_request *request,
+			     const char *const *names, size_t n,
+			     struct tei_http_reply *reply);
 
 #endif

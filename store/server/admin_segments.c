@@ -14,7 +14,6 @@
 #include "base/mem.h"
 #include "store/core/codes.h"
 #include "store/server/admin.h"
-#include "store/server/admin_body.h"
 #include "store/server/admin_reply.h"
 #include "store/server/state.h"
 
@@ -216,7 +215,7 @@ int tes_server_admin_segment_status(const struct tei_http_request *request,
 }
 
 /*
- * admin_drains.c - the admin pages about drain jobs
+ * The admin pages about drain jobs.
  *
  * The core decides; here its answers are put into words, and what is wrong with
  * a request is named.

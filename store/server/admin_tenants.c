@@ -15,7 +15,6 @@
 #include "base/text.h"
 #include "store/core/codes.h"
 #include "store/server/admin.h"
-#include "store/server/admin_body.h"
 #include "store/server/admin_reply.h"
 #include "store/server/quotas.h"
 #include "store/server/state.h"
@@ -172,7 +171,9 @@ static const char *name_of(const struct tei_http_request *request,
 	return NULL;
 }
 
-/* Name of the tenant whose quota is to change; or NULL, answered with *status. */
+/*
+ * Name of the tenant whose quota is to change; or NULL, answered with *status.
+ */
 static const char *whose(const struct tes_server *s,
 			 const struct tei_http_request *request,
 			 struct tei_http_reply *reply, int *status)

@@ -23,7 +23,7 @@
 #include "store/server/events_zmq.h"
 
 /*
- * events_queue.c - events that wait to be published
+ * Events that wait to be published.
  *
  * A record is its head and then the bytes of key, group and tenant.
  */
@@ -168,7 +168,7 @@ unsigned int tes_events_queue_add(struct tes_events_queue *q,
 	return dropped;
 }
 
-/* events_pack.c - a message of events as MessagePack */
+/* A message of events as MessagePack. */
 
 /* Pairs of an event that differ, and all with those that are the same. */
 #define PAIRS_OWN     5u

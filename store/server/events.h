@@ -29,7 +29,10 @@ struct tes_events_figures {
 	uint64_t queued;
 };
 
-/* 0 and *out NULL: not enabled, or without endpoint or backend id. Else as tes_server_open_rpc(). */
+/*
+ * 0 and *out NULL: not enabled, or without endpoint or backend id. Else as
+ * tes_server_open_rpc().
+ */
 int tes_events_start(const struct tes_server_settings *settings,
 		     struct tes_events **out, char error[TEI_CONF_ERROR_LEN]);
 /* Publishes what waits, takes a moment. NULL is fine. */

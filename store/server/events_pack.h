@@ -25,7 +25,9 @@ struct tes_events_packer {
 	struct tes_events_bytes message;
 };
 
-/* Initialises a packer of events with these fields. -ENOMEM: as after fini(). */
+/*
+ * Initialises a packer of events with these fields. -ENOMEM: as after fini().
+ */
 int tes_events_packer_init(struct tes_events_packer *p, const char *backend_id,
 			   bool legacy, bool object_key);
 void tes_events_packer_fini(struct tes_events_packer *p);

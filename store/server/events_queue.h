@@ -42,7 +42,9 @@ unsigned int tes_events_queue_add(struct tes_events_queue *q,
 				  enum tes_core_news news,
 				  const struct tes_core_item *item);
 
-/* The oldest events; NULL: there are none. Free with tes_events_chunk_free(). */
+/*
+ * The oldest events; NULL: there are none. Free with tes_events_chunk_free().
+ */
 struct tes_events_chunk *tes_events_queue_take(struct tes_events_queue *q);
 /* The next event of @chunk; false: that was all. */
 bool tes_events_chunk_next(struct tes_events_chunk *chunk,

@@ -90,8 +90,8 @@ static int accept_from(struct tes_events_socket *s, const char *address)
 }
 
 /*
- * Accepts peers from this host's addresses only. Addresses that the host gets later
- * are not known to ZeroMQ: their peers are refused.
+ * Accepts peers from this host's addresses only. Addresses that the host gets
+ * later are not known to ZeroMQ: their peers are refused.
  */
 static int accept_own(struct tes_events_socket *s)
 {

@@ -298,7 +298,7 @@ enum tes_metadata_result tes_metadata_put(struct tes_metadata *m,
 	return TES_METADATA_UNCHANGED;
 }
 
-/* metadata_http.c - a metadata server's HTTP port */
+/* A metadata server's HTTP port. */
 
 /* Many engines may start at once; shells give 1024 descriptors in all. */
 #define CONNS_MAX 768

@@ -38,8 +38,8 @@ int tes_metadata_server_start(struct tei_loop *loop,
 /* NULL is fine. */
 void tes_metadata_server_stop(struct tes_metadata_server *server);
 /*
- * An engine is gone for good: what it, or nobody in particular, has written under
- * its name goes. NULL is fine.
+ * An engine is gone for good: what it, or nobody in particular, has written
+ * under its name goes. NULL is fine.
  */
 void tes_metadata_server_forget(struct tes_metadata_server *server,
 				const char *name,

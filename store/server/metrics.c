@@ -44,7 +44,7 @@ struct tes_server_metrics {
 typedef int metrics_part(struct tes_server_metrics *m, struct evbuffer *out);
 
 /*
- * timing.c - where requests spend their time in the master
+ * Where requests spend their time in the master.
  *
  *   untimed --lot--> drawn --end of this turn--> (drawn) --request--> timed
  *      ^                                                                |
@@ -131,7 +131,7 @@ void tes_server_timing_end_timed(struct tes_server_timing *t,
 }
 
 /*
- * count.c - requests counted the way Mooncake's dashboards expect
+ * Requests counted the way Mooncake's dashboards expect.
  *
  * A call of one key is an operation, one of several a batch. A call that only
  * revokes counts as put_revoke. A miss is a failure of a look-up, as upstream;
@@ -552,7 +552,7 @@ static int event_part(struct tes_server_metrics *m, struct evbuffer *out)
 }
 
 /*
- * metrics_series.c - figures of each segment and of each tenant
+ * Figures of each segment and of each tenant.
  *
  * Several mounts may bear one name; their figures are added up, because one
  * series may appear only once.
@@ -560,7 +560,9 @@ static int event_part(struct tes_server_metrics *m, struct evbuffer *out)
 
 #define LINES_MAX 512 /* of a piece: a third of a millisecond */
 
-/* How many bytes of @value are one character of a label, which is put at @out. */
+/*
+ * How many bytes of @value are one character of a label, which is put at @out.
+ */
 static size_t label_one(const char *value, char out[4], size_t *n)
 {
 	size_t len = tei_utf8_len(value, strnlen(value, 4));
@@ -732,7 +734,7 @@ static int tenants_part(struct tes_server_metrics *m, struct evbuffer *out)
 }
 
 /*
- * metrics_timing.c - figures of where requests spend their time
+ * Figures of where requests spend their time.
  */
 
 static const char *const phases[TES_SERVER_PHASES] = {

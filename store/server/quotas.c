@@ -328,7 +328,7 @@ int tes_quotas_read(const char *path, struct tes_quotas *out,
 }
 
 /*
- * quotas_write.c - the file of tenants' quotas: writing
+ * The file of tenants' quotas: writing.
  *
  * A new file beside the old one, which takes its place when it is on the disk.
  */

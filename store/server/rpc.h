@@ -2,9 +2,9 @@
 /*
  * rpc.h - requests of clients: bytes of a frame to an event of the core
  *
- * A request that does not decode, or whose columns differ in length, is malformed:
- * the connection is closed. A well-formed request that is wrong (a key that is not
- * there, a segment that wraps) is refused by the core.
+ * A request that does not decode, or whose columns differ in length, is
+ * malformed: the connection is closed. A well-formed request that is wrong (a
+ * key that is not there, a segment that wraps) is refused by the core.
  *
  * Everything decoded lives in @arena until its reset; nothing here keeps state.
  */

@@ -31,7 +31,7 @@
 #include "store/server/summary.h"
 
 /*
- * listen.c - the master's ports: clients, admin HTTP, metadata
+ * The master's ports: clients, admin HTTP, metadata.
  */
 
 static void on_port_fault(enum tei_frame_fault fault, void *arg)
@@ -174,8 +174,8 @@ static int server_open_metadata(struct tes_server *s,
 #define HEARTBEAT_MAX_MS 1000
 #define SUSPECT_BEATS    3
 /*
- * A client that gives up a master that stands still tries again within a second,
- * and if it has to say hello once more within three.
+ * A client that gives up a master that stands still tries again within a
+ * second, and if it has to say hello once more within three.
  */
 #define LEFT_MS 5000
 

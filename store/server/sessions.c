@@ -19,7 +19,7 @@
 #include "store/server/state.h"
 
 /*
- * hello.c - the first frame of a connection: who is it
+ * The first frame of a connection: who is it.
  *
  *   main connection       the client joins, or comes back to its session when
  *                         client id and incarnation are the same

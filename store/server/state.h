@@ -235,7 +235,6 @@ void tes_server_push_committed(struct tes_server *s,
 
 /* news.c */
 /* The call was a mount that is done; @kept: it was there. */
-void tes_server_tell_mount(const struct tes_server *s, bool kept);
 void tes_server_tell_owner(const struct tes_action *action);
 
 /* count.c */

@@ -3,9 +3,9 @@
  * timing.h - where requests spend their time in the master
  *
  * Turns of the loop are drawn by lot, and in these each request is timed, about
- * one in 32 of all: so reading clocks costs next to nothing, and what is seen is
- * a fair picture of all. A turn is all that one wake-up of the loop brought; a
- * request waits in it for those before it.
+ * one in 32 of all: so reading clocks costs next to nothing, and what is seen
+ * is a fair picture of all. A turn is all that one wake-up of the loop brought;
+ * a request waits in it for those before it.
  *
  * Threads: the loop's.
  */

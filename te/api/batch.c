@@ -699,7 +699,9 @@ int te_batch_submit(struct te_batch *batch, const struct te_request *reqs,
 	head->call.fn = tei_request_submitted;
 	atomic_store_explicit(&batch->n_submitted, first + (uint32_t)n,
 			      memory_order_release);
-	/* A thread that waited for the last submission will wait for this one. */
+	/*
+	 * A thread that waited for the last submission will wait for this one.
+	 */
 	tei_worker_submit(engine->worker, &head->call,
 			  atomic_exchange_explicit(&batch->waited, false,
 						   memory_order_relaxed));

@@ -82,7 +82,7 @@ static void listen_now(void *arg)
 	l->rc = tei_frame_listen(engine->loop, &l->config, &port,
 				 &engine->control->server);
 	engine->port = port;
-	if (l->rc) /* the name before the first inbound connection asks for it */
+	if (l->rc) /* named before an inbound connection asks */
 		return;
 	if (engine->is_bare)
 		memcpy(engine->name, engine->host, strlen(engine->host) + 1);
@@ -168,7 +168,9 @@ static void push_again(void *arg)
 	push_now(engine);
 }
 
-/* Pushes the version to all; connections with an unread push follow by timer. */
+/*
+ * Pushes the version to all; connections with an unread push follow by timer.
+ */
 static void push_now(struct te_engine *engine)
 {
 	struct tei_inbound_peers *g = &engine->control->inbound;

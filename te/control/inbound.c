@@ -592,7 +592,9 @@ static void hello(struct tei_inbound_conn *v, const struct tei_frame *f)
 
 static void describe(struct tei_inbound_conn *v, const struct tei_frame *to);
 
-/* Returns the groups shown that this engine has, too, and whose proof is right. */
+/*
+ * Returns the groups shown that this engine has, too, and whose proof is right.
+ */
 static tei_group_mask judge(struct tei_inbound_conn *v)
 {
 	struct te_engine *engine = v->engine;
@@ -850,7 +852,7 @@ void tei_inbound_conn_leave(struct tei_inbound_conn *v)
 }
 
 /*
- * ---- connect and drop, asked by an inbound connection for its inbound peer's links ----
+ * ---- connect and drop, asked for by an inbound peer ----
  */
 
 /* ---- connect ---- */

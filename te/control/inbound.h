@@ -59,8 +59,8 @@ struct tei_inbound_peer {
 };
 
 /*
- * Proof of a group secret that an inbound connection has shown; kept for regions
- * that are added later.
+ * Proof of a group secret that an inbound connection has shown; kept for
+ * regions that are added later.
  */
 struct tei_shown_proof {
 	uint8_t tag[TEI_GROUP_TAG_LEN];

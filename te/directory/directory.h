@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * directory.h - names that are not host:port, turned into addresses by a service
+ * directory.h - names that are not host:port, turned into addresses by a
+ * service
  *
  * A directory maps a name to an address and an incarnation, nothing else, and
  * what it says is a hint: the peer's own hello decides. The engine works
@@ -111,8 +112,8 @@ struct tei_dir_link {
 };
 
 /*
- * Opens the directory of the settings; *out is NULL when they name none, or when
- * the module cannot be loaded (warned of). -EINVAL (logged), -ENOMEM.
+ * Opens the directory of the settings; *out is NULL when they name none, or
+ * when the module cannot be loaded (warned of). -EINVAL (logged), -ENOMEM.
  */
 int tei_directory_open(const struct tei_config *config,
 		       struct tei_directory **out);

@@ -28,10 +28,11 @@ struct tei_inbox;
 
 /*
  * Each sender may have so many messages and bytes of its own; all senders share
- * the inbox's memory. A sender without room of its own is notified once enough of
- * its messages were taken. A sender that finds no memory stands in a queue, and so
- * does each later one: in that order each is promised enough for a frame, is
- * notified, and has the time of a control exchange (connect_timeout) to use it.
+ * the inbox's memory. A sender without room of its own is notified once enough
+ * of its messages were taken. A sender that finds no memory stands in a queue,
+ * and so does each later one: in that order each is promised enough for a
+ * frame, is notified, and has the time of a control exchange (connect_timeout)
+ * to use it.
  *
  *   IDLE --none of its own--> FULL --some taken--> READY --told--> IDLE
  *   IDLE --no memory--> WAITING --told--> TURN --used, or too late--> IDLE
@@ -90,7 +91,9 @@ void tei_turns_close(struct tei_turns *turns);
 
 /* ---- with inbox.mu held ---- */
 
-/* Bytes of memory that one message takes at most, with all that belongs to it. */
+/*
+ * Bytes of memory that one message takes at most, with all that belongs to it.
+ */
 #define TEI_MESSAGE_MEMORY (TE_NOTIFY_MAX + 1024u)
 
 struct tei_inbox {

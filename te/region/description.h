@@ -92,8 +92,8 @@ const struct tei_remote_region *tei_remote_find(const struct tei_remote *remote,
 /* ---- our own ---- */
 
 /*
- * Describes the regions that a peer with the groups in @mask may see, in @arena.
- * Any thread. -ENOMEM.
+ * Describes the regions that a peer with the groups in @mask may see, in
+ * @arena. Any thread. -ENOMEM.
  */
 int tei_describe(struct te_engine *engine, tei_group_mask mask,
 		 struct tei_arena *arena, struct Te__Description *out);

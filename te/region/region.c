@@ -323,8 +323,8 @@ static bool hide(struct te_engine *engine, struct tei_region *region)
 }
 
 /*
- * The awaited word is stored by another process into shared memory: no thread here
- * could signal it.
+ * The awaited word is stored by another process into shared memory: no thread
+ * here could signal it.
  */
 static void pause_a_while(struct tei_regions *r, unsigned int turn)
 {

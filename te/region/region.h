@@ -104,8 +104,8 @@ void tei_regions_init(struct tei_regions *r);
 /* Free what is left; no rail is open any more. */
 void tei_regions_fini(struct tei_regions *r);
 /*
- * Begins a new version of the description, as its parts besides the regions have
- * changed. Any thread, not with mu held.
+ * Begins a new version of the description, as its parts besides the regions
+ * have changed. Any thread, not with mu held.
  */
 void tei_regions_renew(struct te_engine *engine);
 /* Hide and unregister every region, with the rails still open. */

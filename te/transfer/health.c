@@ -237,9 +237,9 @@ static void take_sample(struct tei_meter *m)
 }
 
 /*
- * Slices that are done all at one instant give no sample, but they show how fast the
- * rail is at least. Without that a rate once measured too low would stay: a rail
- * that is thought slow gets little, and has done it all at once.
+ * Slices that are done all at one instant give no sample, but they show how
+ * fast the rail is at least. Without that a rate once measured too low would
+ * stay: a rail that is thought slow gets little, and has done it all at once.
  */
 static void raise_rate(struct tei_meter *m)
 {

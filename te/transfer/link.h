@@ -197,7 +197,7 @@ void tei_target_close_half(struct tei_link *link); /* it is flushed */
  * A rail opens at most as many endpoints as the setting `endpoints` says, each
  * when it is first needed. Beyond that the one unused for longest is retired:
  *
- *   UP --retired--> gets nothing new --idle--> closed --> who waits may open one
+ *   UP --retired--> gets nothing new --idle--> closed --> another may open
  *
  * A link has a turn of a tenth of a second before that, and a busy one comes
  * after all that are idle, so that peers beyond the limit take turns.

@@ -365,7 +365,9 @@ static void aim_crc(struct tei_work *work)
 	slice->crc = from == r->crc_from ? ~0u : 0;
 }
 
-/* Puts @work among the parts that the backend has not taken, urgent ones first. */
+/*
+ * Puts @work among the parts that the backend has not taken, urgent ones first.
+ */
 static void overtake(struct tei_link *link, struct tei_work *work)
 {
 	tei_list_for_each (node, &link->out.ready) {
@@ -380,7 +382,9 @@ static void overtake(struct tei_link *link, struct tei_work *work)
 	}
 }
 
-/* Makes a part that is ready and counted at the link, not yet at the request. */
+/*
+ * Makes a part that is ready and counted at the link, not yet at the request.
+ */
 static struct tei_work *work_new(struct tei_request *r, struct tei_link *link,
 				 uint64_t offset, uint64_t length)
 {
@@ -723,7 +727,9 @@ static void unsettled(struct tei_work *work)
 	}
 }
 
-/* Handles a refusal as stale: the epoch has ended before its announcement came. */
+/*
+ * Handles a refusal as stale: the epoch has ended before its announcement came.
+ */
 static void stale(struct tei_work *work)
 {
 	tei_peer_epoch_over(work->request->peer, work->request->epoch);

@@ -55,8 +55,8 @@ static inline bool tei_work_is_merged(const struct tei_work *work)
 /* True: the request and the next one of batch and queue could share a part. */
 bool tei_merge_may(const struct tei_request *r);
 /*
- * Makes one part of the request and those that follow it, all of them whole and at
- * most @most bytes in sum. False: nothing to merge, or no memory; unchanged.
+ * Makes one part of the request and those that follow it, all of them whole and
+ * at most @most bytes in sum. False: nothing to merge, or no memory; unchanged.
  */
 bool tei_merge_make(struct tei_request *first, struct tei_link *link,
 		    uint64_t most);

@@ -172,8 +172,8 @@ static void end_stale(struct tei_peer *peer, bool settled)
 }
 
 /*
- * The engine that listened there is gone, and the far ends of the links with it. A
- * single refusal may be the network's, so links that work are kept.
+ * The engine that listened there is gone, and the far ends of the links with
+ * it. A single refusal may be the network's, so links that work are kept.
  */
 static void end_refused(struct tei_peer *peer, bool absent)
 {

@@ -171,9 +171,9 @@ int tei_peer_warm_up(struct tei_peer *peer, uint32_t life, uint64_t until,
 /* ---- endpoints that are opened before the first request ---- */
 
 /*
- * A thread that warms up waits on its own stack. The holder of the token opens the
- * links that requests would use and checks again whenever the peer is run, which is
- * when a link has come up or was closed.
+ * A thread that warms up waits on its own stack. The holder of the token opens
+ * the links that requests would use and checks again whenever the peer is run,
+ * which is when a link has come up or was closed.
  */
 
 /* The peer is run: see how far those are that wait. Token. */

@@ -203,9 +203,9 @@ static int ask_again(struct tei_request *r, int err)
 }
 
 /*
- * Binds a request that was submitted after its epoch had ended to the next one. The
- * owner's answer to a question asked since then says whether there will be one,
- * unless its announcement came before.
+ * Binds a request that was submitted after its epoch had ended to the next one.
+ * The owner's answer to a question asked since then says whether there will be
+ * one, unless its announcement came before.
  */
 static int bind_epoch(struct tei_request *r)
 {

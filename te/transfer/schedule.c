@@ -127,8 +127,9 @@ static bool will_do(const struct tei_peer *peer, uint64_t near, uint64_t far)
 }
 
 /*
- * Chooses, among the rails @able, those that should carry bytes of memory that the
- * rails @near are near to; @fit: the healthy ones. Never 0 unless @able is. Token.
+ * Chooses, among the rails @able, those that should carry bytes of memory that
+ * the rails @near are near to; @fit: the healthy ones. Never 0 unless @able is.
+ * Token.
  */
 static uint64_t near_choose(const struct tei_peer *peer, uint64_t able,
 			    uint64_t fit, uint64_t near)
@@ -412,8 +413,8 @@ static uint64_t nearest(struct schedule *s, uint64_t able, uint64_t near)
 }
 
 /*
- * Rails of @reach whose links may carry something now, those of @near if there are
- * any.
+ * Rails of @reach whose links may carry something now, those of @near if there
+ * are any.
  */
 static uint64_t carriers(struct schedule *s, uint64_t reach, uint64_t near)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transfer.h - the state of this room, and the messages that it sends to control
+ * transfer.h - the state of this room, and the messages that it sends to
+ * control
  *
  * Everything in te/transfer/ runs with the worker's drive token, but for what
  * says otherwise at its declaration.

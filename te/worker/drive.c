@@ -227,7 +227,9 @@ void tei_token_release(struct tei_worker *w, bool patient)
 		atomic_exchange(&w->idle, 0);
 		kick = true;
 	}
-	/* A thread that has gone to sleep meanwhile has seen the token taken. */
+	/*
+	 * A thread that has gone to sleep meanwhile has seen the token taken.
+	 */
 	sleepers |= atomic_load(&w->n_sleepers) != 0;
 	if (falls_to_thread(w, &left, sleepers, patient && waits_idle))
 		kick = true;
@@ -585,9 +587,9 @@ static void ask_for_idle_wait(struct tei_worker *w)
 
 /*
  * Completions that are due soon are waited for awake: at a few GB/s the last
- * megabytes take a fraction of a millisecond, and so does the wake-up of an idle
- * peer; the own wake-up would come on top. Ahead of the last megabytes the kernel's
- * buffers bridge a sleep.
+ * megabytes take a fraction of a millisecond, and so does the wake-up of an
+ * idle peer; the own wake-up would come on top. Ahead of the last megabytes the
+ * kernel's buffers bridge a sleep.
  */
 static struct tei_spin *spin_of(struct tei_worker *w)
 {

@@ -169,8 +169,8 @@ static bool as_near(const struct te_topo_distance *a,
 }
 
 /*
- * Rails nearest to a memory: its preferred NICs that are rails, or else the first NIC
- * that is one, and those that are as near.
+ * Rails nearest to a memory: its preferred NICs that are rails, or else the
+ * first NIC that is one, and those that are as near.
  */
 static uint64_t nearest(const struct te_engine *engine, uint32_t memory,
 			const uint32_t *nics, size_t n, size_t n_preferred)

@@ -209,7 +209,9 @@ struct tei_worker {
 	uint64_t chance;          /* state of what is left to chance */
 };
 
-/* True: the backend's devices access memory themselves and reach other hosts. */
+/*
+ * True: the backend's devices access memory themselves and reach other hosts.
+ */
 static inline bool tei_is_rdma(const struct tei_backend_ops *ops)
 {
 	return (ops->caps & TEI_CAP_REMOTE) && (ops->caps & TEI_CAP_ONE_SIDED);
@@ -227,7 +229,9 @@ void tei_worker_close(struct tei_worker *w);
 
 /* rail_state.c: its state has changed, for those who ask. Token. */
 void tei_rail_show(struct tei_rail_box *box);
-/* Copies the rail's device as it is now. Any thread, not with engine->mu held. */
+/*
+ * Copies the rail's device as it is now. Any thread, not with engine->mu held.
+ */
 struct tei_device tei_rail_device(const struct tei_rail_box *box);
 
 /* Run @call's function with the token held, soon. Any thread. */
@@ -284,7 +288,7 @@ void tei_due_clear(struct tei_worker *w, struct tei_due *due);
 enum tei_holder {
 	TEI_FREE = 0,
 	TEI_SOON =
-		1, /* who releases the token within a round when others want it */
+		1, /* the driver releases within a round: others want it */
 	TEI_WAITER = 2, /* who drives until it has what it waits for */
 };
 

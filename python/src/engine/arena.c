@@ -2,10 +2,10 @@
 /*
  * arena.c - managed buffers: registered memory that the engine hands out
  *
- * Powers of two from 8 KiB to 256 MiB are cut from chunks of the largest size, a
- * buddy at a time, and put together again when both halves are free. Chunks are
- * registered as a whole, take memory only where they are used, and stay until
- * the engine goes. Anything larger has a region of its own.
+ * Powers of two from 8 KiB to 256 MiB are cut from chunks of the largest size,
+ * a buddy at a time, and put together again when both halves are free. Chunks
+ * are registered as a whole, take memory only where they are used, and stay
+ * until the engine goes. Anything larger has a region of its own.
  */
 #include "python/src/engine/engine.h"
 

@@ -101,7 +101,9 @@ static PyObject *batch_transfer_async(PyObject *object, PyObject *args,
 	return start(object, &call);
 }
 
-/* The transfer of this number, which stays where it is. NULL: none, or raised. */
+/*
+ * The transfer of this number, which stays where it is. NULL: none, or raised.
+ */
 static struct py_transfer *find(const struct py_engine *self, PyObject *number)
 {
 	PyObject *capsule = PyDict_GetItemWithError(self->transfers, number);

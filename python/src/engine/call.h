@@ -25,8 +25,8 @@ bool py_call_parse(struct py_call *call, PyObject *args, PyObject *kwargs,
 /* Look at the arguments, for nothing. As py_call_transfer(). */
 int py_call_check(const struct py_call *call);
 /*
- * Make the transfer that a call asks for. 0; PY_ARG_RAISED; PY_ARG_RANGE after a
- * line of the log.
+ * Make the transfer that a call asks for. 0; PY_ARG_RAISED; PY_ARG_RANGE after
+ * a line of the log.
  */
 int py_call_transfer(struct py_engine *self, const struct py_call *call,
 		     struct py_transfer **out);

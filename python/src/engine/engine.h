@@ -28,7 +28,7 @@ enum py_code {
 
 struct py_region {
 	uint64_t addr, length;
-	int protection; /* PROT_*, as te_memory_protection() said when it came */
+	int protection; /* PROT_*, by te_memory_protection() when added */
 	te_region_id id; /* 0: just being registered, or taken back */
 };
 
@@ -71,7 +71,8 @@ bool py_is_on(const char *variable);
 /*
  * The segment of the peer @name. @stale: one that was found to be of the peer's
  * former life, and is not given again; 0: none. Gives the GIL away while it is
- * opened, for @timeout_ms at most; PY_NO_WAIT: the peer need not be there. 0, or
+ * opened, for @timeout_ms at most; PY_NO_WAIT: the peer need not be there. 0,
+ * or
  * -errno; PY_FAILED never.
  */
 #define PY_NO_WAIT UINT32_MAX
@@ -89,9 +90,9 @@ int py_region_add(struct py_engine *self, const char *method, uint64_t addr,
 		  uint64_t length, const char *location);
 int py_region_drop(struct py_engine *self, const char *method, uint64_t addr);
 /*
- * Whether memory is there to be read, or written. May give the GIL away. *sure is
- * for those who ask about many: where a region begins that was found to be mapped
- * still, 0 at first.
+ * Whether memory is there to be read, or written. May give the GIL away. *sure
+ * is for those who ask about many: where a region begins that was found to be
+ * mapped still, 0 at first.
  */
 bool py_is_there(const struct py_engine *self, uint64_t addr, uint64_t length,
 		 bool writable, uint64_t *sure);

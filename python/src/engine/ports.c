@@ -2,9 +2,9 @@
 /*
  * ports.c - a port of the range that firewalls know
  *
- * Mooncake's engines listen on 15000 to 17000 when they may choose. Which of these
- * is free is found out by asking the kernel for it; between that and the engine's
- * own try somebody else may take it, and then the next one is tried.
+ * Mooncake's engines listen on 15000 to 17000 when they may choose. Which of
+ * these is free is found out by asking the kernel for it; between that and the
+ * engine's own try somebody else may take it, and then the next one is tried.
  */
 #include "python/src/engine/ports.h"
 

@@ -116,8 +116,8 @@ static int configure(struct te_config *config, const struct py_start *how)
 }
 
 /*
- * Where the port stands in "host:port", "[v6]:port"; its end if there is none. An
- * address of IPv6 without brackets has no port.
+ * Where the port stands in "host:port", "[v6]:port"; its end if there is none.
+ * An address of IPv6 without brackets has no port.
  */
 static size_t host_length(const char *name)
 {

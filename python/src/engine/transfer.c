@@ -209,7 +209,9 @@ static int await(const struct py_transfer *t)
 	return rc;
 }
 
-/* All of it into empty batches, without the GIL. What was sent is taken back. */
+/*
+ * All of it into empty batches, without the GIL. What was sent is taken back.
+ */
 static int submit(struct py_transfer *t)
 {
 	uint32_t left = left_ms(t);

@@ -2,9 +2,10 @@
 /*
  * transfer.h - the entries of one call, on their way to one peer
  *
- * A transfer has one deadline, from when it was made. Whatever is only a question
- * of time is tried again until then: a peer that is not there yet, or that has
- * restarted, in which case all of it is sent once more, to the new life.
+ * A transfer has one deadline, from when it was made. Whatever is only a
+ * question of time is tried again until then: a peer that is not there yet, or
+ * that has restarted, in which case all of it is sent once more, to the new
+ * life.
  */
 #ifndef PYTHON_ENGINE_TRANSFER_H
 #define PYTHON_ENGINE_TRANSFER_H
@@ -49,13 +50,15 @@ int py_transfer_create(struct py_engine *self, const struct py_entries *entries,
 void py_transfer_destroy(struct py_engine *self, struct py_transfer *transfer);
 
 /*
- * Send all of it. With the GIL, which is given away. 0, or PY_FAILED after a line
- * of the log. Blocks if @patient: until the peer is known, within the deadline; else
- * the peer is sought while others go on.
+ * Send all of it. With the GIL, which is given away. 0, or PY_FAILED after a
+ * line of the log. Blocks if @patient: until the peer is known, within the
+ * deadline; else the peer is sought while others go on.
  */
 int py_transfer_start(struct py_engine *self, struct py_transfer *transfer,
 		      bool patient);
-/* Wait for the end. 0, -ETIMEDOUT, or another -errno, after a line of the log. */
+/*
+ * Wait for the end. 0, -ETIMEDOUT, or another -errno, after a line of the log.
+ */
 int py_transfer_finish(struct py_engine *self, struct py_transfer *transfer);
 /*
  * Look whether it has ended, and send it again where that helps. -EAGAIN: it is
@@ -63,7 +66,9 @@ int py_transfer_finish(struct py_engine *self, struct py_transfer *transfer);
  */
 int py_transfer_look(struct py_engine *self, struct py_transfer *transfer);
 
-/* Send @bytes as a notification, once the transfer has ended well. 0, -errno. */
+/*
+ * Send @bytes as a notification, once the transfer has ended well. 0, -errno.
+ */
 int py_notify_send(struct py_engine *self, const struct py_transfer *transfer,
 		   PyObject *bytes);
 

@@ -54,8 +54,8 @@ int ps_batch_pieces(struct ps_batch *batch, const uint64_t *addrs,
 int ps_batch_views(struct ps_batch *batch, PyObject *values,
 		   const char *argument);
 /*
- * Adds one key whose value is the buffers of a tuple, one after the other. A buffer
- * that is not one dimension of bytes raises a RuntimeError.
+ * Adds one key whose value is the buffers of a tuple, one after the other. A
+ * buffer that is not one dimension of bytes raises a RuntimeError.
  */
 int ps_batch_parts(struct ps_batch *batch, PyObject *parts);
 

@@ -2,9 +2,9 @@
 /*
  * client.h - a te_store that the object, its calls and its buffers share
  *
- * A user pins the store, and the last one to release it closes it: close() takes
- * it away from the object, but neither from a call of another thread nor from a
- * BufferHandle. In a forked child it is dead.
+ * A user pins the store, and the last one to release it closes it: close()
+ * takes it away from the object, but neither from a call of another thread nor
+ * from a BufferHandle. In a forked child it is dead.
  *
  * All of it is guarded by the GIL.
  */
@@ -25,7 +25,7 @@
 
 struct ps_region {
 	uint64_t addr, length;
-	int protection; /* PROT_*, as te_memory_protection() said when it came */
+	int protection; /* PROT_*, by te_memory_protection() when added */
 };
 
 struct ps_client {

@@ -3,8 +3,8 @@
  * methods.h - methods of MooncakeDistributedStore, by subject
  *
  * Each table ends with an empty row. Without a client methods answer with -600,
- * or as many of them as there are keys, those that mount with -1, and reads with
- * nothing.
+ * or as many of them as there are keys, those that mount with -1, and reads
+ * with nothing.
  */
 #ifndef PYTHON_STORE_METHODS_H
 #define PYTHON_STORE_METHODS_H

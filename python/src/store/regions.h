@@ -2,9 +2,9 @@
 /*
  * regions.h - addresses that callers name, proved before they are touched
  *
- * Registered memory was checked when it was registered; each call checks that it
- * is still mapped. Each call asks the kernel for the pages of any other memory, so
- * that a wrong address gives -600 and a log line, no signal.
+ * Registered memory was checked when it was registered; each call checks that
+ * it is still mapped. Each call asks the kernel for the pages of any other
+ * memory, so that a wrong address gives -600 and a log line, no signal.
  */
 #ifndef PYTHON_STORE_REGIONS_H
 #define PYTHON_STORE_REGIONS_H
