@@ -398,6 +398,55 @@ bool tei_same_network(const uint8_t *a, const uint8_t *b, unsigned int prefix)
 	return !rest || !((a[whole] ^ b[whole]) >> (8 - rest));
 }
 
+static enum tei_scope scope_of_v4(const uint8_t a[4])
+{
+	if (a[0] == 0 || a[0] == 127 || a[0] >= 224)
+		return TEI_SCOPE_NONE;
+	if (a[0] == 169 && a[1] == 254)
+		return TEI_SCOPE_LINK;
+	if (a[0] == 10 || (a[0] == 172 && (a[1] & 0xf0) == 16) ||
+	    (a[0] == 192 && a[1] == 168) ||
+	    (a[0] == 100 && (a[1] & 0xc0) == 64))
+		return TEI_SCOPE_PRIVATE;
+	return TEI_SCOPE_GLOBAL;
+}
+
+enum tei_scope tei_scope_of(const uint8_t addr[16])
+{
+	static const uint8_t zero[16], loopback[16] = {[15] = 1};
+	static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
+
+	if (!memcmp(addr, v4_prefix, sizeof(v4_prefix)))
+		return scope_of_v4(addr + 12);
+	if (!memcmp(addr, zero, sizeof(zero)) ||
+	    !memcmp(addr, loopback, sizeof(loopback)) || addr[0] == 0xff)
+		return TEI_SCOPE_NONE;
+	/* The interface's half is zero: a GID entry that was never filled. */
+	if (!memcmp(addr + 8, zero, 8) && addr[0] == 0xfe)
+		return TEI_SCOPE_NONE;
+	if (addr[0] == 0xfe && (addr[1] & 0xc0) == 0x80)
+		return TEI_SCOPE_LINK;
+	if ((addr[0] & 0xfe) == 0xfc)
+		return TEI_SCOPE_PRIVATE;
+	return TEI_SCOPE_GLOBAL;
+}
+
+/*
+ * In a container the interface of a good address may be out of sight, so a
+ * global address without one comes before a private address with one.
+ */
+unsigned int tei_gid_rank(enum tei_scope scope, bool interface)
+{
+	static const unsigned int ranks[][2] = {
+		[TEI_SCOPE_NONE] = {0, 0},
+		[TEI_SCOPE_LINK] = {1, 3},
+		[TEI_SCOPE_PRIVATE] = {2, 4},
+		[TEI_SCOPE_GLOBAL] = {5, 6},
+	};
+
+	return ranks[scope][interface];
+}
+
 #define CACHE_NS TEI_NS_PER_S
 
 /* An address in one form: IPv4 as v4-mapped. */

@@ -77,6 +77,23 @@ int tei_interface_of(const struct tei_address *address, uint8_t *prefix);
  */
 bool tei_same_network(const uint8_t *a, const uint8_t *b, unsigned int prefix);
 
+/* How far packets to an address get; the further, the larger. */
+enum tei_scope {
+	TEI_SCOPE_NONE,    /* no host's: zero, loopback, multicast */
+	TEI_SCOPE_LINK,    /* fe80::/10, 169.254/16 */
+	TEI_SCOPE_PRIVATE, /* 10/8, 172.16/12, 192.168/16, 100.64/10, fc00::/7 */
+	TEI_SCOPE_GLOBAL,
+};
+
+/* Classifies an IPv6 address, or an IPv4 one in v4-mapped form. */
+enum tei_scope tei_scope_of(const uint8_t addr[16]);
+/*
+ * Ranks a GID (the address of an RDMA port) of RoCE version 2 or InfiniBand: 0:
+ * not to be used, else the higher the better. @interface: one of this host's is
+ * seen to have it; that decides unless the scopes are global and private.
+ */
+unsigned int tei_gid_rank(enum tei_scope scope, bool interface);
+
 /*
  * Protected mode: whether @peer is this same host, that is loopback or one of
  * this host's own addresses (getifaddrs, cached for 1 s). v4-mapped addresses

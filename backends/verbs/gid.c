@@ -14,63 +14,16 @@ bool tei_verbs_gid_is_v4(const union ibv_gid *gid)
 	return !memcmp(gid->raw, v4_prefix, sizeof(v4_prefix));
 }
 
-static enum verbs_gid_scope scope_v4(const uint8_t a[4])
-{
-	if (a[0] == 0 || a[0] == 127 || a[0] >= 224)
-		return VERBS_GID_UNUSABLE;
-	if (a[0] == 169 && a[1] == 254)
-		return VERBS_GID_LINK;
-	if (a[0] == 10 || (a[0] == 172 && (a[1] & 0xf0) == 16) ||
-	    (a[0] == 192 && a[1] == 168) ||
-	    (a[0] == 100 && (a[1] & 0xc0) == 64))
-		return VERBS_GID_PRIVATE;
-	return VERBS_GID_GLOBAL;
-}
-
-enum verbs_gid_scope tei_verbs_gid_scope(const union ibv_gid *gid)
-{
-	static const union ibv_gid zero, loopback = {.raw = {[15] = 1}};
-	const uint8_t *a = gid->raw;
-
-	if (tei_verbs_gid_is_v4(gid))
-		return scope_v4(a + 12);
-	if (!memcmp(gid, &zero, sizeof(zero)) ||
-	    !memcmp(gid, &loopback, sizeof(loopback)) || a[0] == 0xff)
-		return VERBS_GID_UNUSABLE;
-	/* The interface's half is zero: a table entry that was never filled. */
-	if (!memcmp(a + 8, zero.raw, 8) && a[0] == 0xfe)
-		return VERBS_GID_UNUSABLE;
-	if (a[0] == 0xfe && (a[1] & 0xc0) == 0x80)
-		return VERBS_GID_LINK;
-	if ((a[0] & 0xfe) == 0xfc)
-		return VERBS_GID_PRIVATE;
-	return VERBS_GID_GLOBAL;
-}
-
-/*
- * In a container the interface of a good address may be out of sight, so a
- * global address without one comes before a private address with one. An
- * overlay's address is not what the NIC sends from: no better than the link's.
- */
 unsigned int tei_verbs_gid_rank(const struct verbs_gid *gid)
 {
-	enum verbs_gid_scope scope = tei_verbs_gid_scope(&gid->gid);
+	enum tei_scope scope = tei_scope_of(gid->gid.raw);
 
 	if (gid->type != IBV_GID_TYPE_IB && gid->type != IBV_GID_TYPE_ROCE_V2)
 		return 0;
-	if (gid->network && gid->overlay && scope > VERBS_GID_LINK)
-		scope = VERBS_GID_LINK;
-	switch (scope) {
-	case VERBS_GID_UNUSABLE:
-		return 0;
-	case VERBS_GID_LINK:
-		return gid->network ? 3 : 1;
-	case VERBS_GID_PRIVATE:
-		return gid->network ? 4 : 2;
-	case VERBS_GID_GLOBAL:
-		return gid->network ? 6 : 5;
-	}
-	return 0;
+	/* The NIC does not send from an overlay's address. */
+	if (gid->network && gid->overlay && scope > TEI_SCOPE_LINK)
+		scope = TEI_SCOPE_LINK;
+	return tei_gid_rank(scope, gid->network);
 }
 
 int tei_verbs_gid_choose(const struct verbs_gid *gids, size_t n, int wanted)

@@ -3,8 +3,7 @@
  * gid.h - which of a port's GIDs to use
  *
  * A port has a table of addresses; on RoCE there are some for each address of
- * its network interface, in two versions. The choice is a function of the
- * table.
+ * its network interface, in two versions. The choice is a function of the table.
  */
 #ifndef VERBS_GID_H
 #define VERBS_GID_H
@@ -15,13 +14,7 @@
 
 #include <infiniband/verbs.h>
 
-/* Kind of address of a GID. */
-enum verbs_gid_scope {
-	VERBS_GID_UNUSABLE, /* zero, loopback, multicast */
-	VERBS_GID_LINK,     /* fe80::/10, 169.254/16: this link only */
-	VERBS_GID_PRIVATE, /* RFC 1918, 100.64/10, fc00::/7 */
-	VERBS_GID_GLOBAL,
-};
+#include "base/net.h"
 
 struct verbs_gid {
 	union ibv_gid gid;
@@ -33,11 +26,9 @@ struct verbs_gid {
 
 /* An IPv4 address, in its last four bytes. */
 bool tei_verbs_gid_is_v4(const union ibv_gid *gid);
-enum verbs_gid_scope tei_verbs_gid_scope(const union ibv_gid *gid);
 /*
- * How good it is: 0: not to be used, else the higher the better. Global
- * addresses before private ones before those of the link only; with an
- * interface before without, where the kind of address does not decide.
+ * Ranks by tei_gid_rank(); 0 as well: of RoCE version 1. An overlay's address is
+ * no better than one of the link.
  */
 unsigned int tei_verbs_gid_rank(const struct verbs_gid *gid);
 /*

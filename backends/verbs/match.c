@@ -61,7 +61,7 @@ static const char *self_fault(const struct verbs_self *self)
 		return "unknown kind of link";
 	if (self->prefix > GID_BITS)
 		return "network of more bits than an address has";
-	if (tei_verbs_gid_scope(&self->gid) == VERBS_GID_UNUSABLE)
+	if (tei_scope_of(self->gid.raw) == TEI_SCOPE_NONE)
 		return "GID is no host's";
 	return NULL;
 }
@@ -124,14 +124,14 @@ static unsigned int common_prefix(const struct verbs_self *a,
 static int rank_of_networks(const struct verbs_self *a,
 			    const struct verbs_self *b)
 {
-	bool link = tei_verbs_gid_scope(&a->gid) == VERBS_GID_LINK;
+	bool link = tei_scope_of(a->gid.raw) == TEI_SCOPE_LINK;
 	bool same =
 		tei_same_network(a->gid.raw, b->gid.raw, common_prefix(a, b));
 
 	if (a->link == VERBS_LINK_IB) /* by no router that we could name */
 		return same ? RANK_SAME_NET : RANK_NONE;
 	if (tei_verbs_gid_is_v4(&a->gid) != tei_verbs_gid_is_v4(&b->gid) ||
-	    link != (tei_verbs_gid_scope(&b->gid) == VERBS_GID_LINK))
+	    link != (tei_scope_of(b->gid.raw) == TEI_SCOPE_LINK))
 		return RANK_NONE;
 	if (link)
 		return RANK_LINK;

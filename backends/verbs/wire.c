@@ -74,7 +74,7 @@ static const char *place_fault(const struct verbs_address *a)
 {
 	if (a->link != VERBS_LINK_IB && a->link != VERBS_LINK_ETHERNET)
 		return "unknown kind of link";
-	if (tei_verbs_gid_scope(&a->gid) == VERBS_GID_UNUSABLE)
+	if (tei_scope_of(a->gid.raw) == TEI_SCOPE_NONE)
 		return "GID is no host's";
 	if (a->link == VERBS_LINK_IB ? !a->lid || a->lid > LID_MAX : a->lid)
 		return "LID out of range";

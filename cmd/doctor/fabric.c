@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/net.h"
 #include "cmd/doctor/host.h"
 
 #define GIDS_MAX   256
@@ -38,26 +39,15 @@ static const struct tei_rule congestion = {
 
 /* ---- GIDs ---- */
 
-/* The better the later. */
-enum gid_kind { GID_NONE, GID_V1, GID_LINK_LOCAL, GID_PRIVATE, GID_GLOBAL };
+enum gid_kind { GID_NONE, GID_V1, GID_V2 };
 
 struct gid {
 	enum gid_kind kind;
+	enum tei_scope scope; /* of GID_V2, never TEI_SCOPE_NONE */
 	unsigned int index;
 	struct in6_addr addr;
 	char interface[TEI_HOST_NAME];
 };
-
-static enum gid_kind kind_of_v4(const uint8_t a[4])
-{
-	if (a[0] == 169 && a[1] == 254)
-		return GID_LINK_LOCAL;
-	return a[0] == 10 || (a[0] == 172 && (a[1] & 0xf0) == 16) ||
-			       (a[0] == 192 && a[1] == 168) ||
-			       (a[0] == 100 && (a[1] & 0xc0) == 64)
-		       ? GID_PRIVATE
-		       : GID_GLOBAL;
-}
 
 static enum gid_kind kind_of(const struct in6_addr *addr, const char *type)
 {
@@ -65,11 +55,7 @@ static enum gid_kind kind_of(const struct in6_addr *addr, const char *type)
 		return GID_NONE;
 	if (strcmp(type, "RoCE v2") != 0)
 		return GID_V1;
-	if (IN6_IS_ADDR_V4MAPPED(addr))
-		return kind_of_v4(addr->s6_addr + 12);
-	if (IN6_IS_ADDR_LINKLOCAL(addr))
-		return GID_LINK_LOCAL;
-	return (addr->s6_addr[0] & 0xfe) == 0xfc ? GID_PRIVATE : GID_GLOBAL;
+	return tei_scope_of(addr->s6_addr) ? GID_V2 : GID_NONE;
 }
 
 /* False: there is no such place in the table. An empty one is GID_NONE. */
@@ -90,22 +76,21 @@ static bool read_gid(const struct tei_host *h, const struct te_topo_nic *nic,
 	(void)tei_host_line(h, out->interface, sizeof(out->interface),
 			    "%s/gid_attrs/ndevs/%u", path, index);
 	out->kind = kind_of(&out->addr, type);
+	out->scope = tei_scope_of(out->addr.s6_addr);
 	return true;
 }
 
-/*
- * The one that an engine takes: global addresses before private ones, those of
- * an interface that is seen before others of their kind.
- */
+/* Ranks as an engine does; one of version 1 is better than none. */
 static unsigned int rank_of(const struct gid *gid)
 {
-	static const unsigned int ranks[][2] = {
-		[GID_NONE] = {0, 0},       [GID_V1] = {1, 1},
-		[GID_LINK_LOCAL] = {2, 4}, [GID_PRIVATE] = {3, 5},
-		[GID_GLOBAL] = {6, 7},
-	};
+	if (gid->kind != GID_V2)
+		return gid->kind == GID_V1;
+	return 1 + tei_gid_rank(gid->scope, *gid->interface != '\0');
+}
 
-	return ranks[gid->kind][*gid->interface != '\0'];
+static bool is_routable(const struct gid *gid)
+{
+	return gid->kind == GID_V2 && gid->scope > TEI_SCOPE_LINK;
 }
 
 static void best_gid(const struct tei_host *h, const struct te_topo_nic *nic,
@@ -123,9 +108,7 @@ static void best_gid(const struct tei_host *h, const struct te_topo_nic *nic,
 static void check_gid(const char *port, const struct gid *gid,
 		      struct tei_report *r)
 {
-	static const char *const words[] = {"", "RoCE v1 only",
-					    "RoCE v2, but link-local only",
-					    "RoCE v2", "RoCE v2"};
+	const char *words = "RoCE v2";
 	enum tei_mark mark = TEI_MARK_OK;
 	char text[INET6_ADDRSTRLEN];
 
@@ -134,13 +117,17 @@ static void check_gid(const char *port, const struct gid *gid,
 			       "the table is empty");
 		return;
 	}
-	if (gid->kind < GID_PRIVATE)
-		mark = gid->kind == GID_V1 ? TEI_MARK_FAIL : TEI_MARK_WARN;
+	if (gid->kind == GID_V1) {
+		mark = TEI_MARK_FAIL;
+		words = "RoCE v1 only";
+	} else if (!is_routable(gid)) {
+		mark = TEI_MARK_WARN;
+		words = "RoCE v2, but link-local only";
+	}
 	(void)inet_ntop(AF_INET6, &gid->addr, text, sizeof(text));
-	tei_report_add(r, mark, &gid_rule, port, "index %u: %s by %s, %s",
-		       gid->index, text,
-		       *gid->interface ? gid->interface : "no interface",
-		       words[gid->kind]);
+	tei_report_add(
+		r, mark, &gid_rule, port, "index %u: %s by %s, %s", gid->index,
+		text, *gid->interface ? gid->interface : "no interface", words);
 }
 
 /* ---- routes ---- */
@@ -229,7 +216,7 @@ static void check_route(const struct tei_host *h, const char *port,
 {
 	struct ways ways;
 
-	if (gid->kind < GID_PRIVATE || !*gid->interface)
+	if (!is_routable(gid) || !*gid->interface)
 		return;
 	find_ways(h, gid, &ways);
 	tei_report_add(r, ways.by_own ? TEI_MARK_OK : TEI_MARK_FAIL,

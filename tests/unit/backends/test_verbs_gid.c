@@ -46,40 +46,39 @@ static void kinds_of_addresses_are_told_apart(void **state)
 {
 	static const struct {
 		const char *text;
-		enum verbs_gid_scope scope;
+		enum tei_scope scope;
 	} rows[] = {
-		{"::", VERBS_GID_UNUSABLE},
-		{"::1", VERBS_GID_UNUSABLE},
-		{"ff02::1", VERBS_GID_UNUSABLE},
-		{"fe80::", VERBS_GID_UNUSABLE},
-		{"0.0.0.0", VERBS_GID_UNUSABLE},
-		{"127.0.0.1", VERBS_GID_UNUSABLE},
-		{"224.0.0.1", VERBS_GID_UNUSABLE},
-		{"255.255.255.255", VERBS_GID_UNUSABLE},
-		{"fe80::1", VERBS_GID_LINK},
-		{"febf::1", VERBS_GID_LINK},
-		{"169.254.3.4", VERBS_GID_LINK},
-		{"169.253.3.4", VERBS_GID_GLOBAL},
-		{"10.9.0.1", VERBS_GID_PRIVATE},
-		{"172.16.0.1", VERBS_GID_PRIVATE},
-		{"172.31.255.1", VERBS_GID_PRIVATE},
-		{"172.32.0.1", VERBS_GID_GLOBAL},
-		{"192.168.1.1", VERBS_GID_PRIVATE},
-		{"192.169.1.1", VERBS_GID_GLOBAL},
-		{"100.64.0.1", VERBS_GID_PRIVATE},
-		{"100.128.0.1", VERBS_GID_GLOBAL},
-		{"fd00::1", VERBS_GID_PRIVATE},
-		{"2001:db8::1", VERBS_GID_GLOBAL},
-		{"198.51.100.7", VERBS_GID_GLOBAL},
+		{"::", TEI_SCOPE_NONE},
+		{"::1", TEI_SCOPE_NONE},
+		{"ff02::1", TEI_SCOPE_NONE},
+		{"fe80::", TEI_SCOPE_NONE},
+		{"0.0.0.0", TEI_SCOPE_NONE},
+		{"127.0.0.1", TEI_SCOPE_NONE},
+		{"224.0.0.1", TEI_SCOPE_NONE},
+		{"255.255.255.255", TEI_SCOPE_NONE},
+		{"fe80::1", TEI_SCOPE_LINK},
+		{"febf::1", TEI_SCOPE_LINK},
+		{"169.254.3.4", TEI_SCOPE_LINK},
+		{"169.253.3.4", TEI_SCOPE_GLOBAL},
+		{"10.9.0.1", TEI_SCOPE_PRIVATE},
+		{"172.16.0.1", TEI_SCOPE_PRIVATE},
+		{"172.31.255.1", TEI_SCOPE_PRIVATE},
+		{"172.32.0.1", TEI_SCOPE_GLOBAL},
+		{"192.168.1.1", TEI_SCOPE_PRIVATE},
+		{"192.169.1.1", TEI_SCOPE_GLOBAL},
+		{"100.64.0.1", TEI_SCOPE_PRIVATE},
+		{"100.128.0.1", TEI_SCOPE_GLOBAL},
+		{"fd00::1", TEI_SCOPE_PRIVATE},
+		{"2001:db8::1", TEI_SCOPE_GLOBAL},
+		{"198.51.100.7", TEI_SCOPE_GLOBAL},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < TEST_COUNT(rows); i++) {
 		union ibv_gid gid = gid_of(rows[i].text);
 
-		if (tei_verbs_gid_scope(&gid) != rows[i].scope)
-			fail_msg("%s: %d", rows[i].text,
-				 tei_verbs_gid_scope(&gid));
+		if (tei_scope_of(gid.raw) != rows[i].scope)
+			fail_msg("%s: %d", rows[i].text, tei_scope_of(gid.raw));
 	}
 }
 

@@ -103,6 +103,9 @@ static void addresses_that_do_not_reach_are_found(void **state)
 	static const struct ailment list[] = {
 		{PORT "gids/1", "0000:0000:0000:0000:0000:0000:0000:0000\n",
 		 "rdma.gid", "mlx5_0/1", TEI_MARK_FAIL, "RoCE v1 only"},
+		/* An entry that was never filled: an engine does not take it. */
+		{PORT "gids/1", "fe80:0000:0000:0000:0000:0000:0000:0000\n",
+		 "rdma.gid", "mlx5_0/1", TEI_MARK_FAIL, "RoCE v1 only"},
 		{PORT "gid_attrs/types/0", "RoCE v2\n", "rdma.gid", "mlx5_0/1",
 		 TEI_MARK_OK, "index 1"},
 		{PORT "gids/1", "fe80:0000:0000:0000:0200:00ff:fe00:0001\n",
