@@ -52,9 +52,8 @@ struct tcp_frame {
 	uint8_t status; /* enum tei_status */
 	uint64_t id;    /* of the request on this lane; never reused, never 0 */
 	uint64_t key;   /* WRITE, READ */
-	uint64_t
-		address; /* WRITE, READ: of the first byte of this frame */
-	uint64_t offset; /* WRITE, DATA: of the payload in the request */
+	uint64_t address; /* WRITE, READ: of the first byte of this frame */
+	uint64_t offset;  /* WRITE, DATA: of the payload in the request */
 	/* Bytes of payload; READ: bytes asked for; ANSWER: ids from @id on. */
 	uint64_t length;
 	uint64_t epoch; /* WRITE, READ */

@@ -287,8 +287,7 @@ void tei_due_clear(struct tei_worker *w, struct tei_due *due);
 /* Values of `token`. */
 enum tei_holder {
 	TEI_FREE = 0,
-	TEI_SOON =
-		1, /* the driver releases within a round: others want it */
+	TEI_SOON = 1,   /* the driver releases within a round: others want it */
 	TEI_WAITER = 2, /* who drives until it has what it waits for */
 };
 
