@@ -3,7 +3,8 @@
  * gid.h - which of a port's GIDs to use
  *
  * A port has a table of addresses; on RoCE there are some for each address of
- * its network interface, in two versions. The choice is a function of the table.
+ * its network interface, in two versions. The choice is a function of the
+ * table.
  */
 #ifndef VERBS_GID_H
 #define VERBS_GID_H
@@ -27,8 +28,8 @@ struct verbs_gid {
 /* An IPv4 address, in its last four bytes. */
 bool tei_verbs_gid_is_v4(const union ibv_gid *gid);
 /*
- * Ranks by tei_gid_rank(); 0 as well: of RoCE version 1. An overlay's address is
- * no better than one of the link.
+ * Ranks by tei_gid_rank(); 0 as well: of RoCE version 1. An overlay's address
+ * is no better than one of the link.
  */
 unsigned int tei_verbs_gid_rank(const struct verbs_gid *gid);
 /*
