@@ -10,7 +10,7 @@
 #include "base/conf.h"
 #include "store/api/pairs.h"
 #include "te/backend.h"
-#include "te/common/config.h"
+#include "te/core/config.h"
 
 static void print(const char *title, const struct tei_setting *rows, size_t n)
 {

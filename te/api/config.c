@@ -9,7 +9,7 @@
 #include "base/conf.h"
 #include "base/list.h"
 #include "base/mem.h"
-#include "te/common/config.h"
+#include "te/core/config.h"
 
 int te_config_create(struct te_config **out)
 {

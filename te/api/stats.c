@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stats.c - reading the counters */
-#include "te/common/stats.h"
+#include "te/core/stats.h"
 
 #include <errno.h>
 
 #include <te/te.h>
 
-#include "te/common/engine.h"
+#include "te/core/engine.h"
 #include "te/region/region.h"
 #include "te/transfer/peer.h"
 #include "te/worker/worker.h"

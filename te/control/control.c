@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* control.c - the control port: who comes, and what is said of our regions */
+/* control.c - the control port: accepts connections, pushes new versions */
 #include "te/control/control.h"
 
 #include <arpa/inet.h>
@@ -9,10 +9,10 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "te/common/control.pb-c.h"
-#include "te/common/engine.h"
 #include "te/control/inbound.h"
 #include "te/control/peer.h"
+#include "te/core/control.pb-c.h"
+#include "te/core/engine.h"
 #include "te/directory/entry.h"
 #include "te/directory/publish.h"
 #include "te/notify/inbox.h"

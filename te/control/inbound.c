@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inbound.c - the table of inbound peers, and their links' way through it */
+/* inbound.c - inbound connections and the peers behind them, and their links */
 #include "te/control/inbound.h"
 
 #include <assert.h>
@@ -11,10 +11,10 @@
 #include "base/frame.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "te/common/control.pb-c.h"
-#include "te/common/engine.h"
 #include "te/control/control.h"
 #include "te/control/peer.h"
+#include "te/core/control.pb-c.h"
+#include "te/core/engine.h"
 #include "te/notify/inbox.h"
 #include "te/region/description.h"
 #include "te/region/region.h"

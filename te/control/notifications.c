@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* notify_talk.c - notifications as control sends them, each once, in order */
+/* notifications.c - notifications over control connections: each once, in order */
 #include <errno.h>
 #include <string.h>
 
 #include "base/frame.h"
 #include "base/log.h"
-#include "te/common/control.pb-c.h"
-#include "te/common/engine.h"
 #include "te/control/control.h"
 #include "te/control/inbound.h"
 #include "te/control/peer.h"
+#include "te/core/control.pb-c.h"
+#include "te/core/engine.h"
 #include "te/notify/inbox.h"
 #include "te/notify/notify.h"
 #include "te/worker/worker.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peer.c - getting and keeping a control connection to a peer */
+/* peer.c - the control connection to a peer: opened, kept, opened again */
 #include "te/control/peer.h"
 
 #include <errno.h>
@@ -10,8 +10,8 @@
 #include "base/lookup.h"
 #include "base/mem.h"
 #include "base/sm.h"
-#include "te/common/engine.h"
 #include "te/control/control.h"
+#include "te/core/engine.h"
 #include "te/directory/directory.h"
 #include "te/worker/worker.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peer_calls.c - hello, proofs, description, probe: what we ask an owner */
+/* peer_calls.c - calls to an owner: hello, proofs, description, probe */
 #include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "te/common/control.pb-c.h"
-#include "te/common/engine.h"
 #include "te/control/control.h"
 #include "te/control/peer.h"
+#include "te/core/control.pb-c.h"
+#include "te/core/engine.h"
 #include "te/transfer/link.h"
 #include "te/transfer/transfer.h"
 #include "te/worker/worker.h"

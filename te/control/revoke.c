@@ -5,10 +5,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "te/common/engine.h"
 #include "te/control/control.h"
 #include "te/control/inbound.h"
 #include "te/control/peer.h"
+#include "te/core/engine.h"
 #include "te/transfer/link.h"
 #include "te/worker/worker.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* segment.c - opening peers by name, and what is known of them */
+/* segment.c - segments: peers opened by name, and what is known of them */
 #include "te/control/peer.h"
 
 #include <errno.h>
@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "te/common/engine.h"
 #include "te/control/control.h"
+#include "te/core/engine.h"
 #include "te/region/region.h"
 
 /* ---- waiting for a peer ---- */

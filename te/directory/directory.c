@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/lookup.h"
 #include "base/mem.h"
-#include "te/common/config.h"
+#include "te/core/config.h"
 
 /* ---- where a directory is ---- */
 

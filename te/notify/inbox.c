@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/mem.h"
-#include "te/common/engine.h"
+#include "te/core/engine.h"
 
 struct message {
 	struct tei_list link;        /* inbox.messages */

@@ -8,8 +8,8 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "te/common/control.pb-c.h"
-#include "te/common/engine.h"
+#include "te/core/control.pb-c.h"
+#include "te/core/engine.h"
 #include "te/region/description.h"
 #include "te/region/region.h"
 #include "te/worker/worker.h"

@@ -26,7 +26,7 @@
 #include "base/mapped.h"
 #include "base/mem.h"
 #include "te/backend.h"
-#include "te/common/engine.h"
+#include "te/core/engine.h"
 #include "te/region/region.h"
 #include "te/worker/worker.h"
 

@@ -12,8 +12,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "te/common/control.pb-c.h"
-#include "te/common/engine.h"
+#include "te/core/control.pb-c.h"
+#include "te/core/engine.h"
 #include "te/worker/topology.h"
 #include "te/worker/worker.h"
 

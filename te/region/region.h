@@ -26,7 +26,7 @@
 #include "base/list.h"
 #include "base/thread.h"
 #include "te/backend.h"
-#include "te/common/handle.h"
+#include "te/core/handle.h"
 #include "te/region/group.h"
 
 struct te_engine;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* health.c - breakers of pairs and devices */
+/* health.c - meters, breakers and the watch over links */
 #include "te/transfer/health.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/net.h"
-#include "te/common/engine.h"
+#include "te/core/engine.h"
 #include "te/transfer/link.h"
 #include "te/transfer/peer.h"
 #include "te/transfer/request.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* link.c - how many endpoints to peers a rail has, and which make room */
+/* link.c - links: opened, used, broken, dropped; how many a rail may have */
 #include "te/transfer/link.h"
 
 #include <assert.h>
@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/mapped.h"
 #include "base/mem.h"
-#include "te/common/engine.h"
+#include "te/core/engine.h"
 #include "te/region/region.h"
 #include "te/transfer/health.h"
 #include "te/transfer/parts.h"

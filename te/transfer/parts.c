@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parts.c - adjacent requests that travel as one slice */
+/* parts.c - parts of requests, as slices of links; merged small requests */
 #include <assert.h>
 #include <errno.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/crc.h"
-#include "te/common/engine.h"
+#include "te/core/engine.h"
 #include "te/transfer/health.h"
 #include "te/transfer/link.h"
 #include "te/transfer/parts.h"

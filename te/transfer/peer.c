@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "te/common/engine.h"
+#include "te/core/engine.h"
 #include "te/notify/notify.h"
 #include "te/region/description.h"
 #include "te/region/region.h"

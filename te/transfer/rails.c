@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rails.c - pairing our rails with a peer's */
+/* rails.c - pairs of this engine's rails with a peer's */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "te/common/engine.h"
+#include "te/core/engine.h"
 #include "te/region/region.h"
 #include "te/transfer/peer.h"
 #include "te/transfer/rails.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request.c - the way of a request from submission to its final status */
+/* request.c - a request from its submission to its final status */
 #include "te/transfer/request.h"
 
 #include <assert.h>
@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/crc.h"
 #include "base/mem.h"
-#include "te/common/engine.h"
+#include "te/core/engine.h"
 #include "te/notify/notify.h"
 #include "te/transfer/link.h"
 #include "te/transfer/parts.h"

@@ -3,7 +3,7 @@
 #include <te/te.h>
 
 #include "base/clock.h"
-#include "te/common/engine.h"
+#include "te/core/engine.h"
 #include "te/region/region.h"
 #include "te/transfer/health.h"
 #include "te/transfer/link.h"

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "te/common/engine.h"
+#include "te/core/engine.h"
 
 #define BUDGET     256
 #define LITTLE     (16u << 10) /* bytes to copy inside a submit */

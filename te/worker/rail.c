@@ -18,8 +18,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "te/common/config.h"
-#include "te/common/engine.h"
+#include "te/core/config.h"
+#include "te/core/engine.h"
 #include "te/worker/topology.h"
 #include "te/worker/worker.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/conf.h"
 #include "base/log.h"
-#include "te/common/engine.h"
+#include "te/core/engine.h"
 #include "te/worker/worker.h"
 #include "topology/topo.h"
 

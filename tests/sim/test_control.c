@@ -2,8 +2,8 @@
 /* test_control.c - an owner whose control port refuses, while its rail works */
 #include <errno.h>
 
-#include "te/common/engine.h"
 #include "te/control/control.h"
+#include "te/core/engine.h"
 #include "tests/lib/stat.h"
 #include "tests/sim/world.h"
 

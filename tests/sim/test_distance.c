@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "te/common/engine.h"
+#include "te/core/engine.h"
 #include "te/region/region.h"
 #include "te/transfer/peer.h"
 #include "tests/lib/faults.h"

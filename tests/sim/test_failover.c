@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "te/common/engine.h"
+#include "te/core/engine.h"
 #include "te/transfer/link.h"
 #include "tests/sim/backend/sim.h"
 #include "tests/sim/world.h"

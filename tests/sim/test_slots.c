@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "te/common/engine.h"
+#include "te/core/engine.h"
 #include "te/transfer/link.h"
 #include "te/transfer/peer.h"
 #include "tests/sim/world.h"

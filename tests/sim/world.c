@@ -11,7 +11,7 @@
 
 #include "base/chance.h"
 #include "base/loop.h"
-#include "te/common/engine.h"
+#include "te/core/engine.h"
 #include "te/worker/worker.h"
 #include "tests/sim/backend/sim.h"
 

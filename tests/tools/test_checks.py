@@ -52,7 +52,7 @@ class Tree(unittest.TestCase):
 class Checks(Tree):
     def setUp(self) -> None:
         super().setUp()
-        for header in ("te/common/engine.h", "te/backend.h", "base/list.h",
+        for header in ("te/core/engine.h", "te/backend.h", "base/list.h",
                        "base/clock.h", "store/client/client.h"):
             self.write(header, SPDX)
 
@@ -66,17 +66,17 @@ class Checks(Tree):
         self.assertEqual(self.run_check("check-tree"), (0, ""))
 
     def test_a_backend_sees_no_inside_of_the_engine(self) -> None:
-        self.includes("backends/tcp/tcp.c", '"te/common/engine.h"')
+        self.includes("backends/tcp/tcp.c", '"te/core/engine.h"')
 
     def test_a_backend_sees_no_other_backend(self) -> None:
         self.write("backends/loop/loop.h", SPDX)
         self.includes("backends/tcp/tcp.c", '"backends/loop/loop.h"')
 
     def test_the_store_sees_no_inside_of_the_engine(self) -> None:
-        self.includes("store/client/get.c", '"te/common/engine.h"')
+        self.includes("store/client/get.c", '"te/core/engine.h"')
 
     def test_base_sees_nothing_above_it(self) -> None:
-        self.includes("base/list.c", '"te/common/engine.h"')
+        self.includes("base/list.c", '"te/core/engine.h"')
 
     def test_the_core_has_no_clock(self) -> None:
         self.includes("store/core/put.c", '"base/clock.h"', "no clock")

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "te/common/engine.h"
+#include "te/core/engine.h"
 #include "te/directory/directory.h"
 #include "te/worker/worker.h"
 #include "tests/integration/directory/service.h"

@@ -2,8 +2,8 @@
 /* leak.c - an engine that learns what it may not know */
 #include "tests/integration/store/leak.h"
 
-#include "te/common/engine.h"
 #include "te/control/peer.h"
+#include "te/core/engine.h"
 #include "te/region/description.h"
 #include "tests/lib/test.h"
 

@@ -14,7 +14,7 @@
 #include "base/bytes.h"
 #include "base/fault.h"
 #include "base/log.h"
-#include "te/common/control.pb-c.h"
+#include "te/core/control.pb-c.h"
 #include "tests/lib/wait.h"
 
 const struct tei_frame_protocol peer_protocol = {

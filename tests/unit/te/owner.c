@@ -9,8 +9,8 @@
 
 #include "base/bytes.h"
 #include "base/frame.h"
-#include "te/common/control.pb-c.h"
 #include "te/control/control.h"
+#include "te/core/control.pb-c.h"
 #include "te/region/group.h"
 #include "tests/unit/te/rig.h"
 #include "tests/unit/te/visitor.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_config.c - settings are tried when they are set */
-#include "te/common/config.h"
+#include "te/core/config.h"
 
 #include <errno.h>
 #include <stdlib.h>

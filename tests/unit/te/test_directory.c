@@ -6,7 +6,7 @@
 
 #include "base/fault.h"
 #include "base/log.h"
-#include "te/common/config.h"
+#include "te/core/config.h"
 #include "te/directory/directory.h"
 #include "tests/lib/faults.h"
 #include "tests/unit/te/rig.h"

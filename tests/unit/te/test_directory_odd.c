@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "te/common/config.h"
-#include "te/common/engine.h"
+#include "te/core/config.h"
+#include "te/core/engine.h"
 #include "te/directory/directory.h"
 #include "tests/unit/te/rig.h"
 

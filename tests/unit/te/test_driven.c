@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "te/common/engine.h"
+#include "te/core/engine.h"
 #include "te/worker/worker.h"
 #include "tests/lib/wait.h"
 #include "tests/unit/te/rig.h"

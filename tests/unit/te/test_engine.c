@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "base/net.h"
-#include "te/common/engine.h"
 #include "te/control/control.h"
 #include "te/control/peer.h"
+#include "te/core/engine.h"
 #include "tests/lib/faults.h"
 #include "tests/lib/self.h"
 #include "tests/lib/wait.h"

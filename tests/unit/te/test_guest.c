@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "te/common/engine.h"
+#include "te/core/engine.h"
 #include "te/transfer/link.h"
 #include "te/worker/worker.h"
 #include "tests/unit/te/alone.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_handle.c - ids go stale and never dangle */
-#include "te/common/handle.h"
+#include "te/core/handle.h"
 
 #include "tests/lib/faults.h"
 #include "tests/lib/test.h"

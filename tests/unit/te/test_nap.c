@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "te/common/engine.h"
+#include "te/core/engine.h"
 #include "te/worker/worker.h"
 #include "tests/unit/te/rig.h"
 

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "te/common/control.pb-c.h"
+#include "te/core/control.pb-c.h"
 #include "tests/lib/faults.h"
 #include "tests/lib/test.h"
 

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "backends/tcp/wire.h"
-#include "te/common/control.pb-c.h"
-#include "te/common/engine.h"
 #include "te/control/control.h"
 #include "te/control/inbound.h"
+#include "te/core/control.pb-c.h"
+#include "te/core/engine.h"
 #include "te/region/region.h"
 #include "tests/lib/wait.h"
 #include "tests/unit/te/alone.h"

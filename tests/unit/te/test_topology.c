@@ -8,7 +8,7 @@
 #include <te/te.h>
 #include <te/topo.h>
 
-#include "te/common/engine.h"
+#include "te/core/engine.h"
 #include "tests/lib/stat.h"
 #include "tests/lib/test.h"
 #include "tests/lib/tmpdir.h"

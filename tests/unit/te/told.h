@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "te/common/engine.h"
+#include "te/core/engine.h"
 #include "te/notify/notify.h"
 #include "tests/lib/wait.h"
 #include "tests/unit/te/rig.h"

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "te/common/control.pb-c.h"
+#include "te/core/control.pb-c.h"
 
 struct te_engine;
 

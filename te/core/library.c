@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* utilities.c - version of the library that is loaded */
+/* library.c - public functions that need no engine: version, log, CRC32C */
 #include <isa-l/crc.h>
 
 #include <te/te.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* handle.c - generation-tagged ids over one growing array */
-#include "te/common/handle.h"
+#include "te/core/handle.h"
 
 #include <stddef.h>
 

@@ -7,8 +7,8 @@
  *
  * Threads: none of its own; the user's lock guards the table.
  */
-#ifndef TE_COMMON_HANDLE_H
-#define TE_COMMON_HANDLE_H
+#ifndef TE_CORE_HANDLE_H
+#define TE_CORE_HANDLE_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* config.c - te_config and the table of the engine's settings */
-#include "te/common/config.h"
+#include "te/core/config.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
  * values themselves are made anew for each engine, so that environment and
  * te_config_set() have their weight whatever the order of the calls.
  */
-#ifndef TE_COMMON_CONFIG_H
-#define TE_COMMON_CONFIG_H
+#ifndef TE_CORE_CONFIG_H
+#define TE_CORE_CONFIG_H
 
 #include <stdbool.h>
 #include <stdint.h>

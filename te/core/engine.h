@@ -18,8 +18,8 @@
  * tei_worker_post() to the holder of the token. What is here is fixed once the
  * engine is made, or guarded by mu. docs/locking.md has the order of the locks.
  */
-#ifndef TE_COMMON_ENGINE_H
-#define TE_COMMON_ENGINE_H
+#ifndef TE_CORE_ENGINE_H
+#define TE_CORE_ENGINE_H
 
 #include <te/te.h>
 
@@ -27,9 +27,9 @@
 #include "base/loop.h"
 #include "base/net.h"
 #include "base/thread.h"
-#include "te/common/config.h"
-#include "te/common/handle.h"
-#include "te/common/stats.h"
+#include "te/core/config.h"
+#include "te/core/handle.h"
+#include "te/core/stats.h"
 
 struct te_topo;
 struct tei_control;

@@ -5,8 +5,8 @@
  * X(field, name, label). Counters are relaxed atomics: they say how much, and
  * order nothing. Figures that the rails keep are added when they are read.
  */
-#ifndef TE_COMMON_STATS_H
-#define TE_COMMON_STATS_H
+#ifndef TE_CORE_STATS_H
+#define TE_CORE_STATS_H
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* engine.c - what the calls of every room check first: fork child, callback */
-#include "te/common/engine.h"
+#include "te/core/engine.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
