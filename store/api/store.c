@@ -120,12 +120,11 @@ int tes_store_http_start(struct te_store *store, uint16_t port, bool insecure,
 	return rc;
 }
 
-#define MASTER         "127.0.0.1:50051"
-#define CALL_MS        1000
-#define REPLICA_MS     1000
-#define SETUP_MS       5000
-#define TIMEOUT_MAX_MS (24u * 3600 * 1000)
-#define UNMOUNT_MS     250 /* of the 2 s that closing may take */
+#define MASTER     "127.0.0.1:50051"
+#define CALL_MS    1000
+#define REPLICA_MS 1000
+#define SETUP_MS   5000
+#define UNMOUNT_MS 250 /* of the 2 s that closing may take */
 
 _Static_assert(sizeof(struct te_store_config) == 120, "pinned");
 _Static_assert(sizeof(struct te_store_range) == 32, "pinned");
@@ -134,30 +133,6 @@ _Static_assert(sizeof(struct te_store_pool) == 136, "pinned");
 _Static_assert(sizeof(struct te_store_key) == 16, "pinned");
 _Static_assert(sizeof(struct te_store_value) == 16, "pinned");
 _Static_assert(sizeof(struct te_store_replicate) == 96, "pinned");
-
-/* ---- state that others wait for ---- */
-
-void tes_store_set_ready(struct te_store *store, bool ready, int verdict)
-{
-	tei_mutex_lock(&store->mu);
-	store->ready = ready;
-	if (ready)
-		store->verdict = 0;
-	else if (verdict)
-		store->verdict = verdict;
-	tei_cond_broadcast(&store->changed);
-	tei_mutex_unlock(&store->mu);
-}
-
-int tes_direct_health(struct te_store *store)
-{
-	bool ready;
-
-	tei_mutex_lock(&store->mu);
-	ready = store->ready;
-	tei_mutex_unlock(&store->mu);
-	return ready ? 0 : TE_STORE_RPC_FAIL;
-}
 
 struct te_engine *tes_direct_engine(struct te_store *store)
 {
@@ -196,48 +171,6 @@ void tes_direct_stats(struct te_store *store, struct te_store_stats *out)
 }
 
 /* ---- setup ---- */
-
-static bool master_holds(const char *master)
-{
-	char host[TEI_HOST_LEN_MAX + 1];
-	uint16_t port;
-
-	return !tei_name_split(master, host, &port) && port;
-}
-
-bool tes_tenant_holds(const char *name)
-{
-	size_t len = 0;
-
-	for (; name[len]; len++)
-		if ((unsigned char)name[len] < ' ' || name[len] == 0x7f ||
-		    len == TES_STORE_TENANT_MAX)
-			return false;
-	return *name != '_';
-}
-
-bool tes_config_holds(const struct te_store_config *c)
-{
-	size_t i;
-
-	if (c->size != sizeof(*c) || c->call_timeout_ms > TIMEOUT_MAX_MS ||
-	    c->replica_timeout_ms > TIMEOUT_MAX_MS ||
-	    (c->setup_timeout_ms > TIMEOUT_MAX_MS &&
-	     c->setup_timeout_ms != TE_STORE_NO_WAIT) ||
-	    c->segment_bytes > TE_LENGTH_MAX ||
-	    c->local_buffer_bytes > TE_LENGTH_MAX ||
-	    c->location_cache_entries > TE_STORE_LOCATIONS_MAX ||
-	    c->hot_cache_bytes > TE_LENGTH_MAX ||
-	    c->hot_cache_threshold > 255 ||
-	    c->drain_timeout_ms > TES_DRAIN_MAX_MS)
-		return false;
-	if (c->tenant && !tes_tenant_holds(c->tenant))
-		return false;
-	for (i = 0; i < sizeof(c->reserved) / sizeof(c->reserved[0]); i++)
-		if (c->reserved[i])
-			return false;
-	return master_holds(c->master ? c->master : MASTER);
-}
 
 /*
  * With a port, if only "any free one": owners are reached at their hosts, and
@@ -365,7 +298,7 @@ static int start_threads(struct te_store *store,
 			 const struct te_store_config *c)
 {
 	struct start start = {.store = store};
-	int rc = tes_master_link_init(&store->link, store,
+	int rc = tes_master_link_init(&store->link, store, &tes_owner_messages,
 				      c->master ? c->master : MASTER);
 
 	if (rc)

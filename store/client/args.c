@@ -11,6 +11,7 @@
 
 /* Bytes of keys in one call: it never keeps the master's thread for long. */
 #define CHUNK_KEY_BYTES (1u << 20)
+#define TIMEOUT_MAX_MS  (24u * 3600 * 1000)
 
 bool tes_keys_given(const struct te_store *store,
 		    const struct te_store_key *keys, size_t n,
@@ -261,4 +262,48 @@ int tes_direct_get_ranges(struct te_store *store,
 	for (i = 0; i < n_ranges; i++)
 		n_read += results[i] > 0;
 	return n_read;
+}
+
+/* ---- configuration of a store ---- */
+
+static bool master_holds(const char *master)
+{
+	char host[TEI_HOST_LEN_MAX + 1];
+	uint16_t port;
+
+	return !tei_name_split(master, host, &port) && port;
+}
+
+bool tes_tenant_holds(const char *name)
+{
+	size_t len = 0;
+
+	for (; name[len]; len++)
+		if ((unsigned char)name[len] < ' ' || name[len] == 0x7f ||
+		    len == TES_STORE_TENANT_MAX)
+			return false;
+	return *name != '_';
+}
+
+bool tes_config_holds(const struct te_store_config *c)
+{
+	size_t i;
+
+	if (c->size != sizeof(*c) || c->call_timeout_ms > TIMEOUT_MAX_MS ||
+	    c->replica_timeout_ms > TIMEOUT_MAX_MS ||
+	    (c->setup_timeout_ms > TIMEOUT_MAX_MS &&
+	     c->setup_timeout_ms != TE_STORE_NO_WAIT) ||
+	    c->segment_bytes > TE_LENGTH_MAX ||
+	    c->local_buffer_bytes > TE_LENGTH_MAX ||
+	    c->location_cache_entries > TE_STORE_LOCATIONS_MAX ||
+	    c->hot_cache_bytes > TE_LENGTH_MAX ||
+	    c->hot_cache_threshold > 255 ||
+	    c->drain_timeout_ms > TES_DRAIN_MAX_MS)
+		return false;
+	if (c->tenant && !tes_tenant_holds(c->tenant))
+		return false;
+	for (i = 0; i < sizeof(c->reserved) / sizeof(c->reserved[0]); i++)
+		if (c->reserved[i])
+			return false;
+	return !c->master || master_holds(c->master);
 }

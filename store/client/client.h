@@ -31,6 +31,7 @@
 #include "store/client/buffers.h"
 #include "store/client/channel.h"
 #include "store/client/draft.h"
+#include "store/client/helper.h"
 #include "store/client/hot.h"
 #include "store/client/link.h"
 #include "store/client/locations.h"
@@ -40,7 +41,6 @@
 #include "store/client/renewal.h"
 #include "store/client/work.h"
 #include "store/owner/executor.h"
-#include "store/owner/helper.h"
 #include "store/owner/segment.h"
 #include "store/proto/protocol.h"
 

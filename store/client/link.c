@@ -63,7 +63,7 @@ static void beaten(struct tes_master_link *link,
 		return;
 	}
 	link->beaten = true;
-	tes_mounting_beaten(link, reply->remount != 0);
+	link->owner->heartbeat_done(link, reply->remount != 0);
 }
 
 static void on_beat(struct tei_frame_call *call, int err,
@@ -98,7 +98,7 @@ static void beat(void *arg)
 		return;
 	msg.epoch = link->epoch;
 	msg.n = ++link->n_beats;
-	msg.mounts = tes_mounting_count(link);
+	msg.mounts = link->owner->count_mounts(link);
 	link->beat.done = on_beat;
 	link->beating = true;
 	if (tei_frame_call(link->pulse, &link->beat,
@@ -159,8 +159,8 @@ static void on_fence(struct tes_master_link *link, const struct tei_frame *f)
 
 	if (!msg || msg->writer.len != TE_INCARNATION_LEN)
 		tei_frame_bad(link->pulse, "malformed fence");
-	else if (tes_segment_fence(link->store, link->generation, msg->fence,
-				   msg->writer.data))
+	else if (link->owner->fence(link->store, link->generation, msg->fence,
+				    msg->writer.data))
 		tes_master_link_fenced(link, link->generation, msg->fence,
 				       -ENOMEM);
 	if (msg)
@@ -186,17 +186,19 @@ void tes_master_link_fenced(struct tes_master_link *link, uint64_t generation,
 static void on_heartbeat_frame(struct tei_frame_conn *conn,
 			       const struct tei_frame *f, void *arg)
 {
+	struct tes_master_link *link = arg;
+
 	(void)conn;
 	if (f->type == STORE__STORE_TYPE__STORE_FENCE)
-		on_fence(arg, f);
+		on_fence(link, f);
 	else if (f->type == STORE__STORE_TYPE__STORE_PROBE)
-		on_probe(arg, f);
+		on_probe(link, f);
 	else if (f->type == STORE__STORE_TYPE__STORE_COMMITTED)
-		tes_keep_on_committed(arg, f);
+		link->owner->committed(link, f);
 	else if (f->type == STORE__STORE_TYPE__STORE_BURY)
-		tes_keep_on_bury(arg, f);
+		link->owner->bury(link, f);
 	else if (f->type == STORE__STORE_TYPE__STORE_TASK)
-		tes_executor_on_task(arg, f);
+		link->owner->task(link, f);
 	else
 		LOG_DEBUG("master: unexpected push of type %u", f->type);
 }
@@ -594,10 +596,12 @@ static void look_up(struct tes_master_link *link)
 /* ---- life ---- */
 
 int tes_master_link_init(struct tes_master_link *link, struct te_store *store,
+			 const struct tes_owner_messages *owner,
 			 const char *master)
 {
 	memset(link, 0, sizeof(*link));
 	link->store = store;
+	link->owner = owner;
 	tei_list_init(&link->waiting);
 	link->backoff_ms = BACKOFF_MIN_MS;
 	link->down_since_ns = tei_now_ns();
@@ -635,4 +639,28 @@ void tes_master_link_stop(struct tes_master_link *link)
 	close_both(link);
 	link->state = TES_MASTER_LINK_DOWN;
 	fail_waiting(link);
+}
+
+/* ---- state that others wait for ---- */
+
+void tes_store_set_ready(struct te_store *store, bool ready, int verdict)
+{
+	tei_mutex_lock(&store->mu);
+	store->ready = ready;
+	if (ready)
+		store->verdict = 0;
+	else if (verdict)
+		store->verdict = verdict;
+	tei_cond_broadcast(&store->changed);
+	tei_mutex_unlock(&store->mu);
+}
+
+int tes_direct_health(struct te_store *store)
+{
+	bool ready;
+
+	tei_mutex_lock(&store->mu);
+	ready = store->ready;
+	tei_mutex_unlock(&store->mu);
+	return ready ? 0 : TE_STORE_RPC_FAIL;
 }

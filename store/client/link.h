@@ -38,9 +38,34 @@ enum tes_master_link_state {
 	TES_MASTER_LINK_UP,
 };
 
+struct tes_master_link;
+
+/*
+ * Messages to the owner's side, whose segments the heartbeat is about. All are
+ * called on the loop's thread.
+ */
+struct tes_owner_messages {
+	/* How many segments are mounted; goes with each heartbeat. */
+	uint32_t (*count_mounts)(const struct tes_master_link *link);
+	/* A heartbeat was answered; @remount: the master lacks segments. */
+	void (*heartbeat_done)(struct tes_master_link *link, bool remount);
+	/*
+	 * The master wants a writer's access ended; tes_master_link_fenced()
+	 * answers. -ENOMEM.
+	 */
+	int (*fence)(struct te_store *store, uint64_t generation,
+		     uint64_t fence, const uint8_t writer[TE_INCARNATION_LEN]);
+	/* Pushes of the master, decoded there. */
+	void (*committed)(struct tes_master_link *link,
+			  const struct tei_frame *f);
+	void (*bury)(struct tes_master_link *link, const struct tei_frame *f);
+	void (*task)(struct tes_master_link *link, const struct tei_frame *f);
+};
+
 struct tes_master_link {
 	struct te_store *store; /* not owned */
-	char *master;           /* host:port */
+	const struct tes_owner_messages *owner;
+	char *master; /* host:port */
 	enum tes_master_link_state state;
 	uint64_t generation; /* of the pair of connections; late answers of
 			      * helpers belong to an older one */
@@ -75,6 +100,7 @@ struct tes_master_link {
 
 /* @master is copied. -ENOMEM. */
 int tes_master_link_init(struct tes_master_link *link, struct te_store *store,
+			 const struct tes_owner_messages *owner,
 			 const char *master);
 /* After the loop has stopped. */
 void tes_master_link_fini(struct tes_master_link *link);

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "base/loop.h"
-#include "store/owner/helper.h"
+#include "store/client/helper.h"
 
 struct te_store;
 

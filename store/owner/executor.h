@@ -25,7 +25,7 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/thread.h"
-#include "store/owner/helper.h"
+#include "store/client/helper.h"
 #include "store/proto/store.pb-c.h"
 
 #define TES_EXECUTOR_THREADS 2

@@ -163,7 +163,7 @@ static void unmount_one(struct tes_master_link *link,
 
 /* ---- heartbeats ---- */
 
-uint32_t tes_mounting_count(const struct tes_master_link *link)
+static uint32_t mounting_count(const struct tes_master_link *link)
 {
 	uint32_t n = 0;
 
@@ -177,7 +177,7 @@ uint32_t tes_mounting_count(const struct tes_master_link *link)
 	return n;
 }
 
-void tes_mounting_beaten(struct tes_master_link *link, bool remount)
+static void mounting_heartbeat_done(struct tes_master_link *link, bool remount)
 {
 	bool missing = false;
 
@@ -641,3 +641,12 @@ int tes_direct_mount_shared(struct te_store *store, const char *path,
 	code = tes_segment_map(path, offset, bytes, &segment);
 	return code ? code : mount(store, segment, id);
 }
+
+const struct tes_owner_messages tes_owner_messages = {
+	.count_mounts = mounting_count,
+	.heartbeat_done = mounting_heartbeat_done,
+	.fence = tes_segment_fence,
+	.committed = tes_keep_on_committed,
+	.bury = tes_keep_on_bury,
+	.task = tes_executor_on_task,
+};

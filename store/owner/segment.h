@@ -25,7 +25,7 @@
 
 #include "base/list.h"
 #include "base/loop.h"
-#include "store/owner/helper.h"
+#include "store/client/helper.h"
 #include "store/owner/keep.h"
 #include "store/proto/protocol.h"
 
@@ -153,10 +153,8 @@ struct tes_mount_result {
 	} of[];
 };
 
-/* A heartbeat was answered; @remount: the master has no segment of ours. */
-void tes_mounting_beaten(struct tes_master_link *link, bool remount);
-/* Segments that the master ought to have. Loop thread. */
-uint32_t tes_mounting_count(const struct tes_master_link *link);
+/* The owner's side of the master link; store/client/link.h says what each does. */
+extern const struct tes_owner_messages tes_owner_messages;
 /* The helper is through with them. */
 void tes_mounting_done(struct tes_master_link *link,
 		       const struct tes_mount_result *result);

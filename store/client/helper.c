@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* helper.c - a thread for what blocks */
-#include "store/owner/helper.h"
+#include "store/client/helper.h"
 
 static struct tes_job *next_job(struct tes_helper *h)
 {

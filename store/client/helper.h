@@ -4,8 +4,8 @@
  *
  * Threads: add from any thread; init and fini set-up only.
  */
-#ifndef STORE_OWNER_HELPER_H
-#define STORE_OWNER_HELPER_H
+#ifndef STORE_CLIENT_HELPER_H
+#define STORE_CLIENT_HELPER_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
