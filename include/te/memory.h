@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memory.h - whether memory that a number names can be used; for bindings
+ * memory.h - check memory that a caller names by a number; for bindings
  *
- * Callers of a binding name memory by a number, and a wrong one must end as an
- * error, not as a signal. Another thread may still unmap the memory between a
- * question and its use. Threads: any. The functions are part of libte.
+ * Callers of a binding pass addresses as numbers, and a wrong number must end
+ * as an error, not as a signal. Another thread may still unmap the memory
+ * between a check and its use. Threads: any. The functions are part of libte.
  */
 #ifndef TE_MEMORY_H
 #define TE_MEMORY_H
@@ -18,16 +18,21 @@
 extern "C" {
 #endif
 
-/* Whether every page is mapped, in whatever way. Nothing is touched. */
+/*
+ * Returns whether every page of the range is mapped, with any protection.
+ * Touches no page. Blocks: never.
+ */
 TE_API bool te_memory_is_mapped(uint64_t addr, uint64_t length);
 /*
- * Whether it can be read, or @writable: written. The pages are there afterwards,
- * so ask only about what is used at once. Blocks while the kernel finds them.
+ * Returns whether the range can be read or, if @writable, written. Commits
+ * every page of the range, so check only memory that is used immediately.
+ * Blocks: while the kernel commits the pages.
  */
 TE_API bool te_memory_is_usable(uint64_t addr, uint64_t length, bool writable);
 /*
- * What mapped memory may be used for: PROT_READ | PROT_WRITE, or part of that.
- * Tests only both ends if they may be written. Blocks as is_usable() does.
+ * Returns how mapped memory may be used: PROT_READ | PROT_WRITE, or a part of
+ * these. Tests only both ends of the range if they are writable. Blocks as
+ * te_memory_is_usable() does.
  */
 TE_API int te_memory_protection(uint64_t addr, uint64_t length);
 

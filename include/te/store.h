@@ -2,14 +2,15 @@
 /*
  * store.h - client of the key/value pool
  *
- * A client belongs to a pool, that is to a master. It may lend memory to the
- * pool (then it is an owner too), and it puts and gets values, in batches
- * first: a single key is a batch of one. Values move between the caller's
- * memory and the owners' directly.
+ * A client joins a pool by connecting to its master. It puts and gets values,
+ * in batches: a single key is a batch of one. It may also lend memory to the
+ * pool, which makes it an owner. Values move directly between the caller's
+ * memory and the owners' memory.
  *
  * A get returns the right bytes or a miss, never other bytes. Every call ends
  * within its deadline. Results are Mooncake's numbers (enum te_store_code), so
- * that no layer above translates. Threads: any, on one client too, unless a
+ * that no layer above translates them. Arguments are borrowed for the call;
+ * strings are copied. Threads: any, also several on one client, unless a
  * function says otherwise.
  */
 #ifndef TE_STORE_H
@@ -26,7 +27,10 @@
 extern "C" {
 #endif
 
-/* Mooncake's values; docs/compatibility/codes.md says who returns which. */
+/*
+ * Results of calls. The values are Mooncake's; docs/compatibility/codes.md
+ * says which calls return each of them.
+ */
 enum te_store_code {
 	TE_STORE_OK = 0,
 	TE_STORE_INTERNAL_ERROR = -1,
@@ -51,24 +55,25 @@ enum te_store_code {
 	TE_STORE_TRANSFER_FAIL = -800,
 	TE_STORE_CHECKSUM_MISMATCH = -801,
 	TE_STORE_RPC_FAIL = -900,    /* the master cannot be reached */
-	TE_STORE_RPC_TIMEOUT = -901, /* it did not answer in time */
+	TE_STORE_RPC_TIMEOUT = -901, /* the master did not answer in time */
 	TE_STORE_UNAVAILABLE_IN_CURRENT_STATUS = -1010,
 	TE_STORE_TASK_NOT_FOUND = -1400,
 	TE_STORE_TASK_PENDING_LIMIT_EXCEEDED = -1401,
-	TE_STORE_TENANT_QUOTA_EXCEEDED = -1700, /* and nothing of it can go */
-	TE_STORE_TENANT_NOT_REGISTERED =
-		-1701, /* it has no quota, so no keys */
+	/* Eviction of the tenant's own objects could not make room. */
+	TE_STORE_TENANT_QUOTA_EXCEEDED = -1700,
+	/* The tenant has no quota, so it can have no keys. */
+	TE_STORE_TENANT_NOT_REGISTERED = -1701,
 	TE_STORE_TENANT_NOT_EMPTY = -1702,
 };
 
-/* "OBJECT_NOT_FOUND", static; "UNKNOWN" for other numbers. */
+/* Returns the name of a code, "OBJECT_NOT_FOUND"; else "UNKNOWN". Static. */
 TE_API const char *te_store_strerror(int code);
 
-#define TE_STORE_KEY_MAX   1024u /* bytes of a key; any bytes */
-#define TE_STORE_BATCH_MAX 4096u /* keys of one call to the master */
-#define TE_STORE_VALUE_MAX (1ull << 40)
+#define TE_STORE_KEY_MAX   1024u        /* bytes of a key; any bytes */
+#define TE_STORE_BATCH_MAX 4096u        /* keys of one message to the master */
+#define TE_STORE_VALUE_MAX (1ull << 40) /* bytes of a value */
 
-/* setup_timeout_ms: do not wait; te_store_health() says when we have joined. */
+/* Value of setup_timeout_ms: do not wait, see te_store_health(). */
 #define TE_STORE_NO_WAIT UINT32_MAX
 
 #define TE_STORE_LOCATIONS_MAX (1u << 24)
@@ -79,57 +84,64 @@ struct te_store_config {
 	uint32_t size;               /* sizeof(struct te_store_config) */
 	uint32_t call_timeout_ms;    /* of one call to the master; 0: 1000 */
 	uint32_t replica_timeout_ms; /* of reading one replica; 0: 1000 */
-	/* To reach the master first; 0: 5000. Or TE_STORE_NO_WAIT. */
+	/* Limit for the first contact; 0: 5000. Or TE_STORE_NO_WAIT. */
 	uint32_t setup_timeout_ms;
-	const char *master;       /* "host:port"; NULL: "127.0.0.1:50051" */
-	const char *host;         /* name of the own engine, host[:port]; NULL:
-				     * "127.0.0.1" */
-	uint64_t segment_bytes;   /* memory lent to the pool; 0: none. A value
-				   * takes 64 bytes beside its own */
-	struct te_engine *engine; /* use this one (not owned); NULL: make one */
+	const char *master; /* "host:port"; NULL: "127.0.0.1:50051" */
+	/* Name of the client's engine, host[:port]; NULL: "127.0.0.1". */
+	const char *host;
+	/*
+	 * Bytes of memory to lend to the pool; 0: none. Each value takes 64
+	 * bytes beside its own.
+	 */
+	uint64_t segment_bytes;
+	struct te_engine *engine; /* engine to use (not owned); NULL: create */
 	const struct te_config
-		*engine_config;      /* for an own one; NULL: default */
+		*engine_config;      /* for a created engine; NULL: default */
 	uint64_t local_buffer_bytes; /* for te_store_get_buffers(); 0: none */
 	/*
-	 * Objects whose place is remembered for as long as its lease lasts, so
-	 * that reading them again asks the master nothing; 0: none. Until it
-	 * ends, a read may find a value that others have removed or replaced
-	 * while its owner did not answer the master; else it never does.
+	 * Number of objects whose place is remembered while their lease lasts,
+	 * so that reading them again does not ask the master; 0: none. Until
+	 * the lease ends, a read may find a value that another client has
+	 * removed or replaced, if its owner did not answer the master then.
 	 */
 	uint32_t location_cache_entries; /* at most TE_STORE_LOCATIONS_MAX */
-	/* How often of late a key is to be asked for, before its value is kept
-	 * in the hot cache; at most 255; 0: 2. */
+	/*
+	 * Number of recent reads of a key after which its value is kept in the
+	 * hot cache; at most 255; 0: 2.
+	 */
 	uint32_t hot_cache_threshold;
 	/*
-	 * "127.0.0.1:50052", or the path of its socket: be a dummy, a client
-	 * without an engine, for whom the daemon of this host (mooncake_client)
-	 * does the work. Master, host, engine and segment are its then, and are
-	 * left out here; local_buffer_bytes is what values are copied through
-	 * that do not lie in the memory that the two share. NULL: no dummy.
+	 * Address of the daemon of this host (mooncake_client),
+	 * "127.0.0.1:50052", or the path of its socket. Makes the client a
+	 * dummy: it has no engine, and the daemon does the work. Master, host,
+	 * engine and segment are then the daemon's and must not be set here.
+	 * Values outside the memory that both share are copied through
+	 * local_buffer_bytes. NULL: no dummy.
 	 */
 	const char *daemon;
-	uint64_t pool_bytes; /* of te_store_pool_alloc(), a dummy's */
+	uint64_t pool_bytes; /* for te_store_pool_alloc() of a dummy */
 	/*
-	 * Keep the bytes of others' objects that are read again and again, in
-	 * so much memory; 0: none. A get still proves which value the key has,
-	 * by the master or by the owner, but the bytes come from here: what was
-	 * removed or replaced is never read.
+	 * Bytes of memory for the hot cache, which keeps values of other owners
+	 * that are read again and again; 0: no cache. Each get still verifies
+	 * with the master or the owner which value the key has, so removed and
+	 * replaced values are never returned.
 	 */
 	uint64_t hot_cache_bytes;
 	uint64_t
 		hot_cache_value_bytes; /* larger ones are not kept; 0: 16 MiB */
 	/*
-	 * Whose keys this client means: 1 .. 64 bytes, no control characters,
-	 * not beginning with '_'; NULL or "": "default". Each tenant of the
-	 * master has keys of its own and a quota; who has none is answered with
-	 * -1701. A master without tenants takes all for one, which is warned
-	 * of. A dummy's is its daemon's: NULL.
+	 * Tenant whose keys this client uses: 1 .. 64 bytes, no control
+	 * characters, not beginning with '_'; NULL or "": "default". Each
+	 * tenant of the master has its own keys and a quota; calls of a tenant
+	 * without a quota return -1701. A master without tenants treats all
+	 * names as one tenant, and a warning is logged. Must be NULL for a
+	 * dummy, which has the tenant of its daemon.
 	 */
 	const char *tenant;
 	/*
-	 * For how long te_store_close() has what lies in our segments moved to
-	 * others first, as te_store_drain() does; 0: not at all. At most 10
-	 * minutes.
+	 * Time for which te_store_close() first moves the contents of the
+	 * client's segments to other owners, as te_store_drain() does; at most
+	 * 10 minutes; 0: it moves nothing.
 	 */
 	uint32_t drain_timeout_ms;
 	uint32_t reserved[1]; /* must be 0 */
@@ -138,45 +150,46 @@ struct te_store_config {
 /**
  * te_store_setup - join a pool
  *
- * Connects to the master, starts an engine unless one is given, joins the
- * pool's access group and mounts segment_bytes of fresh memory. Reconnects and
- * mounts again by itself when the master comes back.
+ * Connects to the master, creates an engine unless one is given, joins the
+ * pool's access group and mounts segment_bytes of fresh memory. The client
+ * reconnects and mounts again by itself when the master comes back.
  *
  * Blocks: setup_timeout_ms at most. Returns 0, or *out is untouched, the
  * cause is logged and:
  *   -600  a field is out of range or a name malformed
- *   -900  the master cannot be reached or refuses us
- *   -300  the master speaks another version
- *   -1    no memory, threads, ports
+ *   -900  the master cannot be reached or refuses this client
+ *   -300  the master speaks another version of the protocol
+ *   -1    no memory, threads or ports are left
  */
 TE_API int te_store_setup(const struct te_store_config *config,
 			  struct te_store **out);
 
 /**
- * te_store_close - leave: unmount, close, free
+ * te_store_close - leave the pool: unmount, close and free
  *
- * NULL is fine. Threads: set-up only. Blocks: 2 s at most, also when the
- * master is dead, and before that for drain_timeout_ms of the configuration.
- * What still lies in our own segments is gone for the others.
+ * Other clients lose the values that remain in this client's segments. NULL is
+ * fine. Threads: set-up only. Blocks: 2 s at most, also when the master is
+ * dead; before that, drain_timeout_ms of the configuration at most.
  */
 TE_API void te_store_close(struct te_store *store);
 
 TE_API struct te_engine *te_store_engine(struct te_store *store);
-/* Name of the own engine, "127.0.0.1:40123". */
+/* Returns the name of the client's engine, "127.0.0.1:40123". */
 TE_API const char *te_store_hostname(struct te_store *store);
-/* 0: connected and mounted; -900: not now. Blocks: never. */
+/* Returns 0 (connected and mounted), -900 (not now). Blocks: never. */
 TE_API int te_store_health(struct te_store *store);
 
 /**
- * te_store_register - register memory of the caller, so that it need not be
- * looked up or staged per transfer; local only, nobody else can reach it
+ * te_store_register - register memory of the caller with the engine
  *
- * Memory given to put and get need not be registered. 0, -600 (overlaps,
- * length 0), -1.
+ * Memory given to put and get need not be registered; registered memory is
+ * moved without a look-up or a copy per transfer. Peers cannot reach it. The
+ * memory must stay mapped until te_store_unregister(). Returns 0, -600 (the
+ * range overlaps another one, or has length 0), -1.
  */
 TE_API int te_store_register(struct te_store *store, void *addr,
 			     uint64_t length);
-/* 0, -600 (not registered with exactly this address). */
+/* Undoes a registration. Returns 0, -600 (no registration at this address). */
 TE_API int te_store_unregister(struct te_store *store, void *addr);
 
 #define TE_STORE_SEGMENT_ID_LEN 16
@@ -186,21 +199,23 @@ TE_API int te_store_unregister(struct te_store *store, void *addr);
  * @bytes: of fresh memory, 1024 at least
  * @id:    out: names the segment for te_store_unmount()
  *
- * It lasts until it is unmounted or the store is closed, and is mounted again
- * by itself when the master comes back. Blocks: call timeout. Returns 0, or
- * nothing is mounted and -600 (@bytes), -900, -1.
+ * The segment lasts until it is unmounted or the store is closed, and is
+ * mounted again by itself when the master comes back. Blocks: call timeout.
+ * Returns 0, or nothing is mounted and -600 (@bytes), -900, -1.
  */
 TE_API int te_store_mount(struct te_store *store, uint64_t bytes,
 			  uint8_t id[TE_STORE_SEGMENT_ID_LEN]);
 /**
- * te_store_mount_shared - lend part of a file, as one in /dev/shm
+ * te_store_mount_shared - lend part of a file, for example one in /dev/shm
  * @offset, @bytes: whole pages, inside the file
  *
- * What it contains is overwritten. If it is made shorter while it is mounted,
- * what lay beyond is lost, and space there fails puts until it is unmounted; a
- * copy that is under way just then may end the process by SIGBUS. As
- * te_store_mount(); -600 also when the file cannot be mapped,
- * is too short, or this part of it is mounted already.
+ * The contents of the range are overwritten. If the file is truncated while it
+ * is mounted, the values beyond its end are lost, and puts into that space
+ * fail until the segment is unmounted; a copy in progress at that moment may
+ * end the process by SIGBUS.
+ *
+ * Blocks and returns as te_store_mount(); -600 also when the file cannot be
+ * mapped, is too short, or this range of it is mounted already.
  */
 TE_API int te_store_mount_shared(struct te_store *store, const char *path,
 				 uint64_t offset, uint64_t bytes,
@@ -208,44 +223,50 @@ TE_API int te_store_mount_shared(struct te_store *store, const char *path,
 #define TE_STORE_GRACE_MAX_MS 86400000u
 
 /**
- * te_store_unmount - take a segment back; replicas in it are gone
- * @grace_ms: 0: at once; else it goes by itself after that long, and until then
- *            it can be read, but gets nothing new
+ * te_store_unmount - take a segment back; replicas in it are lost
+ * @grace_ms: 0: immediately; else the segment is unmounted after this time, up
+ *            to TE_STORE_GRACE_MAX_MS, and until then it can be read but gets
+ *            no new values
  *
- * Unmounting it once more is fine while it has a grace: the earlier end holds,
- * and with 0 it goes at once. Also when the master is away: it is told when it
- * is back. Blocks: call timeout + 0.5 s, whatever the grace. Returns 0, -101
- * (no such segment of ours, or it has gone), -600, -1 (no memory: it stays).
+ * A segment in its grace may be unmounted again: the earlier end counts, and
+ * with 0 it is unmounted immediately. If the master is away, it is informed
+ * when it comes back. Blocks: call timeout + 0.5 s, whatever the grace.
+ * Returns 0, -101 (no such segment of this client), -600, -1 (no memory: the
+ * segment stays).
  */
 TE_API int te_store_unmount(struct te_store *store,
 			    const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
 			    uint64_t grace_ms);
 
-/* What became of the values (replicas, to be exact) in segments that leave. */
+/* Counts of replicas in segments that are drained. */
 struct te_store_drained {
-	uint64_t total; /* that were there */
+	uint64_t total; /* replicas at the beginning */
 	uint64_t moved, moved_bytes;
-	uint64_t left; /* still there; they go with their segment */
+	uint64_t left; /* replicas still there; lost with their segment */
 };
 
 /**
- * te_store_drain - have what lies in our segments moved to others
- * @id:         one segment; NULL: all that we have
+ * te_store_drain - move the contents of this client's segments to other owners
+ * @id:         one segment; NULL: all segments of this client
  * @timeout_ms: at most 10 minutes
- * @out:        what became of it, as far as the master has said; or NULL
+ * @out:        progress as last reported by the master; or NULL
  *
- * To be called before te_store_unmount() or te_store_close(): from now on the
- * segment gets nothing new, whatever comes of this, though until it is unmounted
- * it can be read. Values are moved whatever leases and pins they have. Ends
- * early when all is moved or nothing more can be: without others to move to, or
- * without room there, at once. A master that is started anew meanwhile knows
- * nothing of it.
+ * Call it before te_store_unmount() or te_store_close(). Whatever the result,
+ * the segment gets no new values from now on; until it is unmounted it can be
+ * read. Values are moved in spite of leases and pins. The call ends early when
+ * all is moved or nothing more can be: immediately, if no other owner has
+ * room. A master that restarts meanwhile forgets the drain.
  *
- * Blocks: timeout + call timeout. Returns 0 (all is moved), -101 (no such
- * segment, none at all, or it went meanwhile), -200 (no room for what is left),
- * -600, -800 or -801 (copies failed), -900 (the master is away, or went), -901
- * (the time is over), -1010 (a drain of it is under way), -1401 (too many are),
- * -1 (no memory).
+ * Blocks: timeout + call timeout. Returns 0 (all is moved), or:
+ *   -101   no such segment, no segment at all, or unmounted meanwhile
+ *   -200   no room for the rest
+ *   -600   an argument is out of range
+ *   -800, -801  copies failed
+ *   -900   the master is away
+ *   -901   the time is over
+ *   -1010  the segment is being drained already
+ *   -1401  too many drains are in progress
+ *   -1     no memory
  */
 TE_API int te_store_drain(struct te_store *store,
 			  const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
@@ -257,9 +278,9 @@ struct te_store_key {
 	uint32_t reserved; /* must be 0 */
 };
 
-/* One value: where it lies, or where it shall go, in pieces. */
+/* Local memory of one value, to read it from or to write it to. */
 struct te_store_value {
-	const struct iovec *pieces; /* pieces[n_pieces] */
+	const struct iovec *pieces; /* pieces[n_pieces], in order */
 	uint32_t n_pieces;          /* 1 .. TE_PIECES_MAX - 1 */
 	uint32_t reserved;          /* must be 0 */
 };
@@ -272,7 +293,7 @@ enum te_store_soft_pin {
 	TE_STORE_SOFT_PIN_DISABLE = 2,
 };
 
-/* What the values are; kept with them and shown, without any other effect. */
+/* Kind of a value. Stored and displayed; has no other effect. */
 enum te_store_data_type {
 	TE_STORE_DATA_UNKNOWN = 0,
 	TE_STORE_DATA_KVCACHE = 1,
@@ -288,8 +309,8 @@ enum te_store_data_type {
 
 enum te_store_replicate_flags {
 	TE_STORE_HARD_PIN = 1 << 0, /* never evicted */
-	TE_STORE_SAME_NODE =
-		1 << 1, /* all of the call in one segment if it fits */
+	/* All values of the call go to one segment if they fit there. */
+	TE_STORE_SAME_NODE = 1 << 1,
 	TE_STORE_REPLICATE_FLAGS = (1 << 2) - 1,
 };
 
@@ -297,21 +318,32 @@ enum te_store_replicate_flags {
 #define TE_STORE_PREFERRED_MAX   32u
 #define TE_STORE_SOFT_PIN_MAX_MS 86400000u
 
-/* How objects are to be kept. Names have no spaces and at most 263 bytes. */
+/*
+ * Options of a put. Names (of owners, of groups) have no spaces and at most
+ * 263 bytes.
+ */
 struct te_store_replicate {
-	uint32_t size;            /* sizeof(struct te_store_replicate) */
-	uint32_t replica_num;     /* 1 .. TE_STORE_REPLICAS_MAX; fewer are made
-			       * where there is no room for all */
+	uint32_t size; /* sizeof(struct te_store_replicate) */
+	/*
+	 * Number of replicas, 1 .. TE_STORE_REPLICAS_MAX. Fewer are made where
+	 * there is no room for all.
+	 */
+	uint32_t replica_num;
 	uint32_t soft_pin_action; /* enum te_store_soft_pin */
 	uint32_t data_type;       /* enum te_store_data_type */
 	uint64_t flags;           /* enum te_store_replicate_flags */
-	/* With ENABLE: from when it can be read; 0: the master's default. */
+	/*
+	 * With ENABLE: duration of the pin from when the value can be read, at
+	 * most TE_STORE_SOFT_PIN_MAX_MS; 0: the master's default.
+	 */
 	uint64_t soft_pin_ttl_ms;
 	/* Owners' names (te_store_hostname()): hints, tried in this order. */
 	const char *const *preferred_segments;
 	size_t n_preferred_segments; /* at most TE_STORE_PREFERRED_MAX */
-	/* Objects of a group are evicted together. One for each key of the
-	 * call, or none; NULL or "": the key has no group. */
+	/*
+	 * Groups, one for each key of the call, or none at all; NULL or "": the
+	 * key has no group. Objects of a group are evicted together.
+	 */
 	const char *const *group_ids;
 	size_t n_group_ids;
 	uint64_t reserved[4]; /* must be 0 */
@@ -319,47 +351,53 @@ struct te_store_replicate {
 
 /**
  * te_store_put - store n values
- * @keys:    keys[n]; a key twice in one call counts once, the first
+ * @keys:    keys[n]; of equal keys in one call only the first counts
  * @values:  values[n]; at least 1 byte each
- * @how:     NULL: one replica of each, nothing special
- * @results: results[n]: 0 stored or already there (an existing object is left
- *           as it is), or a negative code per key
+ * @how:     NULL: one replica of each, no other option
+ * @results: results[n]: 0 (stored, or the key exists and its value is left as
+ *           it is), or a negative code of this key
  *
- * A value is stored when one replica of it is; each is tried. An object that
- * another put is just writing counts as there. Blocks: until
- * all are stored or have failed; for each TE_STORE_BATCH_MAX keys or 1 MiB of
- * keys bounded by the call timeout per step to the master, the wait for space
- * (1 s) and the transfer's deadline (30 s + 1 s per GiB; some 2 s for an owner
- * that does not answer at all). Returns 0 when every result is 0, else the
- * first result that is not, or -600 with results untouched when an argument is
- * out of range. Codes: -200 (pool full, eviction could not help; also a value
- * larger than the largest segment of the pool), -1700 (beyond the quota of our
- * tenant, and nothing of it could be evicted), -800 (transfer failed), -900,
- * -901, -600 (this key or value), -1.
+ * A value counts as stored when one of its replicas is; the call tries to
+ * write each. A key that another client is putting counts as existing.
+ *
+ * Blocks: until every value is stored or has failed. For each
+ * TE_STORE_BATCH_MAX keys or 1 MiB of keys that is limited by the call timeout
+ * for each step to the master, 1 s of waiting for space, and the deadline of
+ * the transfer: 30 s + 1 s per GiB, about 2 s for an owner that does not answer
+ * at all.
+ * Returns 0 when every result is 0, else the first other result; or -600 with
+ * results untouched when an argument is out of range. Codes:
+ *   -200   the pool is full and eviction could not help, or the value is larger
+ *          than the largest segment of the pool
+ *   -1700  the quota of the tenant is exceeded and none of its objects could
+ *          be evicted
+ *   -800   the transfer failed
+ *   -600   this key or value is invalid
+ *   -900, -901, -1
  */
 TE_API int te_store_put(struct te_store *store, const struct te_store_key *keys,
 			const struct te_store_value *values, size_t n,
 			const struct te_store_replicate *how, int *results);
 
 /**
- * te_store_upsert - store n values, in place of those that are there
+ * te_store_upsert - store n values, replacing existing ones
  *
- * The old value is readable until the new one takes its place, and stays when
- * that fails. An unfinished put or upsert of the key by anybody else is given
- * up. As te_store_put() otherwise, but 0 means stored; also -708 (the object
- * is just being moved), -600 (its group would be another one). Whether it is
- * pinned for good stays as it was.
+ * The old value can be read until the new one replaces it, and stays if that
+ * fails. An unfinished put or upsert of the key by another client is aborted.
+ * A hard pin of the object stays as it was. Otherwise as te_store_put(), but a
+ * result of 0 always means stored. Also -708 (the object is being moved), -600
+ * (the object belongs to another group).
  */
 TE_API int te_store_upsert(struct te_store *store,
 			   const struct te_store_key *keys,
 			   const struct te_store_value *values, size_t n,
 			   const struct te_store_replicate *how, int *results);
 
-/* Part of a value, and where in local memory it lies or shall go. */
+/* Part of a value, and the local memory to read it from or write it to. */
 struct te_store_range {
 	uint32_t key;      /* index into the call's keys */
 	uint32_t reserved; /* must be 0 */
-	uint64_t offset;   /* in the value */
+	uint64_t offset;   /* in the value, bytes */
 	void *addr;        /* addr[length] */
 	uint64_t length;   /* at least 1 */
 };
@@ -368,13 +406,13 @@ struct te_store_range {
 /**
  * te_store_put_open - begin to put n values in parts
  * @sizes:   sizes[n]: of the values, 1 .. TE_STORE_VALUE_MAX
- * @results: results[n]: 0 begun, -705 (there already, or being put), or as of
- *           te_store_put()
+ * @results: results[n]: 0 (begun), -705 (the key exists or is being put), or a
+ *           code of te_store_put()
  *
- * Then te_store_put_ranges() until all bytes are there, and
- * te_store_put_commit(); nobody sees the object before. The master waits for
- * that as long as its setting put_start_discard_timeout_sec says. Blocks and
- * returns as te_store_put().
+ * Write all bytes with te_store_put_ranges(), then call te_store_put_commit();
+ * no client sees the object before. The master waits for the commit as long as
+ * its setting put_start_discard_timeout_sec says. Blocks and returns as
+ * te_store_put().
  */
 TE_API int te_store_put_open(struct te_store *store,
 			     const struct te_store_key *keys,
@@ -383,12 +421,13 @@ TE_API int te_store_put_open(struct te_store *store,
 			     int *results);
 /**
  * te_store_put_ranges - write parts of values that were begun
- * @ranges:  ranges[n_ranges]: memory to read from; in any order, also again
- * @results: results[n_ranges]: its length, or a negative code
+ * @ranges:  ranges[n_ranges]: memory to read from; in any order, repeatable
+ * @results: results[n_ranges]: the range's length, or a negative code
  *
- * Blocks: the transfer's deadline. Returns how many were written, or -600 with
- * results untouched, or -1. Codes: -704 (this key was not begun), -600 (empty,
- * or not inside the value), -800 (no replica is left), -1.
+ * Blocks: the transfer's deadline. Returns the number of ranges written, or
+ * -600 with results untouched, or -1. Codes: -704 (this key was not begun),
+ * -600 (the range is empty or not inside the value), -800 (no replica is left),
+ * -1.
  */
 TE_API int te_store_put_ranges(struct te_store *store,
 			       const struct te_store_key *keys, size_t n_keys,
@@ -396,20 +435,26 @@ TE_API int te_store_put_ranges(struct te_store *store,
 			       size_t n_ranges, int64_t *results);
 /**
  * te_store_put_commit - make n values visible that were put in parts
- * @results: results[n]: 0, -704 (it was not begun, or has ended), -700 (bytes
- *           are missing: write them, or give up), -703 (parts are just being
- *           written), -800 (no replica is left, or it came too late), -900,
- *           -901, -600, -1
+ * @results: results[n]:
+ *           0     the value is visible
+ *           -704  the key was not begun, or its put has ended
+ *           -700  bytes are missing: write them, or abort
+ *           -703  parts are being written at this moment
+ *           -800  no replica is left, or the commit came too late
+ *           -900, -901, -600, -1
  *
- * After -700 and -703 the key is still open, after all others not. Objects whose
- * parts came in order, each once, have a checksum; the others are proved to
- * readers by their headers and the lease.
- * Returns 0 or the first result that is not.
+ * After -700 and -703 the put of the key is still open; after all other results
+ * it has ended. Objects whose parts were written in order, each once, have a
+ * checksum. Readers verify the others by their headers and the lease.
+ * Returns 0 or the first result that is not 0.
  */
 TE_API int te_store_put_commit(struct te_store *store,
 			       const struct te_store_key *keys, size_t n,
 			       int *results);
-/* Give up: nothing is stored. As te_store_put_commit(), but never -700, -800. */
+/*
+ * Aborts puts in parts: nothing is stored. Returns as te_store_put_commit(),
+ * but never -700 or -800.
+ */
 TE_API int te_store_put_abort(struct te_store *store,
 			      const struct te_store_key *keys, size_t n,
 			      int *results);
@@ -421,21 +466,21 @@ TE_API int te_store_put_abort(struct te_store *store,
  * @values:  values[n]: room; only as many bytes as the object has are written
  * @results: results[n]: the object's size in bytes, or a negative code
  *
- * The bytes are verified. After a negative result the room's content is
+ * The bytes are verified. After a negative result the contents of the room are
  * undefined. Blocks: call timeout + replica timeout, for each
  * TE_STORE_BATCH_MAX keys or 1 MiB of keys. Returns the number of keys with a
- * size, or -600 with results untouched. Codes: -704 (miss), -600 (object larger
- * than the room, or this key), -800 (owner did not answer in time), -900, -901,
- * -1.
+ * size, or -600 with results untouched. Codes: -704 (miss), -600 (this key is
+ * invalid, or the object larger than the room), -800 (no owner answered in
+ * time), -900, -901, -1.
  */
 TE_API int te_store_get(struct te_store *store, const struct te_store_key *keys,
 			const struct te_store_value *values, size_t n,
 			int64_t *results);
 
 /*
- * A value in memory of the client's: data[length], the caller's to read and
- * write until free, which has to come before te_store_close(). A dummy's may
- * lie in memory of its daemon's, which can only be read. free(NULL) is fine.
+ * Value in memory of the client: data[length], which the caller may read and
+ * write until it frees the buffer, before te_store_close(). The data of a dummy
+ * may lie in memory of its daemon, which can only be read. free(NULL) is fine.
  * Threads: any.
  */
 struct te_store_buffer;
@@ -444,12 +489,13 @@ TE_API uint64_t te_store_buffer_length(const struct te_store_buffer *buffer);
 TE_API void te_store_buffer_free(struct te_store_buffer *buffer);
 
 /**
- * te_store_get_buffers - fetch n values into memory of the client's
- * @out:     out[n]: the value, to be freed; NULL where the result is negative
- * @results: as of te_store_get(), but there is always room
+ * te_store_get_buffers - fetch n values into memory of the client
+ * @out:     out[n]: the value, to be freed by the caller; NULL where the result
+ *           is negative
+ * @results: as of te_store_get(), but the room always suffices
  *
  * The memory comes from the local buffer (te_store_config.local_buffer_bytes),
- * and from the heap where that has no room. As te_store_get() otherwise.
+ * and from the heap where that is full. Otherwise as te_store_get().
  */
 TE_API int te_store_get_buffers(struct te_store *store,
 				const struct te_store_key *keys, size_t n,
@@ -457,14 +503,14 @@ TE_API int te_store_get_buffers(struct te_store *store,
 
 /**
  * te_store_get_ranges - fetch parts of values
- * @keys:    keys[n_keys]; named by ranges, which may come in any order
- * @results: results[n_ranges]: its length, or a negative code
+ * @keys:    keys[n_keys]; ranges refer to them in any order
+ * @results: results[n_ranges]: the range's length, or a negative code
  *
- * All ranges of a key come from one value, which has not changed meanwhile;
- * their bytes have no checksum. Blocks as te_store_get(). Returns how many have
- * been fetched, or -600 with results untouched (too many ranges, a pointer that
- * is NULL), or -1 (no memory). Codes: as te_store_get(); -600 also for a range
- * that is empty or not inside the value, whose others are fetched.
+ * All ranges of a key come from one unchanged value; their bytes have no
+ * checksum. Blocks as te_store_get(). Returns the number of ranges fetched, or
+ * -600 with results untouched (too many ranges, a pointer is NULL), or -1 (no
+ * memory). Codes: as te_store_get(); -600 also for a range that is empty or not
+ * inside the value, while other ranges of that value are fetched.
  */
 TE_API int te_store_get_ranges(struct te_store *store,
 			       const struct te_store_key *keys, size_t n_keys,
@@ -472,28 +518,31 @@ TE_API int te_store_get_ranges(struct te_store *store,
 			       size_t n_ranges, int64_t *results);
 
 /**
- * te_store_get_open - keep where n objects lie, so that te_store_get(),
- * te_store_get_buffers() and te_store_get_ranges() of them need not ask
- * @results: results[n]: 0, -704 (not there), -800 (no owner can be reached),
+ * te_store_get_open - remember where n objects lie, so that te_store_get(),
+ * te_store_get_buffers() and te_store_get_ranges() need not ask the master
+ * @results: results[n]: 0, -704 (no such key), -800 (no owner can be reached),
  *           -900, -901, -600, -1
  *
- * They are leased, and their leases renewed, for as long as they are open: none
- * of them is evicted, nor removed without force. A lease that ends all the same,
- * as while the master is away, is asked for by the next read, which keeps what
- * it learns. A value that others replace meanwhile may be read as it was. A key may be opened several times. Returns 0 or the first
- * result that is not. Lasts until te_store_get_close(), or until another
- * master takes over.
+ * The objects are leased while they are open, and the leases renewed: none of
+ * them is evicted, or removed without force. If a lease ends all the same, for
+ * example while the master is away, the next read asks for it again. After
+ * another client has replaced a value, the old one may still be read. A key may
+ * be opened several times. It stays open until te_store_get_close(), or until
+ * another master takes over. Returns 0 or the first result that is not 0.
  */
 TE_API int te_store_get_open(struct te_store *store,
 			     const struct te_store_key *keys, size_t n,
 			     int *results);
-/* Undo one te_store_get_open() of each key; others are fine. 0, -600. */
+/*
+ * Undoes one te_store_get_open() of each key; keys that are not open are fine.
+ * Returns 0, -600.
+ */
 TE_API int te_store_get_close(struct te_store *store,
 			      const struct te_store_key *keys, size_t n);
 
 /**
- * te_store_exist - which of n keys are there
- * @results: results[n]: 1 there, 0 not, negative code
+ * te_store_exist - check which of n keys exist
+ * @results: results[n]: 1 (exists), 0 (does not), or a negative code
  *
  * Returns 0 or the first negative result, or -600 with results untouched.
  */
@@ -501,15 +550,18 @@ TE_API int te_store_exist(struct te_store *store,
 			  const struct te_store_key *keys, size_t n,
 			  int *results);
 
-/* As exist, but results[n] are sizes in bytes; a missing key is -704. */
+/*
+ * Returns as te_store_exist(), but results[n] are sizes in bytes; -704 for a
+ * key that does not exist.
+ */
 TE_API int te_store_size(struct te_store *store,
 			 const struct te_store_key *keys, size_t n,
 			 int64_t *results);
 
 /**
  * te_store_remove - remove n keys
- * @force:   also when leased
- * @results: results[n]: 0, -704 (not there), -706 (leased), -703 (being put)
+ * @force:   remove leased objects too
+ * @results: results[n]: 0, -704 (no such key), -706 (leased), -703 (being put)
  */
 TE_API int te_store_remove(struct te_store *store,
 			   const struct te_store_key *keys, size_t n, int force,
@@ -517,55 +569,57 @@ TE_API int te_store_remove(struct te_store *store,
 
 /**
  * te_store_remove_all - remove every object
- * @force:   also those under a lease; else they stay
- * @removed: how many were removed; may be NULL
+ * @force:   remove leased objects too; else they stay
+ * @removed: number of objects removed; may be NULL
  *
- * Blocks: until the master has looked at all objects, 60 s at most; when it is
- * away, until that is noticed and the call timeout has passed. Returns 0,
- * -600 (a call of this client is under way already), -900, -901, -1.
+ * Blocks: until the master has looked at all objects, 60 s at most; if the
+ * master is away, until that is noticed and the call timeout has passed.
+ * Returns 0, -600 (another such call of this client is in progress), -900,
+ * -901, -1.
  */
 TE_API int te_store_remove_all(struct te_store *store, int force,
 			       uint64_t *removed);
 /**
- * te_store_remove_matching - remove the objects whose key matches somewhere
- * @pattern: PCRE2, at most 2048 bytes
+ * te_store_remove_matching - remove the objects whose key matches a pattern
+ * @pattern: PCRE2, at most 2048 bytes; it may match anywhere in the key
  *
- * As te_store_remove_all(); -600 also for a pattern that is malformed.
+ * Blocks and returns as te_store_remove_all(); -600 also for a malformed
+ * pattern.
  */
 TE_API int te_store_remove_matching(struct te_store *store, const char *pattern,
 				    int force, uint64_t *removed);
 /**
- * te_store_replica_clear - give up the replicas of n keys in a segment
+ * te_store_replica_clear - remove the replicas of n keys from a segment
  * @segment: name of its owner; NULL or "": in all segments
- * @results: results[n]: 0, -704, -706 (leased), -703 (being put), -710 (no
- *           replica of it is there)
+ * @results: results[n]: 0, -704 (no such key), -706 (leased), -703 (being put),
+ *           -710 (no replica of the key is there)
  *
- * An object without any replica left is gone. Returns as te_store_remove().
+ * An object without any replica left is removed. Returns as te_store_remove().
  */
 TE_API int te_store_replica_clear(struct te_store *store,
 				  const struct te_store_key *keys, size_t n,
 				  const char *segment, int *results);
 
-/* Mooncake's values. */
+/* State of a replica. The values are Mooncake's. */
 enum te_store_replica_status {
 	TE_STORE_REPLICA_COMPLETE = 3,
 };
 
-/* Where a replica lies. */
+/* Location of a replica. */
 struct te_store_replica {
 	uint32_t status;    /* enum te_store_replica_status */
-	uint32_t n_extents; /* parts it lies in */
+	uint32_t n_extents; /* contiguous parts that it consists of */
 	uint64_t address;   /* of the first part's data, in its owner */
-	uint64_t size;      /* of the object */
+	uint64_t size;      /* bytes of the object */
 	char segment[TE_NAME_LEN_MAX + 1]; /* name of its owner */
 	uint64_t reserved[2];
 };
 
 /**
- * te_store_replicas - where n objects lie
- * @results: results[n]: how many replicas, or a negative code
- * @out:     out[*n_out]: those of the first key, of the second, and so on
- * @n_out:   in: room; out: how many there are, which may exceed the room
+ * te_store_replicas - locate the replicas of n objects
+ * @results: results[n]: number of replicas, or a negative code
+ * @out:     out[*n_out]: replicas of the first key, of the second, and so on
+ * @n_out:   in: room; out: number of replicas, which may exceed the room
  *
  * Takes a lease, as reading does. Returns the number of keys that were found,
  * or -600 with nothing touched. Codes: -704, -900, -901, -600, -1.
@@ -580,33 +634,33 @@ TE_API int te_store_replicas(struct te_store *store,
 #define TE_STORE_TASK_ID_LEN 16
 
 /**
- * te_store_copy - have further replicas of an object made
- * @targets: targets[n]: names of owners (te_store_hostname()); each gets one
- *           unless it has one; 1 .. TE_STORE_REPLICAS_MAX
- * @id:      out: to ask by, with te_store_task()
+ * te_store_copy - start a task that makes further replicas of an object
+ * @targets: targets[n]: names of owners (te_store_hostname()), 1 ..
+ *           TE_STORE_REPLICAS_MAX; each gets a replica unless it has one
+ * @id:      out: names the task for te_store_task()
  *
- * An owner that has the object copies it; meanwhile it cannot be removed or
- * replaced (-708). Blocks: call timeout, but not for the copy. Returns 0, -704
- * (no such key), -703 (it is being put), -708 (it has a task already), -101 (no
- * such target), -1401 (too many tasks wait), -900, -901, -600, -1. A dummy
- * answers -600.
+ * An owner that has the object copies it. Until the task ends, the object can
+ * be neither removed nor replaced (-708). Blocks: call timeout, but not for the
+ * copy. Returns 0, -704 (no such key), -703 (being put), -708 (the object has a
+ * task), -101 (no such target), -1401 (too many tasks wait), -600 (an argument
+ * is invalid, or the client a dummy), -900, -901, -1.
  */
 TE_API int te_store_copy(struct te_store *store, const struct te_store_key *key,
 			 const char *const *targets, size_t n,
 			 uint8_t id[TE_STORE_TASK_ID_LEN]);
 /**
- * te_store_move - have a replica of an object moved
+ * te_store_move - start a task that moves a replica of an object
  * @source, @target: names of owners
  *
- * As te_store_copy(); the source's replica is given up once the target has
- * one, and its readers are done. Also -710: there is none at the source; the
- * task fails where the target has one already.
+ * The replica of the source is removed once the target has one and readers of
+ * the source have finished. The task fails if the target has a replica already.
+ * Blocks and returns as te_store_copy(); also -710 (the source has no replica).
  */
 TE_API int te_store_move(struct te_store *store, const struct te_store_key *key,
 			 const char *source, const char *target,
 			 uint8_t id[TE_STORE_TASK_ID_LEN]);
 
-/* Mooncake's values. */
+/* Kind and state of a task. The values are Mooncake's. */
 enum te_store_task_type {
 	TE_STORE_TASK_COPY = 0,
 	TE_STORE_TASK_MOVE = 1,
@@ -622,57 +676,67 @@ struct te_store_task {
 	uint32_t type;                   /* enum te_store_task_type */
 	uint32_t status;                 /* enum te_store_task_status */
 	uint64_t created_ms, updated_ms; /* since 1970, by the master's clock */
-	uint8_t client[16]; /* who executes it, or did; zeros: nobody yet */
-	char message[96];   /* FAILED: why, for people */
+	uint8_t client[16]; /* owner that copies or copied; zeros: none yet */
+	char message[96];   /* reason of FAILED, for people */
 	uint64_t reserved[4];
 };
-/* 0, -1400 (no such task, or it is forgotten), -900, -901, -600, -1. */
+/*
+ * Copies the state of a task. Returns 0, -1400 (no such task, or it is
+ * forgotten), -900, -901, -600, -1.
+ */
 TE_API int te_store_task(struct te_store *store,
 			 const uint8_t id[TE_STORE_TASK_ID_LEN],
 			 struct te_store_task *out);
 
 /**
- * te_store_pool_alloc - memory that a dummy shares with its daemon
+ * te_store_pool_alloc - allocate memory that a dummy shares with its daemon
  *
- * Values that lie in it are not copied on their way to the daemon. It is the
- * caller's until te_store_pool_free() or te_store_close(), whole pages, zeroed
- * when it is first used. Two values that are read at the same time should not
- * share a page of 4096 bytes: when the daemon stands still and one of the calls
- * is given up, the other may fail as well.
+ * Values in this memory are not copied on their way to the daemon. The memory
+ * is the caller's until te_store_pool_free() or te_store_close(); it consists
+ * of whole pages, zeroed at their first use. Two values that are read at the
+ * same time should not share a page of 4096 bytes: when the daemon is stopped
+ * and one of the calls is abandoned, the other may fail as well.
  *
- * NULL: no room in te_store_config.pool_bytes, or @store is no dummy.
+ * Returns NULL if te_store_config.pool_bytes is used up or @store is no dummy.
  */
 TE_API void *te_store_pool_alloc(struct te_store *store, uint64_t length);
-/* 0, -600 (not from te_store_pool_alloc()). No call may be using it. */
+/*
+ * Frees such memory; no call may be using it. Returns 0, -600 (@addr is not
+ * from te_store_pool_alloc()).
+ */
 TE_API int te_store_pool_free(struct te_store *store, void *addr);
 
-/* Figures of the pool, from the master. */
+/* Statistics of the pool, from the master. */
 struct te_store_pool {
 	uint64_t capacity_bytes, used_bytes;
 	uint64_t objects, owners, clients;
 	uint64_t evicted_objects, evicted_bytes;
 	uint64_t master_metadata_bytes; /* object table, extents, keys */
-	uint64_t master_key_bytes;      /* of it: the keys themselves */
+	uint64_t master_key_bytes;      /* part of these: keys alone */
 	uint64_t reserved[8];
 };
-/* 0, -900, -901. */
+/* Copies the pool's statistics. Blocks: call timeout. Returns 0, -900, -901. */
 TE_API int te_store_pool(struct te_store *store, struct te_store_pool *out);
 
-/* Figures of this client; counters only grow. */
+/* Statistics of this client; counters never decrease. */
 struct te_store_stats {
-	/* Keys read from where they were remembered to be; not remembered; and
-	 * remembered, but not there any more. */
+	/*
+	 * Keys read at their remembered location; keys whose location was not
+	 * remembered; keys that were no longer at it.
+	 */
 	uint64_t location_hits, location_misses, location_stale;
-	uint64_t location_bytes; /* memory of what is remembered */
-	/* Keys of puts that were tried again, for want of space mostly. */
+	uint64_t location_bytes; /* memory of remembered locations */
+	/* Keys of puts that were tried again, mostly for want of space. */
 	uint64_t put_retries;
-	/* Keys whose bytes came from the hot cache, and that were not there;
-	 * values that came into it, and that had to go for others. */
+	/*
+	 * Keys whose bytes came from the hot cache, and that were not in it;
+	 * values added to it, and evicted from it.
+	 */
 	uint64_t hot_hits, hot_misses, hot_added, hot_evicted;
 	uint64_t hot_bytes; /* memory of the hot cache */
 	uint64_t reserved[2];
 };
-/* Blocks: never. */
+/* Copies the client's statistics. Blocks: never. */
 TE_API void te_store_stats(struct te_store *store, struct te_store_stats *out);
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store_setup.h - join a pool as Mooncake's clients say it: by keys and values
+ * store_setup.h - join a pool by the keys and values of Mooncake's setup()
  *
- * The rules of Mooncake's setup() are here and nowhere else, for its C, C++ and
- * Python interfaces alike. Programs of our own use te_store_setup().
+ * The rules of Mooncake's setup() are implemented here only, for its C, C++
+ * and Python interfaces alike. New programs should use te_store_setup().
  */
 #ifndef TE_STORE_SETUP_H
 #define TE_STORE_SETUP_H
@@ -22,48 +22,53 @@ struct te_store_pair {
 
 /**
  * te_store_setup_pairs - join a pool
- * @pairs:  pairs[n]; of a key that is there twice the last holds
- * @engine: use this one (not owned), whose name is then ours; NULL: make one
+ * @pairs:  pairs[n]; of equal keys the last counts
+ * @engine: engine to use (not owned), whose name becomes the client's; NULL:
+ *          create one
  *
- *   local_hostname         host or host:port; must be given. Without a port one
- *                          that is free of those of client_min_port ..
- *                          client_max_port, else any
+ *   local_hostname         host or host:port; required. Without a port a free
+ *                          one of client_min_port .. client_max_port is used,
+ *                          else any
  *   metadata_server        P2PHANDSHAKE (none), http://, etcd://, redis://, or
- *                          host:port, an etcd; must be given
- *   global_segment_size    memory lent to the pool: 16 MB unless given, 0 (none)
+ *                          host:port of an etcd; required
+ *   global_segment_size    memory lent to the pool: 16 MB by default; 0 (none)
  *                          or 1 KiB at least; "4gb", "1.5 GB", "1048576"
- *   local_buffer_size      the same, at most 1 TB; not committed before it is used
- *   protocol               tcp, or rdma, which goes by tcp with one warning where
- *                          there is no such device
- *   rdma_devices           or device_name: with rdma, those to use. That none of
- *                          them is here is an error. tcp does not look at it
- *   master_server_addr     or master_server_address: host:port, 127.0.0.1:50051
- *   tenant_id              whose keys are meant: default
- *   force_tcp              or environment MC_FORCE_TCP: tcp, whatever is said above
+ *   local_buffer_size      the same, at most 1 TB; committed when first used
+ *   protocol               tcp, or rdma, which falls back to tcp with one
+ *                          warning where there is no RDMA device
+ *   rdma_devices           or device_name: devices to use with rdma; an error
+ *                          if none of them exists. Ignored with tcp
+ *   master_server_addr     or master_server_address: host:port, default
+ *                          127.0.0.1:50051
+ *   tenant_id              tenant whose keys are used: default
+ *   force_tcp              or environment MC_FORCE_TCP: use tcp, whatever
+ *                          protocol says
  *   client_min_port, client_max_port
- *                          or MC_STORE_CLIENT_MIN_PORT, ..._MAX_PORT: 12300, 14300
+ *                          or MC_STORE_CLIENT_MIN_PORT, ..._MAX_PORT: 12300,
+ *                          14300
  *   rpc_timeout, connect_timeout, replica_timeout
  *                          or MC_RPC_TIMEOUT_MS, MC_RPC_CONNECT_TIMEOUT_MS,
- *                          TE_REPLICA_TIMEOUT: 1s, 5s, 1s; as call_, setup_ and
+ *                          TE_REPLICA_TIMEOUT: 1s, 5s, 1s; call_, setup_ and
  *                          replica_timeout_ms of te_store_config
  *   drain_timeout          or TE_DRAIN_TIMEOUT: 0; drain_timeout_ms of the same
  *   location_cache         or TE_LOCATION_CACHE: 0; location_cache_entries
  *   local_hot_cache_size, local_hot_block_size, local_hot_admission_threshold
  *                          or MC_STORE_LOCAL_HOT_CACHE_SIZE, ..._BLOCK_SIZE,
- *                          ..._ADMISSION_THRESHOLD: 0, 16 MB, 2; hot_cache_bytes,
- *                          _value_bytes and _threshold
+ *                          ..._ADMISSION_THRESHOLD: 0, 16 MB, 2;
+ *                          hot_cache_bytes, _value_bytes and _threshold
  *   enable_client_http_server, client_http_port
- *                          off, 9300: /health, /metrics and /metrics/summary. A
- *                          port that is taken is one line of the log, no error
+ *                          off, 9300: serves /health, /metrics and
+ *                          /metrics/summary. A port in use is logged in one
+ *                          line and is no error
  *
- * Pairs go before the environment. ipc_socket_path, enable_ssd_offload and
- * ssd_offload_path are accepted and have no effect, which one warning says; unknown
- * keys are named in a warning each. A switch that is neither on nor off is warned
- * of, and off.
+ * Pairs take precedence over the environment. ipc_socket_path,
+ * enable_ssd_offload and ssd_offload_path are accepted and have no effect, as
+ * one warning says. Each unknown key is named in a warning. A switch that is
+ * neither on nor off is taken as off, with a warning.
  *
- * Blocks: connect_timeout at most. Returns 0, or *out is untouched, one line of the
- * log says which value is wrong and why, and:
- *   -600  a value is malformed, out of range, or must be given; no such device
+ * Blocks: connect_timeout at most. Returns 0, or *out is untouched, one line
+ * of the log says which value is wrong and why, and:
+ *   -600  a value is malformed, out of range or missing; no such device
  *   -900, -300, -1 as of te_store_setup()
  */
 TE_API int te_store_setup_pairs(const struct te_store_pair *pairs, size_t n,

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * te.h - the transfer engine: move bytes between memory of two processes
+ * te.h - the transfer engine: move bytes between the memory of two processes
  *
  * An engine has a name, host:port, under which other engines reach it. It
- * publishes regions of memory; whoever may opens its segment by that name and
- * reads or writes the regions one-sided, in batches of requests.
+ * publishes regions of its memory. Any engine that may connect opens the
+ * segment of that name and reads or writes its regions one-sided, in batches
+ * of requests.
  *
  * Three promises hold for every request, whatever fails:
- *  - it ends within its deadline as done, failed or cancelled;
- *  - once it has ended this engine touches its local memory no more;
- *  - a write that has succeeded is in the target's memory, and a failed one
- *    says whether anything of it can still arrive (TE_REMOTE_QUIET).
+ *  - the request ends within its deadline as done, failed or cancelled;
+ *  - once it has ended, this engine no longer touches its local memory;
+ *  - a write that succeeded is in the target's memory, and a write that failed
+ *    says whether any of it can still arrive there (TE_REMOTE_QUIET).
  *
  * Functions return 0 or a negative errno unless they say otherwise. Arguments
  * are borrowed for the call; strings and arrays are copied. Threads: any,
  * unless a function says otherwise.
  *
- * An engine belongs to the process that created it. In a fork child its handles
- * are dead: functions that can fail return -ESTALE, the others do nothing, and
- * whatever the child does with them, or how long it lives, parent and peers
- * notice nothing. What te_memory_alloc() returned is the same memory in both.
+ * An engine belongs to the process that created it. In a forked child its
+ * handles are dead: functions that can fail return -ESTALE and the others do
+ * nothing. The parent and its peers are not affected by the child. Memory of
+ * te_memory_alloc() is shared by parent and child.
  */
 #ifndef TE_TE_H
 #define TE_TE_H
@@ -42,20 +43,20 @@ struct te_batch;
 typedef uint64_t te_region_id;  /* 0 is no region */
 typedef uint64_t te_segment_id; /* 0 is no segment */
 
-#define TE_INCARNATION_LEN  16 /* random bytes that name one engine's life */
-#define TE_GROUP_SECRET_LEN 32
-#define TE_PIECES_MAX       1024         /* local pieces of one request */
+#define TE_INCARNATION_LEN  16   /* random bytes, new for each engine created */
+#define TE_GROUP_SECRET_LEN 32   /* bytes */
+#define TE_PIECES_MAX       1024 /* local pieces of one request */
 #define TE_LENGTH_MAX       (1ull << 40) /* bytes of one request */
 #define TE_NOTIFY_MAX       65536        /* bytes of one message */
-#define TE_NAME_LEN_MAX     263          /* of an engine, without the 0 */
+#define TE_NAME_LEN_MAX     263          /* bytes of an engine's name, no NUL */
 
 /* ---- configuration ---- */
 
 /**
- * te_config_create - an empty configuration: every setting at its default
+ * te_config_create - create a configuration with every setting at its default
  *
- * Environment variables of the settings are read by te_engine_create() and
- * have less weight than te_config_set(). Returns 0 or -ENOMEM.
+ * te_engine_create() also reads the environment variables of the settings; a
+ * value of te_config_set() takes precedence over them. Returns 0 or -ENOMEM.
  */
 TE_API int te_config_create(struct te_config **out);
 TE_API void te_config_destroy(struct te_config *config); /* NULL is fine */
@@ -65,10 +66,10 @@ TE_API void te_config_destroy(struct te_config *config); /* NULL is fine */
  * @name:  "tcp.lanes", "insecure", ...; docs/settings.md lists them
  * @value: text in the syntax of the setting: 4096, 64k, 500ms, true, ...
  * @error: error[error_len] or NULL; on failure one line that names the
- *         setting, the value and what would be right
+ *         setting, the value and the values that are valid
  *
  * Threads: one per config at a time. Returns 0, or nothing has changed and:
- *   -ENOENT  there is no such setting
+ *   -ENOENT  no setting has this name
  *   -EINVAL  the value is malformed
  *   -ERANGE  the value is outside the setting's limits
  *   -ENOMEM
@@ -81,54 +82,57 @@ TE_API int te_config_set(struct te_config *config, const char *name,
 /**
  * te_engine_create - open the backends, listen and start
  * @config: borrowed for the call; NULL: all defaults
- * @name:   "host", "host:port" or "[v6]:port" that peers will use to reach
- *          this engine; port absent or 0: the kernel chooses. NULL: "127.0.0.1".
- *          With a directory (setting metadata_server) and without ":port" any
- *          other word is a name that peers find there, as "prefill-0"
+ * @name:   "host", "host:port" or "[v6]:port" that peers use to reach this
+ *          engine; without a port, or with port 0, the kernel chooses one.
+ *          NULL: "127.0.0.1". With a directory (setting metadata_server) any
+ *          other word without ":port" is a name that peers look up there, for
+ *          example "prefill-0"
  *
- * Listens on the wildcard address (setting "bind" narrows it), and without
- * setting "insecure" serves peers on this same host only.
+ * The engine listens on the wildcard address; the setting "bind" narrows that.
+ * Without the setting "insecure" it serves peers of this host only.
  *
- * Blocks: for name look-up and opening of devices.
+ * Blocks: while a name is looked up and devices are opened.
  * Returns 0, or *out is untouched, the cause is logged and:
  *   -EINVAL         the name, metadata_server or an environment setting is
- *                   malformed, or a device that a setting names is not there
- *   -ENODEV         none of the backends has a device
- *   -EADDRINUSE     the port is taken
+ *                   malformed, or a device that a setting names is absent
+ *   -ENODEV         no backend has a device
+ *   -EADDRINUSE     another process uses the port
  *   -EADDRNOTAVAIL  "bind" is no address of this host
- *   -EMFILE, -ENOMEM, -EAGAIN (threads)
+ *   -EAGAIN         the system refuses another thread
+ *   -EMFILE, -ENOMEM
  */
 TE_API int te_engine_create(const struct te_config *config, const char *name,
 			    struct te_engine **out);
 
 /**
- * te_engine_destroy - cancel what is in flight, close and free
+ * te_engine_destroy - cancel requests in flight, close and free
  *
- * Batches are destroyed with their engine; requests end as cancelled. NULL is
+ * Destroys the engine's batches too; their requests end as cancelled. NULL is
  * fine. Threads: set-up only: no other call on the engine during or after it.
- * Blocks: 2 s at most, even with dead peers; longer only while a device does not
- * answer that it has let go of memory, or is just taking some.
+ * Blocks: 2 s at most, even with dead peers; longer only while a device has
+ * not confirmed that it released memory, or is registering some.
  */
 TE_API void te_engine_destroy(struct te_engine *engine);
 
 /**
- * te_engine_drive - do what the engine's worker thread would do
- * @timeout_ms: 0: only what is there to do; UINT32_MAX: until there is
+ * te_engine_drive - do the work of the engine's worker thread once
+ * @timeout_ms: 0: do not wait for work; UINT32_MAX: wait without a limit
  *
- * For engines with the setting worker_thread off. They move bytes, serve peers
- * and see deadlines only while a thread is in te_batch_wait(),
- * te_batch_poll(), here, or in a call that waits for those (as
- * te_peer_revoke()); a batch's eventfd is rung from there, too. Control
- * messages are still handled by a thread of the engine.
+ * Meant for engines whose setting worker_thread is off. Such an engine moves
+ * bytes, serves peers and notices deadlines only while a thread is in this
+ * function, in te_batch_wait(), te_batch_poll(), or in a call that waits for
+ * the same work (te_peer_revoke(), for example). Eventfds of batches are
+ * signalled from there, too. Control messages are still handled by a thread of
+ * the engine.
  *
- * Blocks: until something was done, @timeout_ms at most. Threads: any. Returns
- * 1 (something was done), 0 (nothing), -EBUSY (another thread drives).
+ * Threads: any. Blocks: until some work was done, @timeout_ms at most.
+ * Returns 1 (some work was done), 0 (none), -EBUSY (another thread drives).
  */
 TE_API int te_engine_drive(struct te_engine *engine, uint32_t timeout_ms);
 
 /*
- * The name with the port bound, "127.0.0.1:40123", or as a directory knows it;
- * lives as long as @engine.
+ * Returns the engine's name with the port that was bound, "127.0.0.1:40123",
+ * or its name in the directory. The text lives as long as @engine.
  */
 TE_API const char *te_engine_name(const struct te_engine *engine);
 TE_API void te_engine_incarnation(const struct te_engine *engine,
@@ -137,7 +141,7 @@ TE_API void te_engine_incarnation(const struct te_engine *engine,
 /* ---- memory ---- */
 
 enum te_access {
-	TE_ACCESS_LOCAL = 0, /* unreachable for peers */
+	TE_ACCESS_LOCAL = 0, /* peers cannot reach the region */
 	TE_ACCESS_REMOTE_READ = 1 << 0,
 	TE_ACCESS_REMOTE_WRITE = 1 << 1,
 };
@@ -146,15 +150,16 @@ struct te_region {
 	void *addr;
 	uint64_t length; /* bytes, 1 .. TE_LENGTH_MAX */
 	/*
-	 * "cpu:0", "cuda:1" ..., as te_topo_memory() names them. "*" or NULL:
-	 * host memory, where its first page is. What touches memory by itself,
-	 * as RDMA NICs do, is chosen near it.
+	 * Names the memory as te_topo_memory() does: "cpu:0", "cuda:1", ...
+	 * "*" or NULL: host memory, and the NUMA node of its first page counts.
+	 * Devices that access memory by themselves, such as RDMA NICs, are
+	 * chosen near this location.
 	 */
 	const char *location;
 	/*
-	 * group[TE_GROUP_SECRET_LEN]: only engines that prove they know this
-	 * secret (te_group_join()) see and reach the region. NULL: every peer
-	 * that may connect.
+	 * Restricts the region to engines that have proved that they know this
+	 * secret, group[TE_GROUP_SECRET_LEN] (te_group_join()); others neither
+	 * see nor reach it. NULL: every peer that may connect.
 	 */
 	const uint8_t *group;
 	uint32_t access;        /* TE_ACCESS_* */
@@ -163,68 +168,72 @@ struct te_region {
 };
 
 /**
- * te_region_add - register memory and publish it to those who may reach it
+ * te_region_add - register memory and publish it to the peers that may reach it
  *
- * The memory stays the caller's and must stay mapped until
- * te_region_remove(). Peers with an open segment are told at once.
+ * The memory stays the caller's and must stay mapped until te_region_remove().
+ * Peers that have the segment open are notified immediately.
  *
  * Blocks: for the registration. Returns 0, or nothing has changed and:
- *   -EEXIST  exactly this range is registered already
- *   -EINVAL  it overlaps another region, wraps around, has length 0, an
- *            unknown access bit, or reserved fields that are not 0
- *   -ENOBUFS  64 other groups have regions, or a device has no keys left for it
- *   -ENOMEM   also: more than this process may lock for a device
- *   -EFAULT   a device needs it mapped, and writable
- *   -EMFILE, -EOPNOTSUPP (no backend can reach this kind of memory)
- * What a device refuses is logged with the reason. Where some NICs are near the
- * memory, one that is far and cannot take it is done without, which is logged; so is
- * one that has no link. Such a NIC is asked again, when it has its link and from
- * time to time, by a thread of the engine.
+ *   -EEXIST      exactly this range is registered already
+ *   -EINVAL      the range overlaps another region, wraps around or has length
+ *                0; an access bit is unknown; a reserved field is not 0
+ *   -ENOBUFS     64 other groups have regions, or a device has no key left
+ *   -ENOMEM      also: more than this process may lock for a device
+ *   -EFAULT      a device needs the memory mapped and writable
+ *   -EOPNOTSUPP  no backend can reach this kind of memory
+ *   -EMFILE
+ * The reason for which a device refuses is logged.
+ *
+ * Where some NICs are near the memory, a NIC that is far and cannot register
+ * it is left out, and so is a NIC without a link; both are logged. A thread of
+ * the engine tries such a NIC again when its link comes up, and periodically.
  */
 TE_API int te_region_add(struct te_engine *engine,
 			 const struct te_region *region, te_region_id *out);
 
 /**
- * te_region_remove - nobody reaches the memory once this returns
+ * te_region_remove - withdraw a region; no peer reaches it after the return
  *
- * Blocks: until transfers that are just touching it are over, and while a NIC is
- * just asked again to take it; those that have not begun are refused. Returns 0,
- * -ENOENT (no such region).
+ * Transfers that have not begun are refused. Blocks: until transfers that are
+ * touching the memory have ended, and while a NIC is registering it.
+ * Returns 0, -ENOENT (no such region).
  */
 TE_API int te_region_remove(struct te_engine *engine, te_region_id region);
 
 /**
- * te_region_remove_within - the same, but do not wait for ever
+ * te_region_remove_within - withdraw a region, and wait for a limited time
  *
- * A process of this host that stands still in the middle of a copy may touch
- * the memory once it goes on: how long that takes, nobody knows. So may a device
- * that is slow to register it.
+ * A process of this host that is stopped in the middle of a copy may touch the
+ * memory when it continues, and a slow device may still be registering it. The
+ * time that either takes has no bound.
  *
- * Returns also -ETIMEDOUT: it is refused to all, but the memory must stay until
- * this or te_region_remove() returns 0, or te_engine_destroy() has returned.
+ * Returns as te_region_remove(), and also -ETIMEDOUT: new transfers are
+ * refused, but the memory must stay mapped until this function or
+ * te_region_remove() returns 0, or te_engine_destroy() has returned.
  */
 TE_API int te_region_remove_within(struct te_engine *engine,
 				   te_region_id region, uint32_t timeout_ms);
 
 /**
- * te_memory_alloc - memory that every backend likes best
+ * te_memory_alloc - allocate memory that every backend can use at full speed
  * @length: bytes, rounded up to whole pages
  *
- * Filled with zeros, and touched lazily; with the setting `hugetlb` all pages are
- * there when this returns. Free with te_memory_free() after removing its region.
+ * The memory is zeroed, and committed when it is first touched; with the
+ * setting `hugetlb` it is committed before the return. Free it with
+ * te_memory_free() after removing its region.
  *
- * Returns 0, -EINVAL (length 0), -ENOMEM, -ESTALE (a fork child).
+ * Returns 0, -EINVAL (length 0), -ENOMEM, -ESTALE (in a forked child).
  */
 TE_API int te_memory_alloc(struct te_engine *engine, uint64_t length,
 			   void **out);
 TE_API void te_memory_free(struct te_engine *engine, void *addr);
 
 /**
- * te_group_join - know a group's secret, so that its regions can be reached
+ * te_group_join - learn the secret of a group, to reach the group's regions
  *
- * Peers that are connected get the proof at once; others with the first
- * message. Joining twice is fine, and counted. Returns 0, -ENOMEM, -ENOBUFS
- * (64 groups).
+ * Connected peers receive the proof immediately, others with the first message
+ * to them. A group may be joined several times; joins are counted.
+ * Returns 0, -ENOMEM, -ENOBUFS (64 groups are joined).
  */
 TE_API int te_group_join(struct te_engine *engine,
 			 const uint8_t secret[TE_GROUP_SECRET_LEN]);
@@ -232,9 +241,10 @@ TE_API int te_group_join(struct te_engine *engine,
 /**
  * te_group_leave - undo one te_group_join()
  *
- * After the last one no peer is given a proof any more; those that have it
- * remember it until their control connection ends. Our own regions of the
- * group stay as they are. Returns 0, -ENOENT (not joined).
+ * After the last leave no further peer receives a proof. Peers that received
+ * it remember it until their control connection ends. Regions of the group
+ * that this engine has added stay as they are.
+ * Returns 0, -ENOENT (not joined).
  */
 TE_API int te_group_leave(struct te_engine *engine,
 			  const uint8_t secret[TE_GROUP_SECRET_LEN]);
@@ -242,46 +252,50 @@ TE_API int te_group_leave(struct te_engine *engine,
 /* ---- peers and segments ---- */
 
 /**
- * te_segment_open - what the engine of that name publishes to us
- * @name:       "host:port", or a name that the directory knows; the engine's
- *              own name opens its own segment
+ * te_segment_open - connect to the engine of a name and see its regions
+ * @name:       "host:port", or a name that the directory knows; an engine may
+ *              open its own segment by its own name
  * @timeout_ms: for the first contact; 0: the setting open_timeout
  *
- * Opening the same name twice gives the same segment, counted. When the peer
- * restarts, requests to the old one fail with -ESTALE and the next open by
- * the same name reaches the new one.
+ * Opening a name again returns the same segment; opens are counted. When the
+ * peer restarts, requests to the segment fail with -ESTALE, and the next open
+ * of the name returns the segment of the restarted engine.
  *
  * Blocks: up to @timeout_ms. Returns 0, or *out is untouched and:
  *   -EINVAL        the name is malformed, or has no port and this engine no
  *                  directory
  *   -EHOSTUNREACH  no such host
- *   -ETIMEDOUT     not reached, or not in the directory, in time, retries
- *                  included
- *   -EACCES        the peer refuses us (its words are logged)
- *   -EAGAIN        it has refused us for want of memory or of room for one more
- *                  connection, for all that time (its words are logged)
- *   -EPROTO        whoever answers there is no engine, or of another version
- *   -EMFILE        no descriptor was free for the last try, or any before
+ *   -ETIMEDOUT     the peer was not reached, or not found in the directory, in
+ *                  time, retries included
+ *   -EACCES        the peer refuses this engine (its reason is logged)
+ *   -EAGAIN        the peer refused until the deadline because it is short of
+ *                  memory or connections (its reason is logged)
+ *   -EPROTO        the answer is not that of an engine of this version
+ *   -EMFILE        no descriptor was free for the last attempt
  *   -ENOMEM
  */
 TE_API int te_segment_open(struct te_engine *engine, const char *name,
 			   uint32_t timeout_ms, te_segment_id *out);
 /**
- * te_segment_expect - the segment of that name, whether its engine is there or not
+ * te_segment_expect - name a segment whose engine may not be running yet
  * @name: as for te_segment_open()
  *
- * As te_segment_open(), but waits for nothing: of an engine that was never met it is
- * the segment of whichever life is met first. Requests to it begin to reach for the
- * engine, wait for it as for one that is away, and end with -ETIMEDOUT at their
- * deadlines, or before with -EHOSTUNREACH, -EACCES or -EPROTO when te_segment_open()
- * would. Of one that was met it is the segment of the last life that is known.
+ * Opens the segment as te_segment_open() does, without waiting. If the engine
+ * was met before, the segment is that of its last known incarnation. If not,
+ * it is that of the first incarnation that will be met: the first request
+ * starts to connect, and requests wait until the engine is reached. They end
+ * with -ETIMEDOUT at their deadlines, or earlier with -EHOSTUNREACH, -EACCES
+ * or -EPROTO where te_segment_open() would return these.
  *
  * Blocks: never. Returns 0, or *out is untouched and: -EINVAL, as for
- * te_segment_open(), -ENOMEM, -ESTALE (a fork child).
+ * te_segment_open(), -ENOMEM, -ESTALE (in a forked child).
  */
 TE_API int te_segment_expect(struct te_engine *engine, const char *name,
 			     te_segment_id *out);
-/* Undo one open, or expect; unknown ids are ignored. Requests in flight go on. */
+/*
+ * Undoes one open or expect. Unknown ids are ignored. Requests in flight are
+ * not affected.
+ */
 TE_API void te_segment_close(struct te_engine *engine, te_segment_id segment);
 
 struct te_segment_region {
@@ -293,44 +307,48 @@ struct te_segment_region {
 };
 
 /**
- * te_segment_regions - the regions that we may see, sorted by address
+ * te_segment_regions - list the regions that this engine may see, by address
  * @out: out[*n], or NULL with *n 0 to ask for the number
- * @n:   in: room; out: how many there are, which may exceed the room
+ * @n:   in: room; out: number of regions, which may exceed the room
  *
  * Returns 0, -ENOENT (no such segment), -ESTALE (its engine has restarted),
- * -EAGAIN (its engine was not met yet, see te_segment_expect()).
+ * -EAGAIN (its engine has not been met yet, see te_segment_expect()).
  */
 TE_API int te_segment_regions(struct te_engine *engine, te_segment_id segment,
 			      struct te_segment_region *out, size_t *n);
-/* Whose life the segment belongs to, all 0 before it is met. 0, -ENOENT. */
+/*
+ * Copies the incarnation of the engine that the segment belongs to; all bytes
+ * are 0 before the engine is met. Returns 0, -ENOENT (no such segment).
+ */
 TE_API int te_segment_incarnation(struct te_engine *engine,
 				  te_segment_id segment,
 				  uint8_t out[TE_INCARNATION_LEN]);
 
 /**
- * te_segment_epoch - the access epoch under which the owner serves us
- * @epoch:    starts at 1 and grows with every te_peer_revoke() of us there
- * @since_ns: CLOCK_MONOTONIC at which we learned it
+ * te_segment_epoch - return the access epoch under which the owner serves us
+ * @epoch:    starts at 1; each te_peer_revoke() of this engine there raises it
+ * @since_ns: CLOCK_MONOTONIC at which this engine learned of the epoch
  *
- * Put it into te_request.epoch to make requests that are void after the next
- * revocation even if they are sent only then. Returns 0, -ENOENT.
+ * A request with this value in te_request.epoch is void after the next
+ * revocation, even if it is sent after it. Returns 0, -ENOENT (no such
+ * segment).
  */
 TE_API int te_segment_epoch(struct te_engine *engine, te_segment_id segment,
 			    uint64_t *epoch, uint64_t *since_ns);
 
 /**
- * te_segment_warm_up - open what requests to the segment would use
+ * te_segment_warm_up - open the connections that requests to a segment will use
  * @timeout_ms: 0: as for te_segment_open()
- * @n_rails:    out, may be NULL: endpoints that are up, also on -ETIMEDOUT
+ * @n_rails:    out, may be NULL: endpoints that are up; also on -ETIMEDOUT
  *
- * Otherwise the first requests open the control connection and the endpoints.
- * Waits until each is up or has failed; with 0 endpoints up, requests still go
- * on trying until their deadlines.
+ * Without it the first requests open the control connection and the endpoints.
+ * The call waits until each endpoint is up or has failed. If none is up,
+ * requests still keep trying until their deadlines.
  *
  * Blocks: up to @timeout_ms. Returns 0, or:
  *   -ENOENT     no such segment
  *   -ESTALE     its engine has restarted
- *   -ETIMEDOUT  not each of them is up or has failed in time
+ *   -ETIMEDOUT  some endpoint is neither up nor has failed in time
  *   -EDEADLK    called by a te_done_fn
  *   and as te_segment_open()
  */
@@ -338,40 +356,42 @@ TE_API int te_segment_warm_up(struct te_engine *engine, te_segment_id segment,
 			      uint32_t timeout_ms, uint32_t *n_rails);
 
 /**
- * te_peer_revoke - end the access epoch of a peer with us
- * @incarnation: of the peer; NULL: every peer there is or was
+ * te_peer_revoke - end the access epoch of a peer at this engine
+ * @incarnation: of the peer; NULL: every peer that is or was connected
  *
- * When it returns 0, nothing that the peer has sent, or will send for the old
- * epoch, is applied to our memory any more. The peer's requests to us fail
- * with -ESTALE; it shakes hands again by itself and goes on. Its other peers
- * are untouched. Also valid for a peer that has never connected.
+ * After a return of 0 nothing that the peer sent, or sends for the old epoch,
+ * is applied to this engine's memory. The peer's requests to this engine fail
+ * with -ESTALE; it then shakes hands again by itself and continues. Transfers
+ * between the peer and other engines are not affected. A peer that has never
+ * connected may be revoked too.
  *
  * Blocks: until confirmed, @timeout_ms at most (0: 2 s).
- * Returns 0, -ETIMEDOUT (not confirmed: treat the memory as still written to),
- * -ESTALE (a fork child).
+ * Returns 0, -ETIMEDOUT (not confirmed: assume that the memory is still
+ * written to), -ESTALE (in a forked child).
  */
 TE_API int te_peer_revoke(struct te_engine *engine,
 			  const uint8_t incarnation[TE_INCARNATION_LEN],
 			  uint32_t timeout_ms);
 /**
- * te_peer_revoke_wait - wait on for a te_peer_revoke() that ran out of time
+ * te_peer_revoke_wait - continue to wait for a te_peer_revoke() that timed out
  *
- * As that, but ends nothing anew: who has shaken hands since goes on. Returns 0
- * also when nothing was revoked.
+ * Ends no further epoch: peers that have shaken hands since are not affected.
+ * Returns as te_peer_revoke(), and 0 when nothing was revoked.
  */
 TE_API int te_peer_revoke_wait(struct te_engine *engine,
 			       const uint8_t incarnation[TE_INCARNATION_LEN],
 			       uint32_t timeout_ms);
 
 /**
- * te_peer_probe - whether an engine answers under a name, and how fast
- * @timeout_ms: for one that is silent; 0: the setting open_timeout
- * @rtt_us:     round trip, may be NULL
+ * te_peer_probe - check whether an engine answers under a name, and how fast
+ * @timeout_ms: limit for a peer that is silent; 0: the setting open_timeout
+ * @rtt_us:     round trip time in microseconds, may be NULL
  *
- * A no is not waited out: an engine that is about to start is not there yet.
+ * A refusal is returned immediately, without retries: an engine that is about
+ * to start counts as absent.
  *
  * Blocks: up to @timeout_ms. Returns 0, or *rtt_us is untouched and:
- *   -ECONNREFUSED  nobody listens there, or the directory has no such name
+ *   -ECONNREFUSED  no process listens there, or the directory has no such name
  *   -ETIMEDOUT     no answer in time
  *   and otherwise as te_segment_open()
  */
@@ -384,24 +404,28 @@ enum te_op {
 	TE_READ = 1,  /* remote to local */
 	TE_WRITE = 2, /* local to remote */
 	/*
-	 * The local pieces are a message, 1 .. TE_NOTIFY_MAX bytes, for the
-	 * engine of the segment: see te_notify_take(). `remote` is 0. It is
-	 * sent once every request before it in the batch to the same segment
-	 * has ended well, so what those have written is there when it is
-	 * taken; when one has not, it ends with -ECANCELED. Done: the other
-	 * engine has it, once. Messages of a batch arrive in the order in which
-	 * they were submitted, those of different batches in the order in which
-	 * they were free to go. While that engine's queue is full it waits,
-	 * until its deadline. Failed without TE_REMOTE_QUIET: the message may
-	 * have arrived, or may still arrive. The priority says nothing here.
+	 * Sends the local pieces as one message of 1 .. TE_NOTIFY_MAX bytes to
+	 * the engine of the segment, which receives it by te_notify_take().
+	 * `remote` must be 0, and the priority is ignored.
+	 *
+	 * The message is sent once every earlier request of the batch to the
+	 * same segment has succeeded, so the receiver finds what they wrote. If
+	 * one of them fails, the notification ends with -ECANCELED. When it
+	 * has succeeded, the other engine has the message, once. If it failed
+	 * without TE_REMOTE_QUIET, the message may have arrived or may still
+	 * arrive.
+	 *
+	 * Messages of one batch arrive in the order of submission, messages of
+	 * different batches in the order in which they became ready. While the
+	 * receiver's queue is full, the message waits until its deadline.
 	 */
 	TE_NOTIFY = 3,
 };
 
 /*
- * Which request goes first where several wait for the same rails. Urgent ones
- * overtake normal ones and those bulk ones, but none waits for ever: a lower
- * priority keeps a small share of the way (about one slice in 16).
+ * Decides which requests go first where several wait for the same rails.
+ * Urgent requests overtake normal ones, and both overtake bulk requests. No
+ * priority starves: about one slice in 16 goes to a lower priority.
  */
 enum te_priority {
 	TE_PRIORITY_NORMAL = 0,
@@ -410,16 +434,17 @@ enum te_priority {
 };
 
 enum te_request_flags {
-	/* A refused or reset connection ends it at once, without retries. */
+	/* Ends the request at a refused or reset connection: no retries. */
 	TE_FAIL_FAST = 1 << 0,
-	/* Take the CRC32C of crc_len bytes from crc_from on as they pass. */
+	/* Takes the CRC32C of crc_len bytes from crc_from on as they pass. */
 	TE_CRC = 1 << 1,
 	/*
-	 * For who can go elsewhere: it ends, too, when no slice of the engine of
-	 * the segment has ended for the setting suspect_after, be it of this
-	 * request or another one, counted from its submission at the earliest.
-	 * Of a read over tcp every part of one counts, so that an engine that is
-	 * only slow is waited for. Not for TE_NOTIFY.
+	 * Ends the request with -EHOSTDOWN when no slice of the segment's
+	 * engine, of this or any other request, has ended for the time of the
+	 * setting suspect_after, counted from the submission at the earliest.
+	 * For callers that have another source. For reads over tcp, each
+	 * received part of a slice counts, so that a slow engine is not taken
+	 * for a silent one. Not allowed with TE_NOTIFY.
 	 */
 	TE_FAIL_SILENT = 1 << 2,
 };
@@ -434,9 +459,9 @@ struct te_request {
 	uint32_t n_pieces;    /* 1 .. TE_PIECES_MAX; their sum is the length */
 	uint32_t timeout_ms;  /* 0: 30 s + 1 s per GiB */
 	uint64_t epoch;       /* from te_segment_epoch(); 0: the current one */
-	uint64_t crc_from;    /* with TE_CRC: first byte of the request */
+	uint64_t crc_from;    /* with TE_CRC: first byte, within the request */
 	uint64_t crc_len;     /* with TE_CRC: bytes, within the request */
-	uint64_t user;        /* comes back in the completion */
+	uint64_t user;        /* returned in the completion */
 	uint32_t priority;    /* TE_PRIORITY_* */
 	uint32_t reserved_0;  /* must be 0 */
 	uint64_t reserved[3]; /* must be 0 */
@@ -444,8 +469,8 @@ struct te_request {
 
 enum te_completion_flags {
 	/*
-	 * Nothing of the request can reach the target's memory, or its inbox,
-	 * any more. Always set when error is 0 and for reads.
+	 * Nothing of the request can reach the target's memory or inbox any
+	 * more. Always set for reads and when error is 0.
 	 */
 	TE_REMOTE_QUIET = 1 << 0,
 };
@@ -455,66 +480,66 @@ struct te_completion {
 	uint64_t bytes; /* moved; the whole length when error is 0 */
 	uint32_t index; /* place of the request in the batch, from 0 */
 	/*
-	 * 0: done. Else why not:
+	 * 0: the request succeeded. Else:
 	 *   -ETIMEDOUT   its deadline passed
-	 *   -ECANCELED   cancelled, or its engine was destroyed; TE_NOTIFY:
-	 *                also when a request before it has failed
-	 *   -ESTALE      the peer restarted, or has revoked our access epoch
+	 *   -ECANCELED   it was cancelled, or its engine destroyed; TE_NOTIFY:
+	 *                also when an earlier request of the batch failed
+	 *   -ESTALE      the peer restarted, or revoked this engine's epoch
 	 *   -EACCES      the owner does not allow this access
 	 *   -EFAULT      the remote range is not inside one region of the
-	 *                segment; or it, or local memory, is not mapped (any
-	 *                more): seen where the kernel copies, that is over tcp
-	 *                and for memory of shm that is no arena
+	 *                segment; or remote or local memory is not mapped,
+	 *                noticed where the kernel copies: over tcp, and over
+	 *                shm for memory not of te_memory_alloc()
 	 *   -ECONNREFUSED, -ECONNRESET, -EHOSTUNREACH  with TE_FAIL_FAST only
 	 *   -EHOSTDOWN   with TE_FAIL_SILENT only
-	 *   -EHOSTUNREACH, -EACCES, -EPROTO  also of an engine that was never
+	 *   -EHOSTUNREACH, -EACCES, -EPROTO  also for an engine that was never
 	 *                met: see te_segment_expect()
 	 *   -ENOENT      the segment was closed
-	 *   -EIO         a backend failed for good; provider_code says how
+	 *   -EIO         a backend failed for good; see provider_code
 	 */
 	int32_t error;
 	int32_t provider_code; /* of the backend, 0: none; for tcp an errno */
 	uint32_t retries;      /* attempts after the first */
 	uint32_t flags;        /* TE_REMOTE_QUIET */
-	uint32_t crc;          /* CRC32C, when asked for and error is 0 */
+	uint32_t crc;          /* CRC32C, when requested and error is 0 */
 	uint32_t rail; /* last rail used, for te_rail_name(); ~0: none */
 	uint64_t reserved[2];
 };
 
 /**
- * te_batch_create - room for @capacity requests that are awaited together
- * @capacity: 1 .. 65536
+ * te_batch_create - make room for requests that are awaited together
+ * @capacity: requests, 1 .. 65536
  *
- * All memory that submitting needs is taken here, piece lists apart, which
- * grow a slab of the batch by chunks. Returns 0, -EINVAL, -ENOMEM, -ECANCELED
- * (the engine is being destroyed).
+ * Allocates all memory that submissions need, except lists of pieces, for
+ * which the batch grows by chunks. Returns 0, -EINVAL (@capacity), -ENOMEM,
+ * -ECANCELED (the engine is being destroyed).
  */
 TE_API int te_batch_create(struct te_engine *engine, uint32_t capacity,
 			   struct te_batch **out);
 
 /**
- * te_batch_destroy - cancel what is in flight, wait until it is quiet, free
+ * te_batch_destroy - cancel requests in flight, wait until they end, and free
  *
- * NULL is fine. Blocks: until local memory is quiet; bounded also when peers
- * are dead.
+ * NULL is fine. Blocks: until no thread or device of this engine touches local
+ * memory of the batch; bounded also when peers are dead.
  */
 TE_API void te_batch_destroy(struct te_batch *batch);
 
 /**
  * te_batch_submit - start moving bytes
- * @reqs: reqs[n]; copied with their piece lists
+ * @reqs: reqs[n]; copied with their lists of pieces
  * @n:    1 .. room left in the batch
  *
- * All requests are accepted or none is. The local memory is borrowed until
- * the request has ended. Whether the remote range exists and may be accessed
- * is found out on the way and reported in the completion.
+ * Either all requests are accepted or none is. Local memory is borrowed until
+ * its request has ended. Whether the remote range exists and may be accessed
+ * is checked later and reported in the completion.
  *
  * Threads: one per batch at a time. Blocks: never. Returns 0, or nothing has
  * started and:
- *   -EINVAL   an op, flag, priority, length, piece or reserved field is out
- *             of range
- *   -ENOENT   a segment is not open
- *   -ENOBUFS  fewer than @n places are left in the batch
+ *   -EINVAL     an op, flag, priority, length, piece or reserved field is
+ *               invalid
+ *   -ENOENT     a segment is not open
+ *   -ENOBUFS    fewer than @n places are left in the batch
  *   -ECANCELED  the batch or the engine is being destroyed
  *   -ENOMEM
  */
@@ -523,11 +548,11 @@ TE_API int te_batch_submit(struct te_batch *batch,
 
 /**
  * te_batch_wait - wait until every submitted request has ended
- * @timeout_ms: 0: only look; UINT32_MAX: as long as the requests' deadlines
+ * @timeout_ms: 0: check without waiting; UINT32_MAX: until the last deadline
  *
  * The waiting thread may drive the rails itself. Threads: one per batch at a
- * time. Returns 0 (all ended, well or not), -ETIMEDOUT, -EDEADLK (called from a
- * te_done_fn).
+ * time. Returns 0 (every request has ended, successfully or not), -ETIMEDOUT,
+ * -EDEADLK (called by a te_done_fn).
  */
 TE_API int te_batch_wait(struct te_batch *batch, uint32_t timeout_ms);
 
@@ -536,23 +561,23 @@ typedef void te_done_fn(struct te_batch *batch,
 
 /**
  * te_batch_on_done - call @fn for each request that ends, instead of polling
- * @fn: NULL: completions are polled for again
+ * @fn: NULL: return to polling for completions
  *
- * Each request that is submitted from now on is told once, in the order in
- * which they end, also when it is cancelled or its engine is destroyed. What
- * has ended before counts as taken. te_batch_wait() returns only after the
- * calls for all requests have returned; te_batch_poll() returns 0 and
- * te_batch_eventfd() stays silent.
+ * @fn is called once for each request submitted from now on, in the order in
+ * which they end, also when a request is cancelled or its engine destroyed.
+ * Completions from before count as taken. te_batch_wait() returns only after
+ * the calls for all requests have returned; te_batch_poll() returns 0, and the
+ * descriptor of te_batch_eventfd() does not become readable.
  *
- * @fn runs on the engine's own thread, or on one that is inside
+ * @fn runs on the engine's worker thread, or on a thread inside
  * te_batch_wait(), _poll(), _reset() or _destroy() of any batch of the engine,
- * in te_engine_drive() or te_engine_destroy(); never inside a submission or cancellation, and
- * one at a time. No lock is held, but nothing moves by the engine's rails
- * until it returns, so it should be short. It may submit, to this batch too,
- * cancel, and create batches; it may not wait, reset or destroy, nor call
- * anything else that blocks.
+ * te_engine_drive() or te_engine_destroy(); never inside a submission or
+ * cancellation, and never twice at the same time. No lock is held, but the
+ * engine's rails stand still until @fn returns, so it should be short. @fn may
+ * submit, also to this batch, cancel, and create batches. It must not wait,
+ * reset or destroy, or call anything else that blocks.
  *
- * Threads: one per batch at a time. Returns 0, -EBUSY (some are in flight).
+ * Threads: one per batch at a time. Returns 0, -EBUSY (requests are in flight).
  */
 TE_API int te_batch_on_done(struct te_batch *batch, te_done_fn *fn, void *arg);
 
@@ -560,14 +585,14 @@ TE_API int te_batch_on_done(struct te_batch *batch, te_done_fn *fn, void *arg);
  * te_batch_poll - take completions that have not been taken yet
  * @out: out[max]
  *
- * Drives the rails once if nobody does. Threads: one per batch at a time.
- * Blocks: never. Returns how many, 0 .. max.
+ * Drives the rails once unless another thread does. Threads: one per batch at
+ * a time. Blocks: never. Returns the number of completions, 0 .. max.
  */
 TE_API int te_batch_poll(struct te_batch *batch, struct te_completion *out,
 			 int max);
 
 /**
- * te_batch_result - the completion of one request, without taking it
+ * te_batch_result - copy the completion of one request, without taking it
  *
  * Returns 0, -EAGAIN (in flight), -EINVAL (no such index).
  */
@@ -575,29 +600,28 @@ TE_API int te_batch_result(struct te_batch *batch, uint32_t index,
 			   struct te_completion *out);
 
 /**
- * te_batch_eventfd - an fd that is readable while completions can be taken
+ * te_batch_eventfd - return an fd that is readable while completions wait
  *
- * Owned by the batch; for poll and epoll, not to be read. Returns the fd,
- * -EMFILE.
+ * The batch owns the descriptor. Use it with poll and epoll; do not read it.
+ * Returns the fd, or -EMFILE.
  */
 TE_API int te_batch_eventfd(struct te_batch *batch);
 
 /**
- * te_batch_cancel, te_request_cancel - end requests early
+ * te_batch_cancel, te_request_cancel - end all or one of the requests early
  *
- * They end with -ECANCELED, soon and also when the peer is dead, but not while a
- * device may still touch their memory; those that have ended already stay as they
- * are. Blocks: never. Returns 0, -EINVAL (no
- * such index).
+ * The requests end with -ECANCELED, soon, and also when the peer is dead, but
+ * not while a device may still touch their memory. Requests that have
+ * ended are not affected. Blocks: never. Returns 0, -EINVAL (no such index).
  */
 TE_API int te_batch_cancel(struct te_batch *batch);
 TE_API int te_request_cancel(struct te_batch *batch, uint32_t index);
 
 /**
- * te_batch_reset - forget ended requests, so that all room is free again
+ * te_batch_reset - discard ended requests, so that all room is free again
  *
- * Threads: one per batch at a time. Returns 0, -EBUSY (some are in flight),
- * -EDEADLK (called from a te_done_fn).
+ * Threads: one per batch at a time. Returns 0, -EBUSY (requests are in
+ * flight), -EDEADLK (called by a te_done_fn).
  */
 TE_API int te_batch_reset(struct te_batch *batch);
 
@@ -605,38 +629,43 @@ TE_API int te_batch_reset(struct te_batch *batch);
 
 struct te_notify {
 	/*
-	 * The name that the sender gives itself, which anybody may claim; ""
-	 * when it is malformed, or ours. Lives as long as the message.
+	 * Names the sender as it says itself; the claim is not verified. ""
+	 * when it is malformed, or this engine's name. Lives as long as the
+	 * message.
 	 */
 	const char *from;
 	const void *bytes;                       /* bytes[length] */
 	uint32_t length;                         /* 1 .. TE_NOTIFY_MAX */
 	uint32_t reserved_0;                     /* 0 */
-	uint8_t incarnation[TE_INCARNATION_LEN]; /* of the sender's life */
+	uint8_t incarnation[TE_INCARNATION_LEN]; /* of the sender */
 	uint64_t reserved_1[2];                  /* 0 */
 };
 
 /**
- * te_notify_take - the next message that a peer has sent with TE_NOTIFY
+ * te_notify_take - take the next message that a peer sent with TE_NOTIFY
  *
- * Messages of one sender come in its order. Those that are not taken wait, as
- * many as the settings notify_queue, notify_queue_bytes and notify_memory say;
- * then senders wait. Any peer that may connect may send.
+ * Messages of one sender come in the order in which it sent them. The engine
+ * queues as many as the settings notify_queue, notify_queue_bytes and
+ * notify_memory allow; beyond that senders wait. Any peer that may connect may
+ * send. Release the message with te_notify_free().
  *
- * Blocks: never. Returns 0, -EAGAIN (there is none), -EINVAL.
+ * Blocks: never. Returns 0, -EAGAIN (no message), -EINVAL.
  */
 TE_API int te_notify_take(struct te_engine *engine, struct te_notify *out);
-/* Frees the message, also after its engine; NULL or all zero is fine. */
+/*
+ * Frees the message, also after its engine was destroyed. NULL and a message
+ * of zeros are fine.
+ */
 TE_API void te_notify_free(struct te_notify *notify);
 /**
- * te_notify_eventfd - an fd that is readable while there is a message to take
+ * te_notify_eventfd - return an fd that is readable while messages wait
  *
- * Owned by the engine; for poll and epoll, not to be read. Returns the fd,
- * -EMFILE.
+ * The engine owns the descriptor. Use it with poll and epoll; do not read it.
+ * Returns the fd, or -EMFILE.
  */
 TE_API int te_notify_eventfd(struct te_engine *engine);
 
-/* ---- looking inside ---- */
+/* ---- statistics and state ---- */
 
 struct te_stat {
 	const char *name;  /* "te_rail_sent_bytes_total"; static */
@@ -645,18 +674,20 @@ struct te_stat {
 };
 
 /**
- * te_engine_stats - every counter of the engine
- * @out: out[*n]; *n in: room, out: how many there are
+ * te_engine_stats - copy every counter and gauge of the engine
+ * @out: out[*n]
+ * @n:   in: room; out: number of values, which may exceed the room
  *
- * Counters only grow; gauges do not end in _total. Returns 0.
+ * Names of counters end in _total; they never decrease. Returns 0.
  */
 TE_API int te_engine_stats(struct te_engine *engine, struct te_stat *out,
 			   size_t *n);
 
 enum te_rail_state {
 	TE_RAIL_UP = 0,
-	TE_RAIL_DOWN = 1,   /* its device is gone, or has no link (yet) */
-	TE_RAIL_PAUSED = 2, /* it failed with several peers; tried in a while */
+	TE_RAIL_DOWN = 1, /* its device is gone, or has no link (yet) */
+	TE_RAIL_PAUSED =
+		2, /* failed with several peers; retried after a pause */
 };
 
 struct te_rail_info {
@@ -665,103 +696,119 @@ struct te_rail_info {
 	uint64_t speed_bps;                  /* of its device; 0: unknown */
 	int32_t numa_node;                   /* -1: unknown */
 	uint32_t state;                      /* enum te_rail_state */
-	uint64_t sent_bytes, received_bytes; /* payload; only grow */
-	/* Peers with rails of its backend, none of which it reaches. */
+	uint64_t sent_bytes, received_bytes; /* payload; never decrease */
+	/* Peers that have rails of this backend, none of which it can reach. */
 	uint32_t unmatched_peers;
 	uint32_t reserved_0;
 	uint64_t reserved[3];
 };
 
 /**
- * te_engine_rails - the rails of the engine, most preferred backend first
- * @out: out[*n]; *n in: room, out: how many there are
+ * te_engine_rails - list the engine's rails, most preferred backend first
+ * @out: out[*n]
+ * @n:   in: room; out: number of rails, which may exceed the room
  *
- * Which rails there are never changes; place i is rail i of te_rail_name() and
- * te_completion. Returns 0.
+ * The list of rails of an engine never changes; out[i] is rail i of
+ * te_rail_name() and te_completion. Returns 0.
  */
 TE_API int te_engine_rails(struct te_engine *engine, struct te_rail_info *out,
 			   size_t *n);
 
 /*
- * Whether the engine has a rail of @backend ("verbs"), whatever its state: a
- * backend that is known but has found no device has none. Any thread, any time;
- * false in a fork child.
+ * Returns whether the engine has a rail of @backend ("verbs"), in any state. A
+ * backend that found no device has no rail. False in a forked child.
  */
 TE_API bool te_engine_has_backend(struct te_engine *engine,
 				  const char *backend);
 
-/* "up", "down", "paused"; "unknown" for none of te_rail_state. Static. */
+/*
+ * Returns "up", "down" or "paused"; "unknown" for other values. The text is
+ * static.
+ */
 TE_API const char *te_rail_state_name(uint32_t state);
 
-/* "tcp/0"; "" for an unknown rail. Lives as long as @engine. */
+/*
+ * Returns the name of a rail, "tcp/0", or "" for an unknown one. The text
+ * lives as long as @engine.
+ */
 TE_API const char *te_rail_name(const struct te_engine *engine, uint32_t rail);
 
 enum te_link_state {
-	TE_LINK_NONE = 0, /* not opened: nothing has needed it */
+	TE_LINK_NONE = 0, /* not opened: no request has needed it */
 	TE_LINK_OPENING = 1,
 	TE_LINK_UP = 2,
-	TE_LINK_PAUSED = 3, /* it has failed; tried again in a while */
+	TE_LINK_PAUSED = 3, /* failed; retried after a pause */
 	TE_LINK_ABSENT = 4, /* the peer has no rail of this backend */
-	TE_LINK_APART = 5,  /* it has, but none that this rail reaches */
+	TE_LINK_APART = 5,  /* the peer's rails of it cannot be reached */
 };
 
 #define TE_LINK_WAY_LEN 160
 
 struct te_link_info {
-	uint32_t rail;       /* ours, its place in te_engine_rails() */
-	uint32_t state;      /* enum te_link_state */
-	int32_t error;       /* of the last one that failed; 0: none has */
-	uint32_t reserved_0; /* 0 */
+	uint32_t rail;  /* of this engine, its place in te_engine_rails() */
+	uint32_t state; /* enum te_link_state */
+	int32_t error;  /* of the last failure; 0: it never failed */
+	uint32_t reserved_0;       /* 0 */
 	uint64_t remote_speed_bps; /* of the peer's rail; 0: unknown */
-	/* While it is up, for people: addresses, MTU; "": the backend has none */
+	/*
+	 * Route of a link that is up, for people to read: addresses, MTU. "":
+	 * the backend has nothing to tell.
+	 */
 	char way[TE_LINK_WAY_LEN];
 	uint64_t reserved[4]; /* 0 */
 };
 
 /**
- * te_segment_links - how each of our rails stands with a segment's peer
+ * te_segment_links - describe the link of each rail to a segment's peer
  * @out: out[*n], or NULL with *n 0 to ask for the number
- * @n:   in: room; out: how many rails there are, which may exceed the room
+ * @n:   in: room; out: number of rails, which may exceed the room
  *
- * Requests go by the most preferred backend of te_engine_rails() that has a
- * rail which is up and a link that is not absent, apart or paused, and that
- * reaches the region. te_segment_warm_up() opens what they would use.
+ * Requests use the first backend in the order of te_engine_rails() that
+ * reaches the region and has a rail that is up and whose link is not absent,
+ * apart or paused. te_segment_warm_up() opens the links that they would use.
  *
- * Blocks: until the worker has looked, for one round of its. Returns 0, or:
+ * Blocks: for one round of the worker. Returns 0, or:
  *   -ENOENT   no such segment
  *   -ESTALE   its engine has restarted
  *   -EDEADLK  called by a te_done_fn
  */
 TE_API int te_segment_links(struct te_engine *engine, te_segment_id segment,
 			    struct te_link_info *out, size_t *n);
-/* "none", "opening" ...; "unknown" for none of te_link_state. Static. */
+/*
+ * Returns "none", "opening", ...; "unknown" for values not of te_link_state.
+ * The text is static.
+ */
 TE_API const char *te_link_state_name(uint32_t state);
 
-/* Text for an error of this library (a negative errno), static. */
+/* Returns static text for an error of this library, a negative errno. */
 TE_API const char *te_strerror(int error);
 
-/* CRC32C (Castagnoli) of @bytes continuing @crc; start with 0. */
+/* Continues @crc, a CRC32C (Castagnoli), over @bytes; start with 0. */
 TE_API uint32_t te_crc32c(uint32_t crc, const void *bytes, size_t len);
-/* CRC32C of A followed by B from those of A and B. */
+/* Returns the CRC32C of A followed by B from the CRC32C of each. */
 TE_API uint32_t te_crc32c_combine(uint32_t crc_a, uint32_t crc_b,
 				  uint64_t len_b);
 
 /**
- * te_log_set - receive log lines instead of having them on stderr
- * @fn:    level 0 error, 1 warn, 2 info, 3 debug; @line is borrowed. NULL: stderr
+ * te_log_set - receive log lines in a function instead of on stderr
+ * @fn: gets level 0 error, 1 warn, 2 info, 3 debug, and a line that is
+ *      borrowed for the call; NULL: stderr
  *
  * Threads: set-up only; @fn is called from any thread.
  */
 typedef void te_log_fn(int level, const char *line, void *arg);
 TE_API void te_log_set(te_log_fn *fn, void *arg);
-/* Default 1, or environment TE_LOG (error, warn, info, debug or 0 .. 3). */
+/*
+ * Sets the highest level that is logged. Default 1, or the environment
+ * variable TE_LOG (error, warn, info, debug or 0 .. 3).
+ */
 TE_API void te_log_set_level(int level);
-/* Log a line as the library does, for libraries on top of this one. */
+/* Logs a line as the library does; for libraries on top of this one. */
 TE_API void te_log_write(int level, const char *line);
 /*
- * For the same: the warning "@call: @why". The same one is written 6 times a
- * minute at most, for callers do again and again what is refused; then a line
- * says how many were left out.
+ * Logs the warning "@call: @why"; for libraries on top of this one. The same
+ * warning is written at most 6 times a minute, because callers repeat refused
+ * calls; a later line gives the number of warnings left out.
  */
 TE_API void te_log_refusal(const char *call, const char *why);
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * topo.h - what this machine looks like: memories, NICs and their distances
+ * topo.h - the topology of a machine: memories, NICs and their distances
  *
- * A topology is read once and does not change: NICs with their links, memories
- * (one per NUMA node, one per GPU), CPUs, and how far each memory is from each
- * NIC. It comes from the running system, from a recording of one (a copy of
- * its /sys, or hwloc's XML), or from a JSON file. An engine reads one by itself
- * (setting "topology"); te-topo shows it.
+ * A topology holds the NICs with their links, the memories (one per NUMA node,
+ * one per GPU), the CPUs, and how near each memory is to each NIC. It is read
+ * once and does not change. It comes from the running system, from a recording
+ * of one (a copy of its /sys, or hwloc's XML), or from a JSON file. An engine
+ * reads one by itself (setting "topology"); te-topo displays it.
  *
- * NICs and memories are known by index, 0 .. number - 1, in an order that the
- * same machine always gives, and by name. NUMA nodes are known by the number
- * that the kernel gives them; the places of a list of nodes are not numbers.
+ * NICs and memories have an index, 0 .. number - 1, in an order that is the
+ * same on each read of a machine, and a name. NUMA nodes have the kernel's
+ * numbers, which are not indexes into a list of nodes.
  *
  * Functions return 0 or a negative errno unless they say otherwise. Strings in
- * what they fill in are never NULL and live as long as the topology. Threads:
- * any; nothing blocks but te_topo_load().
+ * the structs that they fill in are never NULL and live as long as the
+ * topology. Threads: any. Blocks: te_topo_load() only.
  */
 #ifndef TE_TOPO_H
 #define TE_TOPO_H
@@ -34,18 +34,18 @@ struct te_topo;
 
 enum te_topo_flags {
 	/*
-	 * Ask hwloc too, for names of CPUs and devices: tens of milliseconds on
-	 * a large machine. Without it /sys alone is read.
+	 * Asks hwloc too, for names of CPUs and devices, which takes tens of
+	 * milliseconds on a large machine. Without it only /sys is read.
 	 */
 	TE_TOPO_DETAIL = 1 << 0,
-	/* Also network interfaces without a device of their own. */
+	/* Includes network interfaces without a device of their own. */
 	TE_TOPO_VIRTUAL = 1 << 1,
 };
 
 struct te_topo_source {
-	const char *json;       /* a file in either form, instead of the rest */
-	const char *sysfs_root; /* a copy of /sys; NULL: /sys itself */
-	const char *hwloc_xml;  /* a file of lstopo; alone, instead of /sys */
+	const char *json; /* file of te_topo_parse(), instead of the rest */
+	const char *sysfs_root; /* copy of /sys; NULL: /sys itself */
+	const char *hwloc_xml;  /* file of lstopo; alone: instead of /sys */
 	uint32_t flags;         /* TE_TOPO_DETAIL, TE_TOPO_VIRTUAL */
 	uint32_t reserved_0;    /* must be 0 */
 	uint64_t reserved[4];   /* must be 0 */
@@ -53,18 +53,19 @@ struct te_topo_source {
 
 /**
  * te_topo_load - read the topology of a machine
- * @source: borrowed for the call; NULL: this machine by its /sys
+ * @source: borrowed for the call; NULL: this machine, from its /sys
  * @error:  error[error_len] or NULL; on failure one line that names the file,
- *          the place in it and what is wrong there
+ *          the place in it and the fault
  *
- * What a recording lacks is unknown, not an error; te_topo_note() tells of it.
- * With sysfs_root and hwloc_xml the first has the say, the second adds names.
+ * Values that a recording lacks are unknown and no error; te_topo_note() lists
+ * them. If both sysfs_root and hwloc_xml are given, the first decides and the
+ * second adds names.
  *
  * Blocks: reads files. Returns 0, or *out is untouched and:
- *   -EINVAL    a reserved field or an unknown flag
+ *   -EINVAL    a reserved field is not 0, or a flag is unknown
  *   -ENOENT    there is no such file, or sysfs_root is no copy of /sys
- *   -EBADMSG   a file that cannot be understood
- *   -ENOMEM, or what reading failed with
+ *   -EBADMSG   a file cannot be understood
+ *   -ENOMEM, or the error with which reading failed
  */
 TE_API int te_topo_load(const struct te_topo_source *source,
 			struct te_topo **out, char *error, size_t error_len);
@@ -74,15 +75,15 @@ TE_API int te_topo_load(const struct te_topo_source *source,
  * @text: text[len], in one of two forms:
  *
  *   {"cpu:0": [["mlx5_0"], ["mlx5_1"]], "cuda:0": [["mlx5_1"], []]}
- *     per memory the preferred and the other NICs, best first;
+ *     lists per memory the preferred and the other NICs, best first;
  *
  *   {"nics": [{"name": "mlx5_0", "numa_node": 0, "pci_bus_id": ...}],
  *    "mems": [{"name": "cpu:0", "numa_node": 0, "rails": [[..], [..]],
  *              "device_list": {"rank0": [0], "rank1": [], "rank2": [1]}}],
  *    "nodes": [{"node": 0, "package": 0, "cpus": "0-15", ...}]}
- *     as te_topo_format() writes it. Only names are needed. "rails", or else
- *     "device_list", decides which NICs serve a memory; without both the
- *     distances do.
+ *     is the form of te_topo_format(). Only names are required. "rails", or
+ *     else "device_list", decides which NICs serve a memory; without both the
+ *     distances decide.
  *
  * Unknown fields are ignored. Returns as te_topo_load().
  */
@@ -91,16 +92,16 @@ TE_API int te_topo_parse(const char *text, size_t len, struct te_topo **out,
 TE_API void te_topo_destroy(struct te_topo *topo); /* NULL is fine */
 
 enum te_topo_form {
-	TE_TOPO_FULL = 1,   /* everything; also what Mooncake's TENT reads */
+	TE_TOPO_FULL = 1,   /* everything; Mooncake's TENT reads it too */
 	TE_TOPO_MATRIX = 2, /* Mooncake's two arrays per memory */
 };
 
 /**
  * te_topo_format - write a topology as JSON
  * @out: out[*len], or NULL with *len 0 to ask for the length
- * @len: in: room; out: bytes needed, final 0 included
+ * @len: in: room; out: bytes needed, final NUL included
  *
- * Returns 0, -ENOBUFS (more room is needed), -EINVAL (no such form), -ENOMEM.
+ * Returns 0, -ENOBUFS (the room is too small), -EINVAL (no such form), -ENOMEM.
  */
 TE_API int te_topo_format(const struct te_topo *topo, enum te_topo_form form,
 			  char *out, size_t *len);
@@ -119,25 +120,25 @@ TE_API void te_topo_machine(const struct te_topo *topo,
 			    struct te_topo_machine *out);
 
 struct te_topo_node {
-	int32_t number;  /* of the kernel, as in "cpu:0" */
+	int32_t number;  /* the kernel's, as in "cpu:0" */
 	int32_t package; /* socket; -1: unknown */
 	uint64_t bytes;  /* of memory; 0: unknown */
 	uint32_t n_cores, n_cpus;
 	uint64_t reserved[4];
 };
 
-/* @index: 0 .. n_nodes - 1. 0, -ENOENT. */
+/* Copies node @index, 0 .. n_nodes - 1. Returns 0, -ENOENT (no such index). */
 TE_API int te_topo_node(const struct te_topo *topo, uint32_t index,
 			struct te_topo_node *out);
 /*
- * The kernel's cost of memory of node number @to for CPUs of node number
- * @from: 10 is local, 20 twice as far. 0: unknown.
+ * Returns the kernel's cost of access from CPUs of node number @from to memory
+ * of node number @to: 10 is local, 20 twice as far. 0: unknown.
  */
 TE_API uint32_t te_topo_node_distance(const struct te_topo *topo, int32_t from,
 				      int32_t to);
 /*
- * CPUs of a node number, ascending. @n in: room in @cpus (may be NULL with 0);
- * out: how many there are. 0, -ENOENT.
+ * Lists the CPUs of a node number, ascending, in cpus[*n]. @n: in: room (@cpus
+ * may be NULL with 0); out: number of CPUs. Returns 0, -ENOENT (no such node).
  */
 TE_API int te_topo_node_cpus(const struct te_topo *topo, int32_t number,
 			     uint32_t *cpus, size_t *n);
@@ -147,10 +148,10 @@ TE_API int te_topo_node_cpus(const struct te_topo *topo, int32_t number,
 struct te_topo_pci {
 	const char *bus_id; /* "0000:3b:00.0"; "": no PCI device */
 	const char *path;   /* "pci0000:3a/0000:3a:00.0/0000:3b:00.0" */
-	/* The device's own link as it runs, and as it could; 0: unknown. */
+	/* Link of the device: as it runs, and at most; 0: unknown. */
 	uint32_t width, max_width; /* lanes */
-	uint32_t mtps, max_mtps; /* 10^6 transfers/s per lane: 16000 is gen 4 */
-	/* Payload of the narrowest link on the way to the CPU, bits/s. */
+	uint32_t mtps, max_mtps; /* 10^6 transfers/s per lane: gen 4 is 16000 */
+	/* Payload rate of the narrowest link up to the CPU, bits/s. */
 	uint64_t path_bps;
 };
 
@@ -169,7 +170,7 @@ enum te_topo_state {
 };
 
 struct te_topo_nic {
-	const char *name;      /* rdma if it has one, else interface */
+	const char *name;      /* rdma if there is one, else interface */
 	const char *interface; /* "eth0"; "": none */
 	const char *rdma;      /* "mlx5_0"; "": none */
 	const char *model;     /* "": unknown */
@@ -201,14 +202,14 @@ struct te_topo_memory {
 	uint64_t reserved[4];
 };
 
-/* 0, -ENOENT (no such index). */
+/* Copies NIC or memory @index. Returns 0, -ENOENT (no such index). */
 TE_API int te_topo_nic(const struct te_topo *topo, uint32_t index,
 		       struct te_topo_nic *out);
 TE_API int te_topo_memory(const struct te_topo *topo, uint32_t index,
 			  struct te_topo_memory *out);
 /*
- * Index of the NIC that has this name, interface or RDMA device; of the memory
- * at this location. -ENOENT.
+ * Finds the NIC that has this name, interface or RDMA device, or the memory at
+ * this location. Returns 0, or *index is untouched and -ENOENT (none).
  */
 TE_API int te_topo_find_nic(const struct te_topo *topo, const char *name,
 			    uint32_t *index);
@@ -217,10 +218,10 @@ TE_API int te_topo_find_memory(const struct te_topo *topo, const char *location,
 
 /* ---- distances ---- */
 
-/* From near to far; what is between a memory and a NIC. */
+/* Distance between a memory and a NIC, from near to far. */
 enum te_topo_near {
-	TE_TOPO_NEAR_SWITCH, /* a GPU behind the same PCIe switch */
-	TE_TOPO_NEAR_ROOT,   /* a GPU at the same PCIe host bridge */
+	TE_TOPO_NEAR_SWITCH, /* GPU behind the same PCIe switch */
+	TE_TOPO_NEAR_ROOT,   /* GPU at the same PCIe host bridge */
 	TE_TOPO_NEAR_NODE,   /* in the same NUMA node */
 	TE_TOPO_NEAR_SOCKET, /* in another NUMA node of the same socket */
 	TE_TOPO_NEAR_FAR,    /* in another socket */
@@ -228,50 +229,52 @@ enum te_topo_near {
 };
 
 struct te_topo_distance {
-	uint32_t near;     /* enum te_topo_near */
-	uint32_t numa;     /* te_topo_node_distance(); 0: unknown */
-	uint32_t pci_hops; /* components in which the PCIe paths differ; 0: - */
-	uint32_t preferred; /* 1: of the preferred rails of the memory */
+	uint32_t near;      /* enum te_topo_near */
+	uint32_t numa;      /* te_topo_node_distance(); 0: unknown */
+	uint32_t pci_hops;  /* components that differ in the PCIe paths */
+	uint32_t preferred; /* 1: te_topo_rails() prefers the NIC */
 	uint64_t rate_bps;  /* min of port and PCIe links; 0: unknown */
 	uint64_t reserved[2];
 };
 
-/* 0, -ENOENT (no such memory or NIC). */
+/* Copies a distance. Returns 0, -ENOENT (no such memory or NIC). */
 TE_API int te_topo_distance(const struct te_topo *topo, uint32_t memory,
 			    uint32_t nic, struct te_topo_distance *out);
 
 /**
- * te_topo_rails - which NICs should serve a memory, best first
+ * te_topo_rails - list the NICs that should serve a memory, best first
  * @nics: nics[*n], or NULL with *n 0 to ask for the number
- * @n:    in: room; out: how many there are
- * @n_preferred: how many of them, from the first, are preferred; the others
- *        are for when those fail, or were measured to help
+ * @n:    in: room; out: number of NICs
+ * @n_preferred: number of preferred NICs, which come first. The others serve
+ *        when those fail, or where measurements show that they help
  *
- * Preferred are the nearest that are not down, nor virtual, nor slower than an
- * eighth of the fastest NIC of the machine. Returns 0, -ENOENT.
+ * The nearest NICs are preferred, except those that are down, virtual, or
+ * slower than an eighth of the fastest NIC of the machine. Returns 0, -ENOENT
+ * (no such memory).
  */
 TE_API int te_topo_rails(const struct te_topo *topo, uint32_t memory,
 			 uint32_t *nics, size_t *n, size_t *n_preferred);
 
 /**
- * te_topo_worker_cpus - the CPUs that should drive a NIC
+ * te_topo_worker_cpus - list the CPUs that should drive a NIC
  * @cpus: cpus[*n], ascending, or NULL with *n 0 to ask for the number
- * @n:    in: room; out: how many there are, 0: nothing is known
+ * @n:    in: room; out: number of CPUs, 0: unknown
  *
- * Whole cores of the NIC's NUMA node, shared out among the NICs of the node.
- * Where the node is unknown: every CPU. Of this machine only those that this
- * process could use when the topology was read. Returns 0, -ENOENT.
+ * The list has whole cores of the NIC's NUMA node, which are divided among the
+ * NICs of the node, or every CPU if the node is unknown. For the running
+ * machine it has only CPUs that this process could use when the topology was
+ * read. Returns 0, -ENOENT (no such NIC).
  */
 TE_API int te_topo_worker_cpus(const struct te_topo *topo, uint32_t nic,
 			       uint32_t *cpus, size_t *n);
 
-/* ---- what is wrong with it ---- */
+/* ---- faults of the topology ---- */
 
 enum te_topo_note_kind {
-	TE_TOPO_NOTE_AFFINITY = 1, /* a NUMA node is unknown or contradictory */
-	TE_TOPO_NOTE_LINK,         /* a port is down */
-	TE_TOPO_NOTE_PCIE,         /* a PCIe link is what limits a NIC */
-	TE_TOPO_NOTE_SKIPPED,      /* something could not be understood */
+	TE_TOPO_NOTE_AFFINITY = 1, /* NUMA node unknown or contradictory */
+	TE_TOPO_NOTE_LINK,         /* port down */
+	TE_TOPO_NOTE_PCIE,         /* a PCIe link limits a NIC */
+	TE_TOPO_NOTE_SKIPPED,      /* input that could not be understood */
 };
 
 struct te_topo_note {
@@ -281,7 +284,7 @@ struct te_topo_note {
 	uint64_t reserved[2];
 };
 
-/* @index: 0 .. n_notes - 1. 0, -ENOENT. */
+/* Copies note @index, 0 .. n_notes - 1. Returns 0, -ENOENT (no such index). */
 TE_API int te_topo_note(const struct te_topo *topo, uint32_t index,
 			struct te_topo_note *out);
 

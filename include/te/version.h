@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * version.h - version of the library, and how its symbols are marked
+ * version.h - version of the library, and the mark of its exported symbols
  */
 #ifndef TE_VERSION_H
 #define TE_VERSION_H
@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 /**
- * te_version - version of the library that is loaded, "0.1.0"
+ * te_version - return the version of the loaded library, "0.1.0"
  *
  * Threads: any. Blocks: never.
  */
