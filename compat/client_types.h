@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client_types.h - codes and settings of real_client.h
+ * client_types.h - result codes and settings of real_client.h
  *
- * C++ only, and nothing but headers.
+ * C++ only; a header without a library.
  */
 #ifndef MOONCAKE_CLIENT_TYPES_H
 #define MOONCAKE_CLIENT_TYPES_H
@@ -18,7 +18,7 @@
 namespace mooncake
 {
 
-/* All of Mooncake's names; te/store.h has those that occur here. */
+/* All codes of Mooncake; te/store.h has those that calls here return. */
 enum class ErrorCode : std::int32_t {
 	OK = 0,
 	INTERNAL_ERROR = -1,
@@ -109,7 +109,7 @@ enum class ObjectDataType {
 	GENERAL = 9,
 };
 
-/* Replication of values. Fields that are not here yet are ignored. */
+/* Options of a put. Fields for parts that this project lacks are ignored. */
 struct ReplicateConfig {
 	std::size_t replica_num{1};
 	bool with_soft_pin{false};
@@ -117,16 +117,16 @@ struct ReplicateConfig {
 	std::uint64_t soft_pin_ttl_ms{0}; /* 0: the master's default */
 	bool with_hard_pin{false};
 	std::vector<std::string> preferred_segments{};
-	std::string preferred_segment{}; /* the older one; comes first */
+	std::string preferred_segment{}; /* older field; tried first */
 	bool prefer_alloc_in_same_node{false};
 	ObjectDataType data_type{ObjectDataType::UNKNOWN};
 	std::vector<std::string> group_ids{}; /* one for each key, or none */
-	std::size_t nof_replica_num{0}, dfs_replica_num{0}; /* not looked at */
+	std::size_t nof_replica_num{0}, dfs_replica_num{0}; /* ignored */
 };
 
 using ConfigDict = std::unordered_map<std::string, std::string>;
 
-/* Outcome of a setup; in place of an expected<void, ErrorCode>. */
+/* Result of a setup; stands for Mooncake's expected<void, ErrorCode>. */
 class SetupResult
 {
 	int code_;

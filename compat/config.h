@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * config.h - what programs written for Mooncake's C++ client ask of its
- * settings
+ * config.h - settings of Mooncake's C++ client that programs read
  *
- * C++ only, and nothing but headers.
+ * C++ only; a header without a library.
  */
 #ifndef MOONCAKE_CONFIG_H
 #define MOONCAKE_CONFIG_H
@@ -17,11 +16,11 @@ namespace mooncake
 {
 
 struct GlobalConfig {
-	/* Bytes that are registered at once; 0: any number. MC_MAX_MR_SIZE. */
+	/* Most bytes to register at once; 0: no limit. MC_MAX_MR_SIZE. */
 	std::uint64_t max_mr_size = std::uint64_t{1} << 40;
 };
 
-/* Settings of the process; read from the environment when first asked for. */
+/* Returns the process's settings; the first call reads the environment. */
 inline GlobalConfig &globalConfig()
 {
 	static GlobalConfig config = [] {

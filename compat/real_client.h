@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * real_client.h - Mooncake's C++ client, as its users call it
+ * real_client.h - Mooncake's C++ client, as programs call it
  *
- * C++17, nothing but headers: all of it is inline over store_c.h, so that no C++
- * symbol crosses the library, whatever a program was compiled with. Link with
- * -lmooncake_store.
+ * C++17, header only: every function is inline over store_c.h, so that no C++
+ * symbol crosses the library boundary and any compiler may build the program.
+ * Link with -lmooncake_store.
  *
  * Results are Mooncake's numbers, as store_c.h says; lists of results always
- * have the length of the list of keys. Nothing throws but std::bad_alloc.
- * Threads: any, on one client too; a client that is just set up or torn down
- * refuses the others' calls.
+ * have the length of the list of keys. No function throws except
+ * std::bad_alloc. Threads: any, also several on one client; while a client is
+ * set up or torn down, calls of other threads are refused.
  */
 #ifndef MOONCAKE_REAL_CLIENT_H
 #define MOONCAKE_REAL_CLIENT_H
@@ -34,7 +34,7 @@
 namespace mooncake
 {
 
-/* A value that was fetched; its memory lasts as long as this does. */
+/* Fetched value. Its memory lasts as long as the handle. */
 class BufferHandle
 {
 	std::unique_ptr<char[]> bytes_;
@@ -55,7 +55,7 @@ class BufferHandle
 	}
 };
 
-class TransferEngine; /* of Mooncake's; nobody here has one */
+class TransferEngine; /* Mooncake's; never defined here */
 
 class PyClient
 {
@@ -71,7 +71,7 @@ class PyClient
 		return out;
 	}
 
-	/* What @config says, for a call that lasts as long as this does. */
+	/* C form of @config; valid as long as this object. */
 	class Options
 	{
 		std::vector<const char *> preferred_, groups_;
@@ -108,7 +108,7 @@ class PyClient
 		}
 	};
 
-	/* Pieces of several keys, in a row. */
+	/* Pieces of several keys, one key after the other. */
 	struct Pieces {
 		std::vector<void *> buffers;
 		std::vector<std::size_t> sizes, per_key;
@@ -162,7 +162,7 @@ class PyClient
 	int put_from(const std::string &key, void *buffer, std::size_t size,
 		     const ReplicateConfig &config = {})
 	{
-		if (!size) /* says so, and stores nothing */
+		if (!size) /* logs a warning, stores nothing */
 			return mooncake_store_put_from(store_, key.c_str(),
 						       buffer, 0, nullptr);
 		return batch_put_from({key}, {buffer}, {size}, config)[0];
@@ -251,7 +251,7 @@ class PyClient
 						      results.data());
 		return results;
 	}
-	/* Null: it is not there. Tries again when it has grown meanwhile. */
+	/* Returns null for a miss. Retries if the value grew meanwhile. */
 	std::shared_ptr<BufferHandle> get_buffer(const std::string &key)
 	{
 		for (int i = 0; i < 3; i++) {
@@ -344,7 +344,7 @@ class PyClient
 	{
 		return mooncake_store_health_check(store_);
 	}
-	/* It may be set up again. */
+	/* Leaves the pool; the client may be set up again. */
 	int tearDownAll()
 	{
 		return mooncake_store_close(store_);
@@ -354,7 +354,7 @@ class PyClient
 class RealClient : public PyClient
 {
       public:
-	/* Null: no memory. */
+	/* Returns null if there is no memory. */
 	static std::shared_ptr<RealClient> create()
 	{
 		try {
@@ -364,7 +364,7 @@ class RealClient : public PyClient
 		}
 	}
 
-	/* Keys and values are those of te/store_setup.h. */
+	/* Joins a pool by the keys and values of te/store_setup.h. */
 	SetupResult setup_internal(const ConfigDict &config)
 	{
 		std::vector<const char *> keys, values;
@@ -377,7 +377,7 @@ class RealClient : public PyClient
 			store_, keys.data(), values.data(), keys.size()));
 	}
 
-	/* An engine of Mooncake's cannot be used: -600. */
+	/* Returns -600 if @engine is given: it cannot be used here. */
 	int
 	setup_real(const std::string &local_hostname,
 		   const std::string &metadata_server,
