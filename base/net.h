@@ -81,7 +81,7 @@ bool tei_same_network(const uint8_t *a, const uint8_t *b, unsigned int prefix);
 enum tei_scope {
 	TEI_SCOPE_NONE,    /* no host's: zero, loopback, multicast */
 	TEI_SCOPE_LINK,    /* fe80::/10, 169.254/16 */
-	TEI_SCOPE_PRIVATE, /* 10/8, 172.16/12, 192.168/16, 100.64/10, fc00::/7 */
+	TEI_SCOPE_PRIVATE, /* RFC 1918, 100.64/10, fc00::/7 */
 	TEI_SCOPE_GLOBAL,
 };
 

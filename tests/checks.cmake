@@ -15,6 +15,7 @@ endfunction()
 
 te_check(includes ${Python3_EXECUTABLE} ${tools}/check-includes)
 te_check(tree ${Python3_EXECUTABLE} ${tools}/check-tree)
+te_check(rooms ${Python3_EXECUTABLE} ${tools}/check-rooms ${CMAKE_BINARY_DIR})
 te_check(headers ${tools}/check-headers c ${CMAKE_BINARY_DIR}
 	${CMAKE_C_COMPILER})
 if(TE_CXX)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* notifications.c - notifications over control connections: each once, in order */
+/* notifications.c - notifications to peers: each once, in order */
 #include <errno.h>
 #include <string.h>
 

@@ -32,9 +32,9 @@ class Tree(unittest.TestCase):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
-    def run_check(self, name: str) -> tuple[int, str]:
+    def run_check(self, name: str, *args: str) -> tuple[int, str]:
         run = subprocess.run(
-            [sys.executable, str(self.top / "tools" / name)],
+            [sys.executable, str(self.top / "tools" / name), *args],
             capture_output=True, text=True, check=False,
         )
         self.assertEqual(run.stderr, "")
@@ -47,6 +47,69 @@ class Tree(unittest.TestCase):
         self.assertIn(path, said)
         self.assertIn(why, said)
 
+
+
+class Rooms(Tree):
+    """check-rooms, over object files that a compiler makes of small sources."""
+
+    def build(self, **sources: str) -> tuple[int, str]:
+        for name, text in sources.items():
+            source = name.replace("__", "/") + ".c"
+            self.write(source, SPDX + text)
+            folder, _, file = source.rpartition("/")
+            out = self.top / f"build/{folder}/CMakeFiles/x.dir/{file}.o"
+            out.parent.mkdir(parents=True, exist_ok=True)
+            subprocess.run(["cc", "-c", "-o", out, self.top / source],
+                           check=True)
+        return self.run_check("check-rooms", str(self.top / "build"))
+
+    def test_arrows_that_go_one_way_pass(self) -> None:
+        self.assertEqual(self.build(
+            te__worker__a="void tei_a(void) {}",
+            te__transfer__b="void tei_a(void);\nvoid tei_b(void) { tei_a(); }",
+        ), (0, ""))
+
+    def test_a_circle_of_rooms_is_found(self) -> None:
+        code, said = self.build(
+            te__worker__a="void tei_b(void);\nvoid tei_a(void) { tei_b(); }",
+            te__transfer__b="void tei_a(void);\nvoid tei_b(void) { tei_a(); }",
+        )
+        self.assertEqual(code, 1)
+        self.assertIn("rooms in a circle: te/transfer, te/worker", said)
+        self.assertIn("te/worker/a.c -> te/transfer/b.c", said)
+
+    def test_seven_files_in_a_circle_are_too_many(self) -> None:
+        code, said = self.build(**{
+            f"te__worker__f{i}": f"void tei_f{(i + 1) % 7}(void);\n"
+            f"void tei_f{i}(void) {{ tei_f{(i + 1) % 7}(); }}"
+            for i in range(7)
+        })
+        self.assertEqual(code, 1)
+        self.assertIn("te/worker: 7 files in a circle", said)
+
+    def test_a_tag_is_defined_once(self) -> None:
+        code, said = self.build(
+            te__a="struct tei_x {\n\tint a;\n};\n",
+            store__core__b="struct tei_x {\n\tint b;\n};\n",
+        )
+        self.assertEqual(code, 1)
+        self.assertIn("struct tei_x is defined in store/core/b.c and in te/a.c",
+                      said)
+
+    def test_a_comment_of_a_header_has_a_subject(self) -> None:
+        self.refused("check-rooms", "te/a.h", SPDX + "/* Of each slice. */\n",
+                     "without a subject")
+
+    def test_a_line_has_80_columns(self) -> None:
+        self.refused("check-rooms", "te/a.c", SPDX + "/*" + "x" * 80 + "*/\n",
+                     "more than 80 columns")
+
+    def refused(self, check: str, path: str, text: str, why: str) -> None:
+        self.write(path, text)
+        code, said = self.build(te__worker__a="void tei_a(void) {}")
+        self.assertEqual(code, 1)
+        self.assertIn(path, said)
+        self.assertIn(why, said)
 
 
 class Checks(Tree):
