@@ -52,8 +52,9 @@ static bool join(const struct sysfs *s, const char *below, int len,
 	return len >= 0 && len < PATH_MAX;
 }
 
-/* A decimal or 0x number at the start of a file; @otherwise: there is none. */
-static bool path_exists(const struct sysfs *s, const char *format, ...)
+/* Whether the path below the root exists. */
+__attribute__((format(printf, 2, 3))) static bool
+path_exists(const struct sysfs *s, const char *format, ...)
 {
 	char below[PATH_MAX], path[PATH_MAX];
 	va_list args;
@@ -69,8 +70,9 @@ static bool path_exists(const struct sysfs *s, const char *format, ...)
  * Where a link leads, as a path below devices/. False: nowhere, outside of
  * the root, or too long.
  */
-static bool resolve_device(const struct sysfs *s, char out[TEI_TOPO_PATH_MAX],
-			   const char *format, ...)
+__attribute__((format(printf, 3, 4))) static bool
+resolve_device(const struct sysfs *s, char out[TEI_TOPO_PATH_MAX],
+	       const char *format, ...)
 {
 	static const char inside[] = "/devices/";
 	char below[PATH_MAX], path[PATH_MAX], real[PATH_MAX];
@@ -147,8 +149,9 @@ static int text_of(const char *path, char *out, size_t room)
  * The first line of a file below the root. -ENOENT ..., -EBADMSG: not text or
  * too long; @out is then "".
  */
-static int read_text(const struct sysfs *s, char *out, size_t room,
-		     const char *format, ...)
+__attribute__((format(printf, 4, 5))) static int
+read_text(const struct sysfs *s, char *out, size_t room, const char *format,
+	  ...)
 {
 	char below[PATH_MAX], path[PATH_MAX];
 	va_list args;
@@ -164,8 +167,8 @@ static int read_text(const struct sysfs *s, char *out, size_t room,
 }
 
 /* A decimal or 0x number at the start of a file; @otherwise: there is none. */
-static int64_t read_number(const struct sysfs *s, int64_t otherwise,
-			   const char *format, ...)
+__attribute__((format(printf, 3, 4))) static int64_t
+read_number(const struct sysfs *s, int64_t otherwise, const char *format, ...)
 {
 	char below[PATH_MAX], path[PATH_MAX], text[64], *end;
 	long long value;

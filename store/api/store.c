@@ -16,7 +16,7 @@
 #include "store/api/http.h"
 #include "store/client/client.h"
 
-/* http.c - a client's HTTP port: is it well, and what has it done */
+/* ---- the HTTP port: health and metrics ---- */
 
 #define ROW(field) offsetof(struct te_store_stats, field)
 

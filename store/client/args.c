@@ -120,7 +120,7 @@ size_t tes_chunk(const struct te_store_key *keys, size_t from, size_t n)
 	return i - from;
 }
 
-/* ranges.c - parts of values: arguments checked and sorted by key */
+/* ---- parts of values: check, and sort by key ---- */
 
 uint64_t tes_range_common(const struct te_store_range *range,
 			  const struct tes_extent_at *x, uint64_t *from)

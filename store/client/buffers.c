@@ -282,7 +282,7 @@ void te_store_buffer_free(struct te_store_buffer *buffer)
 	tes_buffer_destroy(buffer);
 }
 
-/* register.c - memory of the caller that the engine knows, for us alone */
+/* ---- registration of the caller's memory ---- */
 
 static struct tes_registered *take(struct te_store *store, const void *addr)
 {

@@ -26,9 +26,9 @@
 #include "store/client/client.h"
 #include "store/proto/protocol.h"
 
+/* ---- frames on the socket: send, receive, parse ---- */
+
 /*
- * channel_wire.c - the bytes of a channel: sending, receiving, taking apart
- *
  * System calls are made without the lock, by the one that sends and the one
  * that drives.
  */
@@ -175,7 +175,7 @@ static int send_now(struct tes_channel *ch, const uint8_t *bytes, size_t len)
 
 /* Send @bytes[len], or leave them to who sends or will. -ENOMEM. */
 static int channel_send(struct tes_channel *ch, const uint8_t *bytes,
-			size_t len)
+			size_t len) TEI_REQUIRES(ch->mu)
 {
 	int rc;
 
@@ -194,7 +194,8 @@ static int channel_send(struct tes_channel *ch, const uint8_t *bytes,
 
 /* ---- taking apart ---- */
 
-static void channel_break(struct tes_channel *ch, const char *why);
+static void channel_break(struct tes_channel *ch, const char *why)
+	TEI_REQUIRES(ch->mu);
 
 static void refused(struct tes_channel *ch, const struct tei_frame *f)
 	TEI_REQUIRES(ch->mu)
@@ -229,7 +230,8 @@ static struct tei_frame header_at(const uint8_t *at)
 	return f;
 }
 
-static void channel_answer(struct tes_channel *ch, const struct tei_frame *f);
+static void channel_answer(struct tes_channel *ch, const struct tei_frame *f)
+	TEI_REQUIRES(ch->mu);
 
 static void deliver(struct tes_channel *ch, const struct tei_frame *f)
 	TEI_REQUIRES(ch->mu)
@@ -381,6 +383,7 @@ static void came(struct tes_channel *ch, ssize_t n) TEI_REQUIRES(ch->mu)
  * @deadline_ns (0: not at all). False: nothing came.
  */
 static bool channel_receive(struct tes_channel *ch, uint64_t deadline_ns)
+	TEI_REQUIRES(ch->mu)
 {
 	uint64_t since = 0;
 	ssize_t n;
@@ -728,9 +731,9 @@ void tes_channel_look(struct tes_channel *ch)
 	tei_mutex_unlock(&ch->mu);
 }
 
+/* ---- calls to the master from any thread ---- */
+
 /*
- * call.c - ask the master from any thread, and wait for the answer
- *
  * While the link is up the caller uses the channel itself. Else it waits at the
  * loop, which knows whether that is worth while; when its deadline passes it
  * takes itself back through the loop, so that nothing points to a caller that

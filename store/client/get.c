@@ -19,7 +19,7 @@
 #include "store/proto/extent.h"
 #include "store/proto/keys.h"
 
-/* get_find.c - where objects lie: remembered, or from the master */
+/* ---- look-up: leases first, then the master ---- */
 
 /* ---- what is remembered ---- */
 
@@ -279,7 +279,7 @@ static int look_up(struct tes_get *get, const uint32_t *which, size_t n)
 }
 
 /* Fills entries; a store code: of all that are not remembered. */
-static void tes_get_find(struct tes_get *get)
+static void find_objects(struct tes_get *get)
 {
 	uint64_t seed, now = tei_now_ns();
 	uint32_t *which = tei_arena_alloc(&get->work->round,
@@ -338,9 +338,9 @@ void tes_get_release(struct tes_get *get)
 				 arena);
 }
 
+/* ---- reads from the local cache ---- */
+
 /*
- * get_hot.c - reading from memory of our own what was read often
- *
  * Which generation a key has now is proved anew by every get. Who has just
  * asked the master knows it, and copies. Who remembers only where the object
  * lay reads its headers there: they are voided before a remove or replace is
@@ -542,7 +542,7 @@ static void run_round(struct tes_get *get)
 					 TE_STORE_INTERNAL_ERROR);
 		return;
 	}
-	tes_get_find(get);
+	find_objects(get);
 	tes_get_read(get);
 	tes_places_fini(&get->places);
 	tes_get_release(get);
@@ -626,7 +626,7 @@ int tes_get_look_up(struct tes_get *get)
 		tes_work_put(works, get->work);
 		return -ENOMEM;
 	}
-	tes_get_find(get);
+	find_objects(get);
 	return 0;
 }
 

@@ -21,9 +21,9 @@
 #include "store/client/ranges.h"
 #include "store/proto/extent.h"
 
+/* ---- requests for one replica, and checks of the result ---- */
+
 /*
- * get_plan.c - the requests for a replica, and what they must have brought
- *
  * A whole value is read with the headers in front of its extents, and its CRC
  * tells whether all bytes are of one object. Where there is no CRC to compare,
  * for ranges and for objects that have none, the headers are read after the
@@ -148,7 +148,7 @@ static int plan_buffer(struct tes_get *get, struct tes_get_entry *entry,
 	return plan_whole(get, entry, &value, timeout_ms);
 }
 
-static int tes_get_plan(struct tes_get *get, struct tes_get_entry *entry,
+static int plan_replica(struct tes_get *get, struct tes_get_entry *entry,
 			uint32_t timeout_ms)
 {
 	int rc;
@@ -504,7 +504,7 @@ static int plan(struct tes_get *get, struct tes_get_entry *entry)
 	if (rc)
 		return rc;
 	return entry->hot ? get_plan_headers(get, entry, timeout_of(get, entry))
-			  : tes_get_plan(get, entry, timeout_of(get, entry));
+			  : plan_replica(get, entry, timeout_of(get, entry));
 }
 
 int tes_get_reach(struct tes_get *get, struct tes_get_entry *entry)

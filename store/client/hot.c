@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "store/client/sketch.h"
 
-/* sketch.c - how often keys were asked for of late, in a fixed room */
+/* ---- frequency sketch: how often keys were read lately ---- */
 
 #define ADDED_PER_WIDTH 10u
 

@@ -188,9 +188,9 @@ void tes_renewal_stop(struct te_store *store)
 	tei_alarm_clear(&store->renewal.alarm);
 }
 
+/* ---- leases that are renewed, so reads need no look-up ---- */
+
 /*
- * hold.c - look-ups that are kept, so that reading asks the master nothing
- *
  * They are pinned locations, whose leases are renewed (renewal.h). One that is
  * over, or did not hold, is looked up by the read that finds out, which pins
  * what it finds; its lease is kept, too.

@@ -20,14 +20,12 @@
 #include "store/client/pulse.h"
 #include "store/proto/store.pb-c.h"
 
-/*
- * pulse.c - the heartbeat connection: we live, and hear what owners have to do
- */
+/* ---- heartbeats to the master, and its requests to owners ---- */
 
 #define STEP_MS 2000 /* connecting; a hello; a heartbeat; a mount */
 
 /* Say hello on either connection. -ENOMEM, ... */
-static int tes_pulse_hello(struct tes_master_link *link,
+static int heartbeat_hello(struct tes_master_link *link,
 			   struct tei_frame_conn *conn,
 			   struct tei_frame_call *call, bool heartbeat)
 {
@@ -215,7 +213,7 @@ static void on_heartbeat_up(struct tei_frame_conn *conn, void *arg)
 	struct tes_master_link *link = arg;
 
 	link->pulse_hello.done = on_pulse_hello;
-	if (tes_pulse_hello(link, conn, &link->pulse_hello, true))
+	if (heartbeat_hello(link, conn, &link->pulse_hello, true))
 		tes_master_link_lose(link, "no memory for a hello");
 }
 
@@ -552,7 +550,7 @@ static void on_connection_up(struct tei_frame_conn *conn, void *arg)
 	struct tes_master_link *link = arg;
 
 	link->hello.done = on_hello;
-	if (tes_pulse_hello(link, conn, &link->hello, false))
+	if (heartbeat_hello(link, conn, &link->hello, false))
 		tes_master_link_lose(link, "no memory for a hello");
 }
 

@@ -434,7 +434,7 @@ bool tes_owners_shunned(struct tes_owners *owners, const char *name,
 	return failed || doubt || until > tei_now_ns();
 }
 
-/* places.c - the owners that one round deals with */
+/* ---- owners that take part in one round ---- */
 
 #define EPOCH_WAIT_NS (100 * TEI_NS_PER_MS)
 

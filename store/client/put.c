@@ -35,7 +35,7 @@
 #include "store/proto/extent.h"
 #include "store/proto/keys.h"
 
-/* put_lanes.c - whether puts of many keys are faster in one lane or in two */
+/* ---- choice between one and two pipelines of puts ---- */
 
 #define VOTES_MAX  8   /* so that a change is noticed soon */
 #define EARLY      64u /* rounds in which the ways take turns */
@@ -102,7 +102,7 @@ void tes_put_lanes_learn(struct tes_put_lanes *lanes, bool two, size_t n,
 		vote(lanes, two == (is < was) ? 1 : -1);
 }
 
-/* put_start.c - ask the master for extents */
+/* ---- start at the master: extents for the objects ---- */
 
 /* ---- asking ---- */
 
@@ -273,7 +273,7 @@ static int prepare_start(struct tes_put *put)
 }
 
 /* Between these two the memory of the round is not ours. */
-static void tes_put_start(struct tes_put *put)
+static void start_put(struct tes_put *put)
 {
 	put->code = prepare_start(put) ? TE_STORE_INTERNAL_ERROR : 0;
 	if (put->code)
@@ -454,7 +454,7 @@ static void run_lanes(struct tes_put *lanes, size_t n)
 	size_t i;
 
 	for (i = 0; i < n; i++)
-		tes_put_start(&lanes[i]);
+		start_put(&lanes[i]);
 	for (i = 0; i < n; i++) {
 		begin_writing(&lanes[i]);
 		if (i)

@@ -301,7 +301,7 @@ static bool draft_has_crc(const struct tes_draft *draft)
 	return !draft->no_crc;
 }
 
-/* put_ranges.c - write parts of drafts, to all replicas that are still alive */
+/* ---- writes to parts of drafts, on every live replica ---- */
 
 /* Draft and range that a request of the batch belongs to. */
 struct sent {
@@ -552,9 +552,9 @@ int tes_direct_put_ranges(struct te_store *store,
 	return rc;
 }
 
+/* ---- puts in parts: begin, commit, abort ---- */
+
 /*
- * put_open.c - put in parts: begin, commit, give up
- *
  * The headers of all extents are written when a draft is made: whatever is
  * written to its space later, in whatever order, comes after them.
  */

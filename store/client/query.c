@@ -225,7 +225,7 @@ out:
 	return code;
 }
 
-/* clear.c - remove all objects, those that match, and replicas in a segment */
+/* ---- removal of all objects, by pattern, and by segment ---- */
 
 #define WALK_NS     (60 * TEI_NS_PER_S) /* over all objects of a pool */
 #define PATTERN_MAX 2048u
@@ -342,7 +342,7 @@ int tes_direct_replica_clear(struct te_store *store,
 	return tes_first_code(results, n);
 }
 
-/* describe.c - where objects lie, for people and for those who place work */
+/* ---- descriptions of objects and their replicas ---- */
 
 _Static_assert(sizeof(struct te_store_replica) == 304, "pinned");
 
@@ -421,7 +421,7 @@ int tes_direct_replicas(struct te_store *store, const struct te_store_key *keys,
 	return n_found;
 }
 
-/* task_calls.c - have objects copied and moved, and ask how far that is */
+/* ---- copy and move tasks: start, query ---- */
 
 _Static_assert(sizeof(struct te_store_task) == 168, "pinned");
 
@@ -542,7 +542,7 @@ out:
 	return code;
 }
 
-/* report.c - tell the master that an owner does not answer us */
+/* ---- reports to the master of owners that do not answer ---- */
 
 #define ARENA_MAX 4096
 

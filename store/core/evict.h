@@ -50,7 +50,7 @@ void tes_core_evict_later(struct tes_core *core, struct tes_object *o,
  * refuses removes, but not eviction. */
 void tes_core_unlease(struct tes_core *core, struct tes_object *o);
 
-/* evict.h - which object goes when space is short */
+/* ---- eviction: which object goes when space is short ---- */
 
 /* Pause before a call with -200 is made again, when a fence or another writer
  * may free space. */

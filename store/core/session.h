@@ -68,7 +68,7 @@ void tes_core_session_free(struct tes_core *core, struct tes_session *s);
 /* Expire by time; settle what gone sessions left. */
 void tes_core_sessions_tick(struct tes_core *core, unsigned int *budget);
 
-/* mount.h - segments that owners lend to the pool */
+/* ---- segments that owners lend to the pool ---- */
 
 struct tes_mount {
 	struct tes_space space;

@@ -134,7 +134,7 @@ void tes_core_task_unbuilt(struct tes_core *core,
 void tes_core_task_inherit(struct tes_core *core, struct tes_object *old,
 			   struct tes_object *o);
 
-/* copy.h - tasks at work: who copies what to where */
+/* ---- running copies: source, target, owner ---- */
 
 /* Tasks that one owner works on at a time. */
 #define TES_CORE_TASKS_EACH 4

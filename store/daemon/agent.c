@@ -134,7 +134,7 @@ bool tes_agent_stop(struct tes_agent *agent, uint64_t wait_ms)
 	return true;
 }
 
-/* http.c - the daemon's HTTP port: is it well, and what has it done */
+/* ---- the HTTP port: health and metrics ---- */
 
 static const char *const type_names[] = {
 	[AGENT__AGENT_TYPE__AGENT_PUT] = "put",

@@ -24,9 +24,9 @@
 #include "base/net.h"
 #include "store/daemon/agent_private.h"
 
+/* ---- the path of the unix socket ---- */
+
 /*
- * door_path.c - where the unix socket lies
- *
  * The directory is the user's alone. A socket that lies there already is
  * somebody's who serves, or was left by one who was killed; only then is it
  * taken away.

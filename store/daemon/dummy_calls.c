@@ -460,7 +460,7 @@ int tes_dummy_remove(struct te_store *store, const struct te_store_key *keys,
 	return run_ints(&call, n, results);
 }
 
-/* dummy_read.c - reading into memory of the client's, and parts of values */
+/* ---- reads into the client's memory, and parts of values ---- */
 
 /* ---- into memory of the client's ---- */
 
@@ -752,9 +752,9 @@ int tes_dummy_get_ranges(struct te_store *store,
 	return code;
 }
 
+/* ---- values in memory that the pool provides ---- */
+
 /*
- * dummy_buffers.c - values in memory that the caller has not to bring along
- *
  * The daemon reads them into its own, where we only look. For those that it has
  * no room for, and where it lends none, they are read into ours.
  */
@@ -922,7 +922,7 @@ int tes_dummy_get_buffers(struct te_store *store,
 	return n_found;
 }
 
-/* dummy_admin.c - calls of a dummy that read and write no values */
+/* ---- calls that read and write no values ---- */
 
 /* ---- removing all ---- */
 

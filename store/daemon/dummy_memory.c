@@ -238,9 +238,7 @@ void tes_loan_give_up(struct tes_loan *loan)
 	tei_mutex_unlock(&dummy->mu);
 }
 
-/*
- * dummy_shelf.c - values that lie in memory of the daemon's, mapped read-only
- */
+/* ---- values in the daemon's memory, mapped read-only ---- */
 
 struct shelved {
 	struct te_store_buffer buffer;

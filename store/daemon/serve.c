@@ -12,7 +12,7 @@
 #include "store/daemon/agent_private.h"
 #include "store/daemon/buffers.h"
 
-/* serve_admin.c - calls that read and write no values */
+/* ---- calls that read and write no values ---- */
 
 #define WAIT_MS 1000 /* unless the dummy says otherwise */
 
@@ -169,9 +169,9 @@ static void agent_serve_replicas(struct tes_agent *agent,
 	job->answer = &out->base;
 }
 
+/* ---- values read into the daemon's memory for a dummy ---- */
+
 /*
- * serve_buffers.c - values read into the daemon's own memory, for a dummy
- *
  * How much room a value needs is asked first; one that has grown meanwhile is
  * tried again. Pieces belong to the job until its answer is on its way.
  */

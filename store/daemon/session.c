@@ -21,7 +21,7 @@
 #include "base/mem.h"
 #include "store/daemon/agent_private.h"
 
-/* memory.c - a dummy's memory in our address space */
+/* ---- a dummy's memory in our address space ---- */
 
 static int agent_memory_map(struct te_store *store, int fd, uint64_t length,
 			    struct tes_agent_memory *out)
@@ -66,9 +66,9 @@ void *tes_agent_memory_at(const struct tes_agent_memory *memory,
 	return memory->base + offset;
 }
 
+/* ---- threads that execute the calls of dummies ---- */
+
 /*
- * workers.c - few threads for the calls of many dummies
- *
  * Sessions with calls that wait stand in a ring and take turns, a call each.
  * One session never has all the threads, so that a dummy whose calls wait for
  * a silent owner does not keep the others from theirs. Calls that look at the

@@ -12,9 +12,9 @@
 #include "store/client/client.h"
 #include "store/proto/extent.h"
 
+/* ---- a copy of one object into another owner's extents ---- */
+
 /*
- * copy.c - carry one object from our memory to extents of another owner
- *
  * The headers in our memory say before and after that what was read is the
  * object; its bytes are summed as they pass, and have to be those that its
  * checksum is of. How it is cut into extents may differ at the two ends.

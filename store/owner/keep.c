@@ -15,7 +15,7 @@
 #include "store/proto/objects.h"
 #include "store/proto/store.pb-c.h"
 
-/* keep_headers.c - headers of extents in our own memory: voided, renewed */
+/* ---- headers of extents in our memory: void, renew ---- */
 
 /* NULL: the file behind it is shorter now. */
 static uint8_t *header_at(const struct tes_segment *segment, uint64_t offset)
@@ -90,7 +90,7 @@ static bool keep_renew(const struct tes_segment *segment,
 	return true;
 }
 
-/* keep_offer.c - what there is, for a master that knows nothing of it */
+/* ---- the offer: what we hold, for a restarted master ---- */
 
 /* Limits of one offer. */
 #define OFFER_OBJECTS   1024u

@@ -199,9 +199,9 @@ static void mounting_heartbeat_done(struct tes_master_link *link, bool remount)
 		set_ready(link->store);
 }
 
+/* ---- drains: values move away from segments that leave ---- */
+
 /*
- * drain.c - what lies in segments that are to go is moved to others
- *
  * The master decides what goes where, and our own executor copies it, as ever.
  * Here is only who waits for that.
  */
@@ -303,9 +303,9 @@ int tes_direct_drain(struct te_store *store,
 	return ask(store, &msg, out);
 }
 
+/* ---- segments that leave after a grace period ---- */
+
 /*
- * leave.c - segments that leave later
- *
  * After a grace a segment goes by itself: the master takes no part in that but
  * to put nothing new there, and each one that it is mounted at is told.
  */

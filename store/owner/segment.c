@@ -23,9 +23,7 @@
 #include "store/client/client.h"
 #include "store/proto/store.pb-c.h"
 
-/*
- * lend.c - memory of segments: fresh, or part of a file; and letting go of it
- */
+/* ---- a segment's memory: anonymous or mapped from a file ---- */
 
 #define ALL_MS 500 /* letting go of all when the store closes */
 

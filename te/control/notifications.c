@@ -315,9 +315,9 @@ void tei_notify_close(struct tei_peer *peer)
 	peer->c->notify.n_doubt = 0;
 }
 
+/* ---- notifications that an inbound connection brings ---- */
+
 /*
- * visit_notify.c - notifications of an inbound connection, put into our inbox
- *
  * The inbound peer, not the inbound connection, knows the number of the last
  * message that was taken: the same frame may come again by another connection.
  * A frame may be accepted in part; what is left comes again once the inbound

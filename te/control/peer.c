@@ -547,7 +547,7 @@ static void say_why(const struct tei_peer *peer, int err)
 		LOG_DEBUG("peer %s: %s", peer->name, te_strerror(err));
 }
 
-static bool tei_reroute(struct tei_peer *peer, int err);
+static bool reroute(struct tei_peer *peer, int err);
 
 void tei_peer_failed(struct tei_peer *peer, int err, bool for_good)
 {
@@ -563,7 +563,7 @@ void tei_peer_failed(struct tei_peer *peer, int err, bool for_good)
 	/* A link that still waits for progress probes again. */
 	atomic_fetch_and(&peer->asks, ~(uint32_t)TEI_ASK_PROBE);
 	tei_notify_lost(peer);
-	if (tei_reroute(peer, err))
+	if (reroute(peer, err))
 		return;
 	TEI_COUNT(peer->engine, control_failed);
 	if (!stray)
@@ -689,7 +689,7 @@ static void tell_down(struct tei_peer *peer)
  * The connection has ended with @err, or could not be made, and is closed.
  * True: the next is on its way to another address of the peer.
  */
-static bool tei_reroute(struct tei_peer *peer, int err)
+static bool reroute(struct tei_peer *peer, int err)
 {
 	bool trying = peer->c->elsewhere && peer->c->state != TEI_PEER_UP;
 	struct tei_address to;

@@ -190,7 +190,7 @@ void tei_inbox_fini(struct tei_inbox *inbox)
 	tei_mutex_fini(&inbox->mu);
 }
 
-/* account.c - who has how much in the inbox, and whose turn it is */
+/* ---- accounts: the share of each sender in the inbox ---- */
 
 static void call_came(struct tei_call *call);
 

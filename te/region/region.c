@@ -212,16 +212,16 @@ static void discard(struct te_engine *engine, struct tei_region *region)
 
 /* Peers that may see it are to be told of it again. */
 static void regions_changed(struct tei_regions *r,
-			    const struct tei_region *region)
+			    const struct tei_region *region) TEI_REQUIRES(r->mu)
 {
 	if (region->access)
 		atomic_fetch_add_explicit(&r->version, 1, memory_order_release);
 }
 
-static void late_add(struct tei_regions *r, struct tei_region *region);
+static void late_add(struct tei_regions *r, struct tei_region *region)
+	TEI_REQUIRES(r->mu);
 
-static int tei_region_register(struct te_engine *engine,
-			       struct tei_region *region);
+static int register_region(struct te_engine *engine, struct tei_region *region);
 
 int te_region_add(struct te_engine *engine, const struct te_region *region,
 		  te_region_id *out)
@@ -240,7 +240,7 @@ int te_region_add(struct te_engine *engine, const struct te_region *region,
 	rc = reserve(r, added, region->group);
 	if (rc)
 		goto discard;
-	rc = tei_region_register(engine, added);
+	rc = register_region(engine, added);
 	if (rc)
 		goto take_out;
 
@@ -474,9 +474,9 @@ void tei_regions_groups(struct tei_regions *r, struct tei_group_set *out)
 	tei_mutex_unlock(&r->mu);
 }
 
+/* ---- registration of regions with the rails ---- */
+
 /*
- * region_register.c - give a region to the rails
- *
  * Rails near its memory come first, so that what may run out, such as memory
  * that a process may lock, or keys of a device, does so for the others. Those
  * carry when the near ones are gone (near.h): one that cannot take the region
@@ -586,8 +586,7 @@ static int register_some(struct te_engine *engine, struct tei_region *region,
 }
 
 /* Registers with all rails; a shortage is reported before a lack of support. */
-static int tei_region_register(struct te_engine *engine,
-			       struct tei_region *region)
+static int register_region(struct te_engine *engine, struct tei_region *region)
 {
 	struct outcome outcome = {0};
 	int rc = register_some(engine, region, true, &outcome);
@@ -601,9 +600,9 @@ static int tei_region_register(struct te_engine *engine,
 	return rc;
 }
 
+/* ---- regions that rails could not take at first ---- */
+
 /*
- * region_late.c - give regions to rails that could not take them at first
- *
  * A rail that had no link and refused a region gets it when it has one; one
  * that is far from it (near.h) and refused is asked again, less and less often.
  * Registering a big region takes a device seconds, so it is done by a thread,
