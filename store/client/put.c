@@ -90,10 +90,12 @@ void tes_put_lanes_learn(struct tes_put_lanes *lanes, bool two, size_t n,
 			 uint64_t bytes, uint64_t ns)
 {
 	const uint64_t alike = (1u << LAST_NS_SHIFT) - 1 - LAST_TWO;
-	uint64_t is = word_of(two, n, bytes, ns);
-	uint64_t was = atomic_exchange_explicit(&lanes->last, is,
-						memory_order_relaxed);
+	uint64_t is, was;
 
+	if (n == 0)
+		return;
+	is = word_of(two, n, bytes, ns);
+	was = atomic_exchange_explicit(&lanes->last, is, memory_order_relaxed);
 	if ((is & alike) != (was & alike) || !((is ^ was) & LAST_TWO))
 		return;
 	is >>= LAST_NS_SHIFT;

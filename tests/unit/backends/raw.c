@@ -152,7 +152,7 @@ void raw_put_hello(int fd, const struct tcp_address *a, uint8_t lane,
 int raw_dial_known(const struct tcp_address *a)
 {
 	uint8_t bytes[TCP_HEAD_LEN];
-	struct tcp_hello h;
+	struct tcp_hello h = {0};
 	int fd = raw_dial(a->port);
 
 	raw_put_hello(fd, a, 0, 1);
