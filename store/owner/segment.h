@@ -153,7 +153,7 @@ struct tes_mount_result {
 	} of[];
 };
 
-/* The owner's side of the master link; store/client/link.h says what each is. */
+/* The owner's side of the master link; store/client/link.h has the contract. */
 extern const struct tes_owner_messages tes_owner_messages;
 /* The helper is through with them. */
 void tes_mounting_done(struct tes_master_link *link,
