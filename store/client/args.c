@@ -219,7 +219,7 @@ static void get_ranges(struct te_store *store, const struct te_store_key *keys,
 			.starts = sorted->starts + from,
 			.results = results,
 		};
-		struct tes_get get = {
+		struct tes_get_chunk chunk = {
 			.store = store,
 			.keys = keys + from,
 			.results = by_key + from,
@@ -227,8 +227,8 @@ static void get_ranges(struct te_store *store, const struct te_store_key *keys,
 			.n = tes_chunk(keys, from, n_keys),
 		};
 
-		len = get.n;
-		tes_get_chunk(&get);
+		len = chunk.n;
+		tes_get_chunk_run(&chunk);
 	}
 }
 

@@ -37,7 +37,7 @@
 #include "store/client/locations.h"
 #include "store/client/ops.h"
 #include "store/client/owners.h"
-#include "store/client/put_lanes.h"
+#include "store/client/put_pipelines.h"
 #include "store/client/renewal.h"
 #include "store/client/work.h"
 #include "store/owner/executor.h"
@@ -82,7 +82,7 @@ struct te_store {
 	atomic_ullong digest_seed; /* of the master we are with */
 	atomic_uint turn;          /* which of equal replicas is next */
 	atomic_ullong n_put_retries;
-	struct tes_put_lanes put_lanes;
+	struct tes_put_pipelines put_pipelines;
 
 	struct tei_mutex mu;        /* lock 40 */
 	struct tei_cond changed;    /* of what follows */

@@ -2,10 +2,10 @@
 /*
  * get.c - fetch values: find, read header and data, verify
  *
- * Leases and timeouts are hints; what was read is the object's when its header
- * carries the generation that the look-up named and the CRC holds. Whatever
- * does not verify, or cannot be read because its owner is new or gone, is
- * tried with the next replica, looked up once more, and then a miss.
+ * Leases and timeouts are hints: bytes are the object's when its header carries
+ * the generation that the look-up named and the CRC holds. A replica that does
+ * not verify, or whose owner is new or does not answer, is followed by the next
+ * replica, then by one more look-up, and then the key is a miss.
  */
 #include "store/client/get.h"
 
@@ -21,18 +21,19 @@
 
 /* ---- look-up: leases first, then the master ---- */
 
-/* ---- what is remembered ---- */
+/* ---- cached locations ---- */
 
-static int take_location(struct tes_get *get, struct tes_get_entry *entry,
-			 const struct tes_location *location)
+static int use_location(struct tes_get_round *round,
+			struct tes_get_entry *entry,
+			const struct tes_location *location)
 {
 	struct tes_extent_at *x;
 	uint64_t offset = 0;
 	uint32_t place, k;
 
-	x = tei_arena_calloc(&get->work->round, location->n_extents,
+	x = tei_arena_calloc(&round->chunk->work->round, location->n_extents,
 			     sizeof(*x));
-	if (!x || tes_places_add_owner(&get->places, location->owner, &place))
+	if (!x || tes_places_add_owner(&round->places, location->owner, &place))
 		return -ENOMEM;
 	for (k = 0; k < location->n_extents; k++) {
 		const struct tes_location_extent *from = &location->extents[k];
@@ -53,7 +54,7 @@ static int take_location(struct tes_get *get, struct tes_get_entry *entry,
 	entry->size = location->size;
 	entry->generation = location->generation;
 	entry->gen_epoch = location->gen_epoch;
-	/* Relaxed: it holds at least until then, whatever is written now. */
+	/* Relaxed: a lease that is extended meanwhile only lasts longer. */
 	entry->lease_until_ns = atomic_load_explicit(&location->expires_ns,
 						     memory_order_relaxed);
 	entry->layout.extents = x;
@@ -62,11 +63,12 @@ static int take_location(struct tes_get *get, struct tes_get_entry *entry,
 	return 0;
 }
 
-static void recall(struct tes_get *get, struct tes_get_entry *entry,
-		   uint64_t digest_seed, uint64_t now_ns)
+static void find_location(struct tes_get_round *round,
+			  struct tes_get_entry *entry, uint64_t digest_seed,
+			  uint64_t now_ns)
 {
-	struct tes_locations *l = &get->store->locations;
-	const struct te_store_key *key = &get->keys[entry->item];
+	struct tes_locations *l = &round->chunk->store->locations;
+	const struct te_store_key *key = &round->chunk->keys[entry->item];
 	struct tes_location *location;
 
 	entry->digest = tes_key_digest(key->bytes, key->len, digest_seed);
@@ -76,20 +78,20 @@ static void recall(struct tes_get *get, struct tes_get_entry *entry,
 		atomic_fetch_add_explicit(&l->n_misses, 1,
 					  memory_order_relaxed);
 	else
-		(void)take_location(get, entry, location);
+		(void)use_location(round, entry, location);
 	tes_location_put(l, location);
 }
 
-static bool remembers(const struct tes_get *get)
+static bool uses_locations(const struct tes_get_chunk *chunk)
 {
-	return !get->fresh && tes_locations_on(&get->store->locations);
+	return !chunk->fresh && tes_locations_on(&chunk->store->locations);
 }
 
-/* The chosen replica of @entry, as it is remembered. */
-static void describe(const struct tes_get *get,
-		     const struct tes_get_entry *entry,
-		     struct tes_location *out,
-		     struct tes_location_extent *extents)
+/* The cached location of the replica that was chosen. */
+static void fill_location(const struct tes_get_round *round,
+			  const struct tes_get_entry *entry,
+			  struct tes_location *out,
+			  struct tes_location_extent *extents)
 {
 	const struct tes_extent_at *x = &entry->layout.extents[entry->first];
 	uint32_t k;
@@ -102,7 +104,7 @@ static void describe(const struct tes_get *get,
 	out->gen_epoch = entry->gen_epoch;
 	out->size = entry->size;
 	out->expires_ns = entry->lease_until_ns;
-	out->owner = get->places.at[x->place].owner;
+	out->owner = round->places.at[x->place].owner;
 	for (k = 0; k < entry->n; k++) {
 		extents[k].address = x[k].address;
 		extents[k].length = x[k].length;
@@ -110,40 +112,41 @@ static void describe(const struct tes_get *get,
 	}
 }
 
-void tes_get_remember(struct tes_get *get, struct tes_get_entry *entry)
+void tes_get_remember(struct tes_get_round *round, struct tes_get_entry *entry)
 {
 	struct tes_location_extent extents[TES_LOCATION_EXTENTS];
-	const struct te_store_key *key = &get->keys[entry->item];
+	const struct te_store_key *key = &round->chunk->keys[entry->item];
 	struct tes_location from;
 
-	if (!remembers(get) || entry->n > TES_LOCATION_EXTENTS)
+	if (!uses_locations(round->chunk) || entry->n > TES_LOCATION_EXTENTS)
 		return;
-	describe(get, entry, &from, extents);
+	fill_location(round, entry, &from, extents);
 	entry->held =
-		tes_locations_add(&get->store->locations, key->bytes, key->len,
-				  entry->digest, &from, extents);
+		tes_locations_add(&round->chunk->store->locations, key->bytes,
+				  key->len, entry->digest, &from, extents);
 }
 
-int tes_get_hold(struct tes_get *get, struct tes_get_entry *entry)
+int tes_get_hold(struct tes_get_round *round, struct tes_get_entry *entry)
 {
 	struct tes_location_extent extents[TES_LOCATION_EXTENTS];
-	const struct te_store_key *key = &get->keys[entry->item];
+	const struct te_store_key *key = &round->chunk->keys[entry->item];
 	struct tes_location from;
 	int rc;
 
 	if (entry->n > TES_LOCATION_EXTENTS)
 		return -ENOMEM;
-	describe(get, entry, &from, extents);
-	rc = tes_locations_pin(&get->store->locations, key->bytes, key->len,
-			       entry->digest, &from, extents);
+	fill_location(round, entry, &from, extents);
+	rc = tes_locations_pin(&round->chunk->store->locations, key->bytes,
+			       key->len, entry->digest, &from, extents);
 	entry->held = !rc;
 	return rc;
 }
 
-void tes_get_forget(struct tes_get *get, const struct tes_get_entry *entry)
+void tes_get_forget(struct tes_get_round *round,
+		    const struct tes_get_entry *entry)
 {
-	struct tes_locations *l = &get->store->locations;
-	const struct te_store_key *key = &get->keys[entry->item];
+	struct tes_locations *l = &round->chunk->store->locations;
+	const struct te_store_key *key = &round->chunk->keys[entry->item];
 
 	atomic_fetch_add_explicit(&l->n_stale, 1, memory_order_relaxed);
 	tes_locations_drop(l, key->bytes, key->len, entry->digest,
@@ -152,10 +155,10 @@ void tes_get_forget(struct tes_get *get, const struct tes_get_entry *entry)
 
 /* ---- look-up ---- */
 
-static int take_found(struct tes_get *get, const uint32_t *which, size_t n,
-		      const Store__LookupReply *m)
+static int decode_layouts(struct tes_get_round *round, const uint32_t *which,
+			  size_t n, const Store__LookupReply *m)
 {
-	struct tei_arena *arena = &get->work->round;
+	struct tei_arena *arena = &round->chunk->work->round;
 	const struct tes_columns columns = {
 		.n = n,
 		.status = m->status,
@@ -180,7 +183,7 @@ static int take_found(struct tes_get *get, const uint32_t *which, size_t n,
 	};
 	struct tes_layout *layouts =
 		tei_arena_alloc(arena, n * sizeof(*layouts));
-	size_t base = get->places.n, i;
+	size_t base = round->places.n, i;
 	int rc;
 
 	if (!layouts)
@@ -194,22 +197,22 @@ static int take_found(struct tes_get *get, const uint32_t *which, size_t n,
 		     (m->n_unverified && m->n_unverified != n) ||
 		     (!m->n_crc && (!m->n_no_crc || !m->no_crc[i]))))
 			return -EBADMSG;
-	if (tes_places_add(&get->places, m->segments, m->n_segments))
+	if (tes_places_add(&round->places, m->segments, m->n_segments))
 		return -ENOMEM;
 	for (i = 0; i < n; i++)
-		get->entries[which[i]].layout = layouts[i];
+		round->entries[which[i]].layout = layouts[i];
 	return 0;
 }
 
-static void take_key(struct tes_get *get, struct tes_get_entry *entry,
-		     const Store__LookupReply *m, size_t i)
+static void set_entry(struct tes_get_round *round, struct tes_get_entry *entry,
+		      const Store__LookupReply *m, size_t i)
 {
 	int status = m->status[i];
 
 	if (status == TE_STORE_REPLICA_IS_NOT_READY)
 		status = TE_STORE_OBJECT_NOT_FOUND;
 	if (status) {
-		tes_get_set_code(get, entry->item, status);
+		tes_get_set_code(round->chunk, entry->item, status);
 		return;
 	}
 	entry->source = TES_GET_MASTER;
@@ -221,108 +224,115 @@ static void take_key(struct tes_get *get, struct tes_get_entry *entry,
 	entry->gen_epoch = m->gen_epoch[i];
 }
 
-static int ask(struct tes_get *get, const uint32_t *which, size_t n,
-	       struct tes_reply *reply)
+static int ask_master(struct tes_get_round *round, const uint32_t *which,
+		      size_t n, struct tes_reply *reply)
 {
-	struct tei_arena *arena = &get->work->round;
+	struct tei_arena *arena = &round->chunk->work->round;
 	Store__Lookup msg = STORE__LOOKUP__INIT;
-	uint64_t deadline = tes_call_deadline(get->store);
+	uint64_t deadline = tes_call_deadline(round->chunk->store);
 	struct tes_key_column column;
 	size_t i;
 
-	if (tes_key_column_init(&column, arena, n,
-				tes_keys_bytes(get->keys, get->n)))
+	if (tes_key_column_init(
+		    &column, arena, n,
+		    tes_keys_bytes(round->chunk->keys, round->chunk->n)))
 		return TE_STORE_INTERNAL_ERROR;
 	for (i = 0; i < n; i++) {
 		const struct te_store_key *key =
-			&get->keys[get->entries[which[i]].item];
+			&round->chunk->keys[round->entries[which[i]].item];
 
 		tes_key_column_add(&column, key->bytes, key->len);
 	}
 	msg.keys = column.bytes;
 	msg.key_lens = column.lens;
 	msg.n_key_lens = column.n;
-	if (deadline > get->deadline_ns)
-		deadline = get->deadline_ns;
-	return tes_store_call(get->store, STORE__STORE_TYPE__STORE_LOOKUP,
-			      &msg.base, arena, deadline, reply);
+	if (deadline > round->chunk->deadline_ns)
+		deadline = round->chunk->deadline_ns;
+	return tes_store_call(round->chunk->store,
+			      STORE__STORE_TYPE__STORE_LOOKUP, &msg.base, arena,
+			      deadline, reply);
 }
 
-static int look_up(struct tes_get *get, const uint32_t *which, size_t n)
+static int look_up(struct tes_get_round *round, const uint32_t *which, size_t n)
 {
 	uint64_t t0 = tei_now_ns();
 	struct tes_reply reply;
 	Store__LookupReply *m;
 	size_t i;
-	int rc = ask(get, which, n, &reply);
+	int rc = ask_master(round, which, n, &reply);
 
 	if (rc)
 		return rc;
-	m = store__lookup_reply__unpack(&get->work->round.pb, reply.len,
-					reply.body);
-	rc = m ? take_found(get, which, n, m) : -EBADMSG;
+	m = store__lookup_reply__unpack(&round->chunk->work->round.pb,
+					reply.len, reply.body);
+	rc = m ? decode_layouts(round, which, n, m) : -EBADMSG;
 	if (rc)
 		return rc == -EBADMSG ? tes_bad_reply("look-up")
 				      : TE_STORE_INTERNAL_ERROR;
-	get->lease_ms = m->lease_ms;
+	round->chunk->lease_ms = m->lease_ms;
 	for (i = 0; i < n; i++) {
-		struct tes_get_entry *entry = &get->entries[which[i]];
-		const struct te_store_key *key = &get->keys[entry->item];
+		struct tes_get_entry *entry = &round->entries[which[i]];
+		const struct te_store_key *key =
+			&round->chunk->keys[entry->item];
 
-		get->lookups[entry->item]++;
+		round->chunk->lookups[entry->item]++;
 		entry->lease_until_ns = t0 + m->lease_ms * TEI_NS_PER_MS;
 		entry->digest =
 			tes_key_digest(key->bytes, key->len, reply.digest_seed);
-		take_key(get, entry, m, i);
+		set_entry(round, entry, m, i);
 	}
 	return 0;
 }
 
-/* Fills entries; a store code: of all that are not remembered. */
-static void find_objects(struct tes_get *get)
+/* Fills the entries: from cached locations, the rest from the master. */
+static void find_objects(struct tes_get_round *round)
 {
 	uint64_t seed, now = tei_now_ns();
-	uint32_t *which = tei_arena_alloc(&get->work->round,
-					  get->n_todo * sizeof(*which));
+	uint32_t *which = tei_arena_alloc(&round->chunk->work->round,
+					  round->n * sizeof(*which));
 	size_t n = 0, i;
 	int code = TE_STORE_INTERNAL_ERROR;
 
-	seed = atomic_load_explicit(&get->store->digest_seed,
+	seed = atomic_load_explicit(&round->chunk->store->digest_seed,
 				    memory_order_relaxed);
-	for (i = 0; i < get->n_todo; i++) {
-		struct tes_get_entry *entry = &get->entries[i];
+	for (i = 0; i < round->n; i++) {
+		struct tes_get_entry *entry = &round->entries[i];
 
-		entry->item = get->todo[i];
-		if (remembers(get) && !get->lookups[entry->item])
-			recall(get, entry, seed, now);
+		entry->item = round->chunk->todo[i];
+		if (uses_locations(round->chunk) &&
+		    !round->chunk->lookups[entry->item])
+			find_location(round, entry, seed, now);
 		if (which && entry->source == TES_GET_NOWHERE)
 			which[n++] = (uint32_t)i;
 	}
 	if (which)
-		code = n ? look_up(get, which, n) : 0;
-	for (i = 0; i < get->n_todo && code; i++)
-		if (get->entries[i].source == TES_GET_NOWHERE)
-			tes_get_set_code(get, get->entries[i].item, code);
+		code = n ? look_up(round, which, n) : 0;
+	for (i = 0; i < round->n && code; i++)
+		if (round->entries[i].source == TES_GET_NOWHERE)
+			tes_get_set_code(round->chunk, round->entries[i].item,
+					 code);
 }
 
 /* ---- releasing ---- */
 
-void tes_get_release(struct tes_get *get)
+void tes_get_release(struct tes_get_round *round)
 {
-	struct tei_arena *arena = &get->work->round;
+	struct tei_arena *arena = &round->chunk->work->round;
 	Store__Release msg = STORE__RELEASE__INIT;
 	struct tes_key_column column;
 	size_t n = 0, i;
 
 	msg.generation =
-		tei_arena_alloc(arena, get->n_todo * sizeof(msg.generation[0]));
+		tei_arena_alloc(arena, round->n * sizeof(msg.generation[0]));
 	if (!msg.generation ||
-	    tes_key_column_init(&column, arena, get->n_todo,
-				tes_keys_bytes(get->keys, get->n)))
+	    tes_key_column_init(
+		    &column, arena, round->n,
+		    tes_keys_bytes(round->chunk->keys, round->chunk->n)))
 		return; /* leases end by themselves */
-	for (i = 0; i < get->n_todo; i++) {
-		const struct tes_get_entry *entry = &get->entries[i];
-		const struct te_store_key *key = &get->keys[entry->item];
+	for (i = 0; i < round->n; i++) {
+		const struct tes_get_entry *entry = &round->entries[i];
+		const struct te_store_key *key =
+			&round->chunk->keys[entry->item];
 
 		if (entry->source != TES_GET_MASTER || entry->held)
 			continue;
@@ -333,7 +343,7 @@ void tes_get_release(struct tes_get *get)
 	msg.key_lens = column.lens;
 	msg.n_key_lens = msg.n_generation = n;
 	if (n)
-		tes_channel_tell(&get->store->channel,
+		tes_channel_tell(&round->chunk->store->channel,
 				 STORE__STORE_TYPE__STORE_RELEASE, &msg.base,
 				 arena);
 }
@@ -341,16 +351,17 @@ void tes_get_release(struct tes_get *get)
 /* ---- reads from the local cache ---- */
 
 /*
- * Which generation a key has now is proved anew by every get. Who has just
- * asked the master knows it, and copies. Who remembers only where the object
- * lay reads its headers there: they are voided before a remove or replace is
- * answered. Either way the bytes need not come again.
+ * Every get proves anew which generation a key has. After a look-up at the
+ * master the generation is known, and cached bytes of it are copied. With only
+ * a cached location, the object's headers are read at the owner: they are
+ * voided before a remove or replace is answered. Either way the data itself is
+ * not transferred again.
  */
 
-static struct tes_hot_name name_of(const struct tes_get *get,
+static struct tes_hot_name name_of(const struct tes_get_round *round,
 				   const struct tes_get_entry *entry)
 {
-	const struct te_store_key *key = &get->keys[entry->item];
+	const struct te_store_key *key = &round->chunk->keys[entry->item];
 
 	return (struct tes_hot_name){
 		.key = key->bytes,
@@ -361,33 +372,33 @@ static struct tes_hot_name name_of(const struct tes_get *get,
 	};
 }
 
-void tes_get_warm(struct tes_get *get, struct tes_get_entry *entry)
+void tes_get_warm(struct tes_get_round *round, struct tes_get_entry *entry)
 {
-	struct tes_hot *hot = &get->store->hot;
+	struct tes_hot *hot = &round->chunk->store->hot;
 	struct tes_hot_name name;
 
 	if (!tes_hot_on(hot) || entry->hot)
 		return;
-	name = name_of(get, entry);
-	/* A second look in the same call says nothing new. */
-	if (get->lookups[entry->item] <= 1)
+	name = name_of(round, entry);
+	/* A second look-up in the same call is no further access. */
+	if (round->chunk->lookups[entry->item] <= 1)
 		tes_hot_note(hot, entry->digest);
 	entry->hot = tes_hot_get(hot, &name);
 	if (entry->hot && entry->hot->size != entry->size)
-		tes_get_cool(get, entry);
-	/* Relaxed: a number for people. */
+		tes_get_cool(round, entry);
+	/* Relaxed: a statistic. */
 	if (!entry->hot)
 		atomic_fetch_add_explicit(&hot->n_misses, 1,
 					  memory_order_relaxed);
 }
 
-void tes_get_cool(struct tes_get *get, struct tes_get_entry *entry)
+void tes_get_cool(struct tes_get_round *round, struct tes_get_entry *entry)
 {
-	tes_hot_put(&get->store->hot, entry->hot);
+	tes_hot_put(&round->chunk->store->hot, entry->hot);
 	entry->hot = NULL;
 }
 
-/* ---- out of it ---- */
+/* ---- copy out of the cache ---- */
 
 static void copy_value(const struct te_store_value *value, const uint8_t *from,
 		       uint64_t size)
@@ -404,9 +415,10 @@ static void copy_value(const struct te_store_value *value, const uint8_t *from,
 	}
 }
 
-static void copy_ranges(struct tes_get *get, const struct tes_get_entry *entry)
+static void copy_ranges(struct tes_get_round *round,
+			const struct tes_get_entry *entry)
 {
-	const struct tes_get_ranges *r = get->ranges;
+	const struct tes_get_ranges *r = round->chunk->ranges;
 	uint32_t i;
 
 	for (i = r->starts[entry->item]; i < r->starts[entry->item + 1]; i++) {
@@ -418,33 +430,35 @@ static void copy_ranges(struct tes_get *get, const struct tes_get_entry *entry)
 	}
 }
 
-void tes_get_copy(struct tes_get *get, struct tes_get_entry *entry)
+void tes_get_copy(struct tes_get_round *round, struct tes_get_entry *entry)
 {
 	const struct tes_hot_value *hot = entry->hot;
 
-	if (get->ranges)
-		copy_ranges(get, entry);
-	else if (get->buffers)
-		memcpy(get->buffers[entry->item]->data, hot->bytes,
+	if (round->chunk->ranges)
+		copy_ranges(round, entry);
+	else if (round->chunk->buffers)
+		memcpy(round->chunk->buffers[entry->item]->data, hot->bytes,
 		       (size_t)hot->size);
 	else
-		copy_value(&get->values[entry->item], hot->bytes, hot->size);
-	/* Relaxed: a number for people. */
-	atomic_fetch_add_explicit(&get->store->hot.n_hits, 1,
+		copy_value(&round->chunk->values[entry->item], hot->bytes,
+			   hot->size);
+	/* Relaxed: a statistic. */
+	atomic_fetch_add_explicit(&round->chunk->store->hot.n_hits, 1,
 				  memory_order_relaxed);
-	tes_get_cool(get, entry);
+	tes_get_cool(round, entry);
 }
 
-/* ---- into it ---- */
+/* ---- copy into the cache ---- */
 
-static void copy_in(const struct tes_get *get,
-		    const struct tes_get_entry *entry, uint8_t *to)
+static void copy_to_cache(const struct tes_get_round *round,
+			  const struct tes_get_entry *entry, uint8_t *to)
 {
-	const struct te_store_value *value = &get->values[entry->item];
+	const struct te_store_value *value = &round->chunk->values[entry->item];
 	uint64_t left = entry->size;
 
-	if (get->buffers) {
-		memcpy(to, get->buffers[entry->item]->data, (size_t)left);
+	if (round->chunk->buffers) {
+		memcpy(to, round->chunk->buffers[entry->item]->data,
+		       (size_t)left);
 		return;
 	}
 	for (uint32_t i = 0; i < value->n_pieces && left; i++) {
@@ -460,10 +474,11 @@ static void copy_in(const struct tes_get *get,
 }
 
 /*
- * The caller's memory may have changed since it was verified: it may be that
- * of another process. So what we keep is verified itself.
+ * The caller's memory may have changed since it was verified: it may be shared
+ * with another process. So the copy is verified itself.
  */
-static bool holds(const struct tes_get_entry *entry, const uint8_t *bytes)
+static bool copy_verifies(const struct tes_get_entry *entry,
+			  const uint8_t *bytes)
 {
 	const struct tes_extent_at *x = &entry->layout.extents[entry->first];
 
@@ -474,20 +489,21 @@ static bool holds(const struct tes_get_entry *entry, const uint8_t *bytes)
 	return true;
 }
 
-void tes_get_keep(struct tes_get *get, const struct tes_get_entry *entry)
+void tes_get_keep(struct tes_get_round *round,
+		  const struct tes_get_entry *entry)
 {
-	struct tes_hot *hot = &get->store->hot;
+	struct tes_hot *hot = &round->chunk->store->hot;
 	struct tes_hot_value *value;
 	struct tes_hot_name name;
 
-	if (!tes_hot_on(hot) || get->ranges || entry->no_crc)
+	if (!tes_hot_on(hot) || round->chunk->ranges || entry->no_crc)
 		return;
-	name = name_of(get, entry);
+	name = name_of(round, entry);
 	value = tes_hot_begin(hot, &name, entry->size);
 	if (!value)
 		return;
-	copy_in(get, entry, value->bytes);
-	if (holds(entry, value->bytes))
+	copy_to_cache(round, entry, value->bytes);
+	if (copy_verifies(entry, value->bytes))
 		tes_hot_add(hot, value, entry->digest);
 	else
 		tes_hot_put(hot, value);
@@ -495,10 +511,11 @@ void tes_get_keep(struct tes_get *get, const struct tes_get_entry *entry)
 
 /* ---- results ---- */
 
-/* Ranges that are not inside the object keep their own. */
-static void set_range_results(struct tes_get *get, uint32_t item, int code)
+/* Ranges that are not inside the object keep TE_STORE_INVALID_PARAMS. */
+static void set_range_results(struct tes_get_chunk *chunk, uint32_t item,
+			      int code)
 {
-	const struct tes_get_ranges *r = get->ranges;
+	const struct tes_get_ranges *r = chunk->ranges;
 	uint32_t i;
 
 	for (i = r->starts[item]; i < r->starts[item + 1]; i++) {
@@ -509,131 +526,138 @@ static void set_range_results(struct tes_get *get, uint32_t item, int code)
 	}
 }
 
-void tes_get_set_code(struct tes_get *get, uint32_t item, int code)
+void tes_get_set_code(struct tes_get_chunk *chunk, uint32_t item, int code)
 {
-	get->results[item] = code;
-	if (get->ranges)
-		set_range_results(get, item, code);
+	chunk->results[item] = code;
+	if (chunk->ranges)
+		set_range_results(chunk, item, code);
 }
 
 /* ---- rounds ---- */
 
-/* Entries and places, to be filled by find(). -ENOMEM. */
-static int begin_round(struct tes_get *get)
+/* A round for the keys that are to do, with no entry filled yet. -ENOMEM. */
+static int begin_round(struct tes_get_chunk *chunk, struct tes_get_round *round)
 {
-	get->entries = tei_arena_calloc(&get->work->round, get->n_todo,
-					sizeof(get->entries[0]));
-	if (!get->entries)
+	struct te_store *store = chunk->store;
+
+	memset(round, 0, sizeof(*round));
+	round->chunk = chunk;
+	round->n = chunk->n_todo;
+	round->entries = tei_arena_calloc(&chunk->work->round, round->n,
+					  sizeof(round->entries[0]));
+	if (!round->entries)
 		return -ENOMEM;
-	tes_places_init(&get->places, &get->store->owners, get->work,
-			(uint32_t)get->store->replica_timeout_ms,
-			get->deadline_ns);
-	get->places.only_tell = true;
+	tes_places_init(&round->places, &store->owners, chunk->work,
+			(uint32_t)store->replica_timeout_ms,
+			chunk->deadline_ns);
+	round->places.only_tell = true;
 	return 0;
 }
 
-static void run_round(struct tes_get *get)
+static void run_round(struct tes_get_chunk *chunk)
 {
+	struct tes_get_round round;
 	size_t i;
 
-	if (begin_round(get)) {
-		for (i = 0; i < get->n_todo; i++)
-			tes_get_set_code(get, get->todo[i],
+	if (begin_round(chunk, &round)) {
+		for (i = 0; i < chunk->n_todo; i++)
+			tes_get_set_code(chunk, chunk->todo[i],
 					 TE_STORE_INTERNAL_ERROR);
 		return;
 	}
-	find_objects(get);
-	tes_get_read(get);
-	tes_places_fini(&get->places);
-	tes_get_release(get);
+	find_objects(&round);
+	tes_get_read(&round);
+	tes_places_fini(&round.places);
+	tes_get_release(&round);
 }
 
-static void get_items(struct tes_get *get)
+static void run_rounds(struct tes_get_chunk *chunk)
 {
 	uint32_t *old;
 	bool first = true;
 
-	while (get->n_todo && (first || tei_now_ns() < get->deadline_ns)) {
-		get->n_next = 0;
-		run_round(get);
-		tes_work_next_round(get->work);
-		old = get->todo;
-		get->todo = get->next;
-		get->next = old;
-		get->n_todo = get->n_next;
+	while (chunk->n_todo && (first || tei_now_ns() < chunk->deadline_ns)) {
+		chunk->n_next = 0;
+		run_round(chunk);
+		tes_work_next_round(chunk->work);
+		old = chunk->todo;
+		chunk->todo = chunk->next;
+		chunk->next = old;
+		chunk->n_todo = chunk->n_next;
 		first = false;
 	}
 }
 
-static bool has_room(const struct tes_get *get, size_t i)
+static bool has_room(const struct tes_get_chunk *chunk, size_t i)
 {
-	return !get->values || tes_value_bytes(&get->values[i]);
+	return !chunk->values || tes_value_bytes(&chunk->values[i]);
 }
 
 /*
  * Allocates the rest of a chunk whose first fields, up to n, are set. -ENOMEM.
  */
-static int prepare(struct tes_get *get)
+static int prepare_chunk(struct tes_get_chunk *chunk)
 {
-	const struct te_store *store = get->store;
-	struct tei_arena *arena = &get->work->call;
+	const struct te_store *store = chunk->store;
+	struct tei_arena *arena = &chunk->work->call;
 	size_t i;
 
-	get->todo = tei_arena_alloc(arena, get->n * sizeof(get->todo[0]));
-	get->next = tei_arena_alloc(arena, get->n * sizeof(get->next[0]));
-	get->lookups = tei_arena_calloc(arena, get->n, 1);
-	if (!get->todo || !get->next || !get->lookups)
+	chunk->todo = tei_arena_alloc(arena, chunk->n * sizeof(chunk->todo[0]));
+	chunk->next = tei_arena_alloc(arena, chunk->n * sizeof(chunk->next[0]));
+	chunk->lookups = tei_arena_calloc(arena, chunk->n, 1);
+	if (!chunk->todo || !chunk->next || !chunk->lookups)
 		return -ENOMEM;
-	get->deadline_ns = tes_call_deadline(store) +
-			   store->replica_timeout_ms * TEI_NS_PER_MS;
-	for (i = 0; i < get->n; i++) {
-		if (tes_key_holds(&get->keys[i]) && has_room(get, i))
-			get->todo[get->n_todo++] = (uint32_t)i;
+	chunk->deadline_ns = tes_call_deadline(store) +
+			     store->replica_timeout_ms * TEI_NS_PER_MS;
+	for (i = 0; i < chunk->n; i++) {
+		if (tes_key_holds(&chunk->keys[i]) && has_room(chunk, i))
+			chunk->todo[chunk->n_todo++] = (uint32_t)i;
 		else
-			tes_get_set_code(get, (uint32_t)i,
+			tes_get_set_code(chunk, (uint32_t)i,
 					 TE_STORE_INVALID_PARAMS);
 	}
 	return 0;
 }
 
-void tes_get_chunk(struct tes_get *get)
+void tes_get_chunk_run(struct tes_get_chunk *chunk)
 {
-	struct te_store *store = get->store;
+	struct te_store *store = chunk->store;
 	uint32_t i;
 
-	get->work = tes_work_get(&store->works, get->n);
-	if (!get->work || prepare(get))
-		for (i = 0; i < get->n; i++)
-			tes_get_set_code(get, i, TE_STORE_INTERNAL_ERROR);
+	chunk->work = tes_work_get(&store->works, chunk->n);
+	if (!chunk->work || prepare_chunk(chunk))
+		for (i = 0; i < chunk->n; i++)
+			tes_get_set_code(chunk, i, TE_STORE_INTERNAL_ERROR);
 	else
-		get_items(get);
-	tes_work_put(&store->works, get->work);
+		run_rounds(chunk);
+	tes_work_put(&store->works, chunk->work);
 }
 
-/* ---- where keys lie, and no more ---- */
+/* ---- look-up without a read ---- */
 
-int tes_get_look_up(struct tes_get *get)
+int tes_look_up(struct tes_get_chunk *chunk, struct tes_get_round *round)
 {
-	struct tes_works *works = &get->store->works;
+	struct tes_works *works = &chunk->store->works;
 
-	get->fresh = true;
-	get->work = tes_work_get(works, get->n);
-	if (!get->work)
+	chunk->fresh = true;
+	chunk->work = tes_work_get(works, chunk->n);
+	if (!chunk->work)
 		return -ENOMEM;
-	get->results = tei_arena_calloc(&get->work->call, get->n,
-					sizeof(get->results[0]));
-	if (!get->results || prepare(get) || begin_round(get)) {
-		tes_work_put(works, get->work);
+	chunk->results = tei_arena_calloc(&chunk->work->call, chunk->n,
+					  sizeof(chunk->results[0]));
+	if (!chunk->results || prepare_chunk(chunk) ||
+	    begin_round(chunk, round)) {
+		tes_work_put(works, chunk->work);
 		return -ENOMEM;
 	}
-	find_objects(get);
+	find_objects(round);
 	return 0;
 }
 
-void tes_get_looked_up(struct tes_get *get)
+void tes_look_up_end(struct tes_get_round *round)
 {
-	tes_places_fini(&get->places);
-	tes_work_put(&get->store->works, get->work);
+	tes_places_fini(&round->places);
+	tes_work_put(&round->chunk->store->works, round->chunk->work);
 }
 
 /* ---- into the caller's memory ---- */
@@ -648,7 +672,7 @@ int tes_direct_get(struct te_store *store, const struct te_store_key *keys,
 	if (!tes_keys_given(store, keys, n, results) || (n && !values))
 		return TE_STORE_INVALID_PARAMS;
 	for (from = 0; from < n; from += len) {
-		struct tes_get get = {
+		struct tes_get_chunk chunk = {
 			.store = store,
 			.keys = keys + from,
 			.values = values + from,
@@ -656,15 +680,15 @@ int tes_direct_get(struct te_store *store, const struct te_store_key *keys,
 			.n = tes_chunk(keys, from, n),
 		};
 
-		len = get.n;
-		tes_get_chunk(&get);
+		len = chunk.n;
+		tes_get_chunk_run(&chunk);
 	}
 	for (i = 0; i < n; i++)
 		n_found += results[i] >= 0;
 	return n_found;
 }
 
-/* ---- into memory of ours ---- */
+/* ---- into buffers of the store ---- */
 
 static int get_buffers(struct te_store *store, const struct te_store_key *keys,
 		       size_t n, struct te_store_buffer **out, int64_t *results)
@@ -673,7 +697,7 @@ static int get_buffers(struct te_store *store, const struct te_store_key *keys,
 	int n_found = 0;
 
 	for (from = 0; from < n; from += len) {
-		struct tes_get get = {
+		struct tes_get_chunk chunk = {
 			.store = store,
 			.keys = keys + from,
 			.results = results + from,
@@ -681,8 +705,8 @@ static int get_buffers(struct te_store *store, const struct te_store_key *keys,
 			.n = tes_chunk(keys, from, n),
 		};
 
-		len = get.n;
-		tes_get_chunk(&get);
+		len = chunk.n;
+		tes_get_chunk_run(&chunk);
 	}
 	for (i = 0; i < n; i++) {
 		n_found += results[i] >= 0;

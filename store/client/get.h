@@ -2,12 +2,9 @@
 /*
  * get.h - the inside of a get: one chunk of keys, round by round
  *
- *   get.c  rounds: find -> read, again for keys that were not where they were
- *          found
- *   get_find.c  where objects lie: remembered, or from the master
- *   get_read.c  one replica after the other, until one verifies
- *   get_plan.c  the requests for a replica, and what they must have brought
- *   get_hot.c  bytes that we have already
+ *   get.c      rounds: look up -> read, again for keys that had moved; cached
+ *              locations; the local cache
+ *   get_read.c one replica after the other, until one verifies
  */
 #ifndef STORE_CLIENT_GET_H
 #define STORE_CLIENT_GET_H
@@ -22,7 +19,7 @@
 enum tes_get_source {
 	TES_GET_NOWHERE,  /* not found: the result says why */
 	TES_GET_MASTER,   /* a look-up of this call, whose lease is ours */
-	TES_GET_LOCATION, /* remembered: a hint */
+	TES_GET_LOCATION, /* a cached location: a hint */
 };
 
 /* A key of the round. */
@@ -30,11 +27,11 @@ struct tes_get_entry {
 	uint32_t item;  /* of the chunk */
 	uint8_t source; /* enum tes_get_source */
 	bool open;      /* found, and neither read nor given up */
-	bool late;      /* read, but its headers are yet to be looked at */
+	bool late;      /* read, but its headers are not checked yet */
 	bool no_crc;
-	bool again;      /* its last replica was silent in haste */
+	bool again;      /* its last replica was silent: wait for it */
 	bool unverified; /* its bytes may be another's in parts */
-	bool held;       /* its lease is to stay: somebody has pinned it */
+	bool held;       /* its location is pinned: the lease stays */
 	uint64_t size, generation, gen_epoch, digest;
 	uint64_t lease_until_ns;
 	struct tes_layout layout;
@@ -54,28 +51,34 @@ struct tes_get_ranges {
 	int64_t *results; /* of all */
 };
 
-struct tes_get {
+/* Keys of a call that go in one message. Set all up to n, zero the rest. */
+struct tes_get_chunk {
 	struct te_store *store;
-	struct tes_work *work;
 	const struct te_store_key *keys;     /* keys[n] */
 	const struct te_store_value *values; /* values[n]; NULL: see below */
 	int64_t *results;                    /* results[n] */
-	/* Instead of values: memory is made, or ranges are read. */
+	/* Instead of values: buffers are allocated, or ranges are read. */
 	struct te_store_buffer **buffers;    /* buffers[n] or NULL */
 	const struct tes_get_ranges *ranges; /* or NULL */
-	bool fresh; /* what is remembered is not good enough */
+	bool fresh; /* ask the master: cached locations do not count */
 	size_t n;
+	/* Set by the functions below. */
+	struct tes_work *work;
 	uint64_t deadline_ns;
 	uint32_t lease_ms;     /* as the last look-up said */
-	uint8_t *lookups;      /* lookups[n] of each key */
-	uint32_t *todo, *next; /* [n] */
+	uint8_t *lookups;      /* lookups[n]: of each key */
+	uint32_t *todo, *next; /* items of this round, of the next one */
 	size_t n_todo, n_next;
+};
 
-	bool hurry; /* of the run: it does not wait for silent owners */
-
-	/* State of the current round. */
-	struct tes_get_entry *entries; /* entries[n_todo] */
+/* The keys of a chunk that are looked up and read together. */
+struct tes_get_round {
+	struct tes_get_chunk *chunk;
+	struct tes_get_entry *entries; /* entries[n] */
+	size_t n;
 	struct tes_places places;
+	bool fail_silent; /* of the batch under way: owners that are silent
+			     lose their requests, other replicas are left */
 };
 
 /*
@@ -84,48 +87,50 @@ struct tes_get {
  */
 #define TES_GET_WHOLE (-1000000)
 
-/* ---- rounds (get.c) ---- */
+/* ---- chunks and rounds (get.c) ---- */
 
-/* All of a chunk whose first fields, up to n, are set. */
-void tes_get_chunk(struct tes_get *get);
+/* Reads all keys of a chunk and sets their results. Blocks. */
+void tes_get_chunk_run(struct tes_get_chunk *chunk);
 /*
- * Ask where the n keys of a chunk lie, for results of its own. It does not
- * release what it finds. -ENOMEM: nothing is to be ended.
+ * Looks up the keys of @chunk at the master without a read; results are set in
+ * memory of the chunk. Leases are kept until tes_get_release(). -ENOMEM: there
+ * is nothing to end.
  */
-int tes_get_look_up(struct tes_get *get);
-/* End that: entries, places and results are void. */
-void tes_get_looked_up(struct tes_get *get);
-void tes_get_set_code(struct tes_get *get, uint32_t item, int code);
+int tes_look_up(struct tes_get_chunk *chunk, struct tes_get_round *round);
+/* Frees what tes_look_up() made: entries, places and results. */
+void tes_look_up_end(struct tes_get_round *round);
+/* Sets the result of an item, and those of its ranges. */
+void tes_get_set_code(struct tes_get_chunk *chunk, uint32_t item, int code);
 
-/* ---- finding (get_find.c) ---- */
+/* ---- look-up (get.c) ---- */
 
-/* The entry has been read from where the master said: remember it. */
-void tes_get_remember(struct tes_get *get, struct tes_get_entry *entry);
-/* Pin where it lies, by the replica that was chosen. -ENOMEM. */
-int tes_get_hold(struct tes_get *get, struct tes_get_entry *entry);
+/* Caches the location of an entry that was read from where the master said. */
+void tes_get_remember(struct tes_get_round *round, struct tes_get_entry *entry);
+/* Pins the location of the replica that was chosen. -ENOMEM. */
+int tes_get_hold(struct tes_get_round *round, struct tes_get_entry *entry);
 /* Drops the cached location of @entry, which proved to be wrong. */
-void tes_get_forget(struct tes_get *get, const struct tes_get_entry *entry);
-/* The leases of this round's look-up yield to eviction again. */
-void tes_get_release(struct tes_get *get);
+void tes_get_forget(struct tes_get_round *round,
+		    const struct tes_get_entry *entry);
+/* Ends the leases of this round's look-up, so that eviction may go on. */
+void tes_get_release(struct tes_get_round *round);
 
-/* ---- reading (get_read.c) ---- */
+/* ---- reads (get_read.c) ---- */
 
-/* Read what was found. Keys that may be elsewhere by now are in next. */
-void tes_get_read(struct tes_get *get);
-/* Choose a replica whose owner can be reached. -EHOSTUNREACH: there is none. */
-int tes_get_reach(struct tes_get *get, struct tes_get_entry *entry);
+/* Reads what was found. Keys that may be elsewhere by now are in next. */
+void tes_get_read(struct tes_get_round *round);
+/* Chooses a replica whose owner is reachable. -EHOSTUNREACH: none is. */
+int tes_get_reach(struct tes_get_round *round, struct tes_get_entry *entry);
 
-/* ---- bytes that we have (get_hot.c) ---- */
+/* ---- the local cache (get.c) ---- */
 
 /* Counts a read of the entry's key; sets entry->hot if its bytes are cached. */
-void tes_get_warm(struct tes_get *get, struct tes_get_entry *entry);
-/* They are not wanted. */
-void tes_get_cool(struct tes_get *get, struct tes_get_entry *entry);
-/* Copy them where they shall go; there is room. */
-void tes_get_copy(struct tes_get *get, struct tes_get_entry *entry);
-/* All of it was just read from elsewhere: keep it, if it is worth that. */
-void tes_get_keep(struct tes_get *get, const struct tes_get_entry *entry);
-
-/* ---- requests (get_plan.c) ---- */
+void tes_get_warm(struct tes_get_round *round, struct tes_get_entry *entry);
+/* Puts the reference entry->hot back. */
+void tes_get_cool(struct tes_get_round *round, struct tes_get_entry *entry);
+/* Copies the cached bytes to the caller's memory; there is room. */
+void tes_get_copy(struct tes_get_round *round, struct tes_get_entry *entry);
+/* Caches an object that was just read from elsewhere, if it is worth that. */
+void tes_get_keep(struct tes_get_round *round,
+		  const struct tes_get_entry *entry);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* renewal.c - leases of open keys are asked for again before they end */
+/* leases.c - leases of open keys: renewal, and keys that are kept open */
 #include <string.h>
 
 #include "base/clock.h"
@@ -13,7 +13,7 @@
 /* ---- one look-up ---- */
 
 /* Whether the replica that we remember is one of those that are there. */
-static bool is_there(const struct tes_get *get,
+static bool is_there(const struct tes_get_round *round,
 		     const struct tes_get_entry *entry,
 		     const struct tes_location *location)
 {
@@ -25,7 +25,7 @@ static bool is_there(const struct tes_get *get,
 	for (uint32_t k = 0; k < layout->n_extents;
 	     k += layout->extents[k].count) {
 		const struct tes_extent_at *x = &layout->extents[k];
-		const uint8_t *owner = get->places.at[x->place].incarnation;
+		const uint8_t *owner = round->places.at[x->place].incarnation;
 
 		if (owner && x->address == location->extents[0].address &&
 		    memcmp(owner, location->owner->incarnation,
@@ -35,20 +35,21 @@ static bool is_there(const struct tes_get *get,
 	return false;
 }
 
-static void renew_key(struct tes_get *get, const struct tes_get_entry *entry)
+static void renew_key(struct tes_get_round *round,
+		      const struct tes_get_entry *entry)
 {
-	struct tes_locations *l = &get->store->locations;
-	const struct te_store_key *key = &get->keys[entry->item];
+	struct tes_locations *l = &round->chunk->store->locations;
+	const struct te_store_key *key = &round->chunk->keys[entry->item];
 	struct tes_location *location;
 
 	if (!entry->open &&
-	    get->results[entry->item] != TE_STORE_OBJECT_NOT_FOUND)
+	    round->chunk->results[entry->item] != TE_STORE_OBJECT_NOT_FOUND)
 		return; /* nobody knows */
 	location = tes_locations_get(l, key->bytes, key->len, entry->digest,
 				     tei_now_ns());
 	if (!location)
 		return; /* closed, or over meanwhile */
-	if (entry->open && is_there(get, entry, location))
+	if (entry->open && is_there(round, entry, location))
 		tes_locations_extend(l, location, entry->lease_until_ns);
 	else
 		tes_locations_drop(l, key->bytes, key->len, entry->digest,
@@ -60,17 +61,18 @@ static void renew_key(struct tes_get *get, const struct tes_get_entry *entry)
 static bool renew_some(struct te_store *store, const struct te_store_key *keys,
 		       size_t n)
 {
-	struct tes_get get = {.store = store, .keys = keys, .n = n};
+	struct tes_get_chunk chunk = {.store = store, .keys = keys, .n = n};
+	struct tes_get_round round;
 	size_t n_open = 0, i;
 
-	if (tes_get_look_up(&get))
+	if (tes_look_up(&chunk, &round))
 		return false;
-	for (i = 0; i < get.n_todo; i++) {
-		renew_key(&get, &get.entries[i]);
-		n_open += get.entries[i].open;
+	for (i = 0; i < round.n; i++) {
+		renew_key(&round, &round.entries[i]);
+		n_open += round.entries[i].open;
 	}
-	tes_get_release(&get);
-	tes_get_looked_up(&get);
+	tes_get_release(&round);
+	tes_look_up_end(&round);
 	return n_open > 0;
 }
 
@@ -196,36 +198,38 @@ void tes_renewal_stop(struct te_store *store)
  * what it finds; its lease is kept, too.
  */
 
-static int hold_key(struct tes_get *get, struct tes_get_entry *entry)
+static int hold_key(struct tes_get_round *round, struct tes_get_entry *entry)
 {
-	int rc = tes_get_reach(get, entry);
+	int rc = tes_get_reach(round, entry);
 
 	if (rc)
 		return TE_STORE_TRANSFER_FAIL;
-	return tes_get_hold(get, entry) ? TE_STORE_INTERNAL_ERROR : 0;
+	return tes_get_hold(round, entry) ? TE_STORE_INTERNAL_ERROR : 0;
 }
 
 static void open_chunk(struct te_store *store, const struct te_store_key *keys,
 		       size_t n, int *results)
 {
-	struct tes_get get = {.store = store, .keys = keys, .n = n};
-	int rc = tes_get_look_up(&get);
+	struct tes_get_chunk chunk = {.store = store, .keys = keys, .n = n};
+	struct tes_get_round round;
+	int rc = tes_look_up(&chunk, &round);
 	size_t i;
 
 	for (i = 0; i < n; i++)
-		results[i] = rc ? TE_STORE_INTERNAL_ERROR : (int)get.results[i];
+		results[i] =
+			rc ? TE_STORE_INTERNAL_ERROR : (int)chunk.results[i];
 	if (rc)
 		return;
-	for (i = 0; i < get.n_todo; i++) {
-		struct tes_get_entry *entry = &get.entries[i];
+	for (i = 0; i < round.n; i++) {
+		struct tes_get_entry *entry = &round.entries[i];
 
 		if (entry->open)
-			results[entry->item] = hold_key(&get, entry);
+			results[entry->item] = hold_key(&round, entry);
 	}
-	tes_get_release(&get);
-	if (get.lease_ms)
-		renewal_ask(store, get.lease_ms);
-	tes_get_looked_up(&get);
+	tes_get_release(&round);
+	if (chunk.lease_ms)
+		renewal_ask(store, chunk.lease_ms);
+	tes_look_up_end(&round);
 }
 
 int tes_direct_get_open(struct te_store *store, const struct te_store_key *keys,

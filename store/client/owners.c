@@ -15,10 +15,11 @@
 #define N_MAX     4096 /* idle owners beyond it are closed */
 #define FAILED_NS (500 * TEI_NS_PER_MS)
 #define DOUBT_NS  (4 * TEI_NS_PER_S)
-#define SHUN_NS   (2 * TEI_NS_PER_S)
-#define ASK_NS    (250 * TEI_NS_PER_MS) /* between two who ask a shunned one */
-#define TELL_NS   (200 * TEI_NS_PER_MS) /* between two calls of silent() */
-#define SILENT_MS 250                   /* opening: then it is called silent */
+#define AVOID_NS  (2 * TEI_NS_PER_S)
+#define PROBE_NS \
+	(250 * TEI_NS_PER_MS) /* between two probes of an avoided owner */
+#define REPORT_NS (200 * TEI_NS_PER_MS) /* between two calls of silent() */
+#define SILENT_MS 250 /* of an opening: then the owner is silent */
 #define TRY_MS    100 /* a shorter try says nothing about the owner */
 
 void tes_owners_init(struct tes_owners *owners, struct te_engine *engine)
@@ -342,13 +343,13 @@ void tes_owners_ref(struct tes_owners *owners, struct tes_owner *owner)
 	tei_mutex_unlock(&owners->mu);
 }
 
-/* ---- whom readers shun ---- */
+/* ---- owners that readers avoid ---- */
 
 /*
- * Whether @next is reached: then it is @after later, and the others will see
- * that. Relaxed, here and below: hints, with nothing behind them.
+ * Whether @next has come: then it is moved to @now + @after, so that one caller
+ * of many gets true. Relaxed, here and below: hints that order nothing.
  */
-static bool is_turn(atomic_ullong *next, uint64_t now, uint64_t after)
+static bool is_due(atomic_ullong *next, uint64_t now, uint64_t after)
 {
 	unsigned long long was =
 		atomic_load_explicit(next, memory_order_relaxed);
@@ -359,19 +360,19 @@ static bool is_turn(atomic_ullong *next, uint64_t now, uint64_t after)
 						       memory_order_relaxed);
 }
 
-void tes_owners_tell(struct tes_owners *owners, struct tes_owner *owner)
+void tes_owners_report(struct tes_owners *owners, struct tes_owner *owner)
 {
-	if (is_turn(&owner->told_ns, tei_now_ns(), TELL_NS))
+	if (is_due(&owner->reported_ns, tei_now_ns(), REPORT_NS))
 		tell(owners, owner->incarnation);
 }
 
-static void shun(struct tes_owner *owner, uint64_t ask_after_ns)
+static void avoid(struct tes_owner *owner, uint64_t probe_after_ns)
 {
 	uint64_t now = tei_now_ns();
 
-	atomic_store_explicit(&owner->ask_ns, now + ask_after_ns,
+	atomic_store_explicit(&owner->probe_ns, now + probe_after_ns,
 			      memory_order_relaxed);
-	atomic_store_explicit(&owner->shun_until_ns, now + SHUN_NS,
+	atomic_store_explicit(&owner->avoid_until_ns, now + AVOID_NS,
 			      memory_order_relaxed);
 }
 
@@ -380,8 +381,8 @@ static void shun(struct tes_owner *owner, uint64_t ask_after_ns)
  */
 void tes_owners_failed(struct tes_owners *owners, struct tes_owner *owner)
 {
-	shun(owner, 0);
-	tes_owners_tell(owners, owner);
+	avoid(owner, 0);
+	tes_owners_report(owners, owner);
 }
 
 bool tes_owners_try(struct tes_owners *owners, struct tes_owner *owner,
@@ -389,15 +390,15 @@ bool tes_owners_try(struct tes_owners *owners, struct tes_owner *owner,
 {
 	uint64_t now = tei_now_ns();
 
-	if (atomic_load_explicit(&owner->shun_until_ns, memory_order_relaxed) <=
-	    now)
+	if (atomic_load_explicit(&owner->avoid_until_ns,
+				 memory_order_relaxed) <= now)
 		return true;
-	tes_owners_tell(owners, owner);
-	if (!is_turn(&owner->ask_ns, now, ASK_NS))
+	tes_owners_report(owners, owner);
+	if (!is_due(&owner->probe_ns, now, PROBE_NS))
 		return false;
 	if (te_peer_probe(owners->engine, owner->name,
 			  timeout_ms < TRY_MS ? timeout_ms : TRY_MS, NULL)) {
-		shun(owner, ASK_NS);
+		avoid(owner, PROBE_NS);
 		return false;
 	}
 	tes_owner_answered(owner);
@@ -406,12 +407,12 @@ bool tes_owners_try(struct tes_owners *owners, struct tes_owner *owner,
 
 void tes_owner_answered(struct tes_owner *owner)
 {
-	if (atomic_load_explicit(&owner->shun_until_ns, memory_order_relaxed))
-		atomic_store_explicit(&owner->shun_until_ns, 0,
+	if (atomic_load_explicit(&owner->avoid_until_ns, memory_order_relaxed))
+		atomic_store_explicit(&owner->avoid_until_ns, 0,
 				      memory_order_relaxed);
 }
 
-bool tes_owners_shunned(struct tes_owners *owners, const char *name,
+bool tes_owners_avoided(struct tes_owners *owners, const char *name,
 			const uint8_t incarnation[TE_INCARNATION_LEN])
 {
 	uint64_t until = 0;
@@ -425,7 +426,7 @@ bool tes_owners_shunned(struct tes_owners *owners, const char *name,
 		if (!is_life(owner, name, incarnation))
 			continue;
 		known = true;
-		until = atomic_load_explicit(&owner->shun_until_ns,
+		until = atomic_load_explicit(&owner->avoid_until_ns,
 					     memory_order_relaxed);
 		break;
 	}

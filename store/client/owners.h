@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * owners.h - engines that we have open, by name and incarnation
+ * owners.h - engines of owners that this client has open
  *
  * The master names the owner of an extent by its engine's name and the
- * incarnation that mounted it; only that very life has the bytes. Opening is
- * done once and kept. An owner that could not be reached is not tried again
- * for a moment, and then for a while only shortly, so that one dead owner costs
- * its timeout once. Whoever is found silent is told of: see silent.
+ * incarnation that mounted it: only that very process has the bytes. An owner
+ * is opened once and kept. One that could not be reached is not tried again for
+ * a moment, and then for a while with a short timeout, so that a dead owner
+ * costs its full timeout once. Silent owners are reported: see silent.
  *
  * Threads: any.
  */
@@ -28,16 +28,16 @@ struct tes_owner {
 	uint8_t incarnation[TE_INCARNATION_LEN];
 	te_segment_id segment;
 	unsigned int refs; /* guarded by owners->mu; the list has one */
-	atomic_ullong shun_until_ns; /* it failed us; 0: it did not */
-	atomic_ullong ask_ns;        /* shunned: not asked before */
-	atomic_ullong told_ns;       /* silent() was called */
+	atomic_ullong avoid_until_ns; /* a request failed; 0: none did */
+	atomic_ullong probe_ns;       /* avoided: not probed before */
+	atomic_ullong reported_ns;    /* when silent() is next due */
 };
 
 struct tes_owner_failure {
 	struct tei_list link;
 	char *name;
-	uint64_t until_ns; /* it is not tried before, */
-	uint64_t doubt_ns; /* nor with patience before */
+	uint64_t until_ns; /* not tried before */
+	uint64_t doubt_ns; /* tried with a short timeout before */
 	int error;
 };
 
@@ -58,13 +58,13 @@ struct tes_owners {
 };
 
 void tes_owners_init(struct tes_owners *owners, struct te_engine *engine);
-/* Nobody holds an owner any more. */
+/* Every owner has been put back. */
 void tes_owners_fini(struct tes_owners *owners);
 
 /*
- * The open segment of that life of that engine; give it back with put().
- * Blocks: for the first contact, @timeout_ms at most. -ESTALE: another life
- * answers under the name; -ENOMEM and the errors of te_segment_open().
+ * Opens the segment of that incarnation; give it back with put().
+ * Blocks: for the first contact, @timeout_ms at most. -ESTALE: another
+ * incarnation answers under the name; -ENOMEM; errors of te_segment_open().
  */
 int tes_owners_get(struct tes_owners *owners, const char *name,
 		   const uint8_t incarnation[TE_INCARNATION_LEN],
@@ -74,21 +74,21 @@ void tes_owners_put(struct tes_owners *owners, struct tes_owner *owner);
 void tes_owners_ref(struct tes_owners *owners, struct tes_owner *owner);
 
 /*
- * A breaker for readers: one that did not answer is shunned for a while, or
- * until it answers somebody.
+ * A breaker for readers: an owner that did not answer is avoided for 2 s, or
+ * until it answers any request of this client.
  */
 void tes_owners_failed(struct tes_owners *owners, struct tes_owner *owner);
 void tes_owner_answered(struct tes_owner *owner);
-/* Reports that @owner owes data and none comes: calls silent() now and then. */
-void tes_owners_tell(struct tes_owners *owners, struct tes_owner *owner);
+/* Reports that @owner owes data and sends none; calls silent() if it is due. */
+void tes_owners_report(struct tes_owners *owners, struct tes_owner *owner);
 /*
- * Whether to read from it. Of a shunned one now and then somebody finds out,
- * which blocks for @timeout_ms at most, and for 100 ms; to all others it is no.
+ * Whether to read from @owner. One caller in 250 ms probes an avoided one: that
+ * blocks for @timeout_ms and 100 ms at most; the others get false.
  */
 bool tes_owners_try(struct tes_owners *owners, struct tes_owner *owner,
 		    uint32_t timeout_ms);
-/* Whether that life of that engine is shunned, or could not be opened. */
-bool tes_owners_shunned(struct tes_owners *owners, const char *name,
+/* Whether that incarnation is avoided, or could not be opened lately. */
+bool tes_owners_avoided(struct tes_owners *owners, const char *name,
 			const uint8_t incarnation[TE_INCARNATION_LEN]);
 
 #endif

@@ -2,26 +2,26 @@
 /*
  * put.c - store values: start at the master, write to the owners, end
  *
- * A round does that for the keys that are still to do; keys come again when
- * the pool was full and space may come, or when the owner's access epoch was
- * not certain.
+ * A round does that for the keys that are still to do; a key is tried again
+ * when the pool was full and space may come, or when the owner's access epoch
+ * was not certain.
  *
- * Access epochs. Before space of a writer that stalled is used again, its
- * owner ends the writer's epoch. That only works when what we write carries an
- * epoch that was current before the space was given to us: an epoch that was
- * learned later may be the one after the fence that was meant for us (we were
- * stopped between start and write). So the time is taken before start is sent,
- * and an epoch learned after it does not count, unless it is the owner's first:
- * then there has been no fence at all.
+ * Access epochs. Before the master gives space of a stalled writer to another,
+ * the space's owner ends that writer's epoch. That only works when a write
+ * carries an epoch that was current before the space was given out: an epoch
+ * learned later may be the one after the fence (this writer was stopped between
+ * start and write). So the time is taken before start is sent, and an epoch
+ * learned after it does not count, unless it is the owner's first: then there
+ * has been no fence at all.
  *
  * A put that failed is revoked only when nothing of it can arrive any more.
  * Else the master keeps the space until it has fenced this writer.
  *
- * Pipelining. The three steps need three processes, one after the other. So a
+ * Pipelines. The three steps run in three processes, one after the other. So a
  * round of many keys is cut in two halves: while the bytes of one are written,
- * the master starts the next and ends the one before. Where writing is as quick
- * as by shared memory, the messages of a second half may cost more than they
- * hide. So both are timed, and put_lanes.h says which one is taken.
+ * the master starts the next and ends the one before. Where writes are as fast
+ * as through shared memory, the messages of a second half may cost more than
+ * they hide. So both are timed, and put_pipelines.h says which one is used.
  */
 #include "store/client/put.h"
 
@@ -31,20 +31,33 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "store/client/put_lanes.h"
+#include "store/client/put_pipelines.h"
 #include "store/proto/extent.h"
 #include "store/proto/keys.h"
 
-/* ---- choice between one and two pipelines of puts ---- */
+#define SPACE_WAIT_NS (1000 * TEI_NS_PER_MS) /* then the pool is full */
+#define CONTACT_MS    2000                   /* of an owner, at most */
+#define CONTACTS_NS   (5 * TEI_NS_PER_S)     /* of all owners of a round */
+#define PIPELINES_MAX 2u  /* more cost the master more than they hide */
+#define PIPELINE_KEYS 32u /* fewer are not worth a pipeline of their own */
 
-#define VOTES_MAX  8   /* so that a change is noticed soon */
-#define EARLY      64u /* rounds in which the ways take turns */
+/* Keys of a chunk that are tried together. */
+struct round {
+	struct tes_put_chunk *chunk;
+	struct tes_put_pipeline pipelines[PIPELINES_MAX];
+	size_t n; /* pipelines in use */
+};
+
+/* ---- choice between one and two pipelines ---- */
+
+#define VOTES_MAX  8   /* limit of votes: a change is noticed soon */
+#define EARLY      64u /* rounds in which both take turns */
 #define EARLY_TURN 2u
-#define TURN       32u /* then each so many goes the other way */
+#define TURN       32u /* later, every so many rounds uses the slower */
 
 /*
- * A round in a word, so that threads may exchange it: ns of a key from bit 16
- * on, the order of magnitude of its keys and bytes, its lanes in bit 0.
+ * A round in one word, which threads exchange: ns per key from bit 16
+ * on, the order of magnitude of its keys and bytes, its pipelines in bit 0.
  */
 #define LAST_NS_SHIFT 16u
 #define LAST_NS_MAX   (UINT64_MAX >> LAST_NS_SHIFT)
@@ -66,28 +79,30 @@ static uint64_t word_of(bool two, size_t n, uint64_t bytes, uint64_t ns)
 }
 
 /* Relaxed, here and below: hints, to which nothing else belongs. */
-bool tes_put_lanes_two(struct tes_put_lanes *lanes)
+bool tes_put_pipelines_two(struct tes_put_pipelines *pipelines)
 {
-	int votes = atomic_load_explicit(&lanes->votes, memory_order_relaxed);
-	uint32_t round = atomic_fetch_add_explicit(&lanes->n_rounds, 1,
+	int votes =
+		atomic_load_explicit(&pipelines->votes, memory_order_relaxed);
+	uint32_t round = atomic_fetch_add_explicit(&pipelines->n_rounds, 1,
 						   memory_order_relaxed);
 	uint32_t turn = round < EARLY ? EARLY_TURN : TURN;
 
 	return (votes >= 0) != (round % turn == turn - 1);
 }
 
-static void vote(struct tes_put_lanes *lanes, int by)
+static void vote(struct tes_put_pipelines *pipelines, int by)
 {
-	int votes = atomic_load_explicit(&lanes->votes, memory_order_relaxed);
+	int votes =
+		atomic_load_explicit(&pipelines->votes, memory_order_relaxed);
 
 	votes += by;
 	if (votes >= -VOTES_MAX && votes <= VOTES_MAX)
-		atomic_store_explicit(&lanes->votes, votes,
+		atomic_store_explicit(&pipelines->votes, votes,
 				      memory_order_relaxed);
 }
 
-void tes_put_lanes_learn(struct tes_put_lanes *lanes, bool two, size_t n,
-			 uint64_t bytes, uint64_t ns)
+void tes_put_pipelines_learn(struct tes_put_pipelines *pipelines, bool two,
+			     size_t n, uint64_t bytes, uint64_t ns)
 {
 	const uint64_t alike = (1u << LAST_NS_SHIFT) - 1 - LAST_TWO;
 	uint64_t is, was;
@@ -95,18 +110,17 @@ void tes_put_lanes_learn(struct tes_put_lanes *lanes, bool two, size_t n,
 	if (n == 0)
 		return;
 	is = word_of(two, n, bytes, ns);
-	was = atomic_exchange_explicit(&lanes->last, is, memory_order_relaxed);
+	was = atomic_exchange_explicit(&pipelines->last, is,
+				       memory_order_relaxed);
 	if ((is & alike) != (was & alike) || !((is ^ was) & LAST_TWO))
 		return;
 	is >>= LAST_NS_SHIFT;
 	was >>= LAST_NS_SHIFT;
 	if (is != was)
-		vote(lanes, two == (is < was) ? 1 : -1);
+		vote(pipelines, two == (is < was) ? 1 : -1);
 }
 
-/* ---- start at the master: extents for the objects ---- */
-
-/* ---- asking ---- */
+/* ---- the start at the master, which gives extents ---- */
 
 static void set_how(const struct te_store_replicate *how, Store__Replicate *msg)
 {
@@ -121,12 +135,12 @@ static void set_how(const struct te_store_replicate *how, Store__Replicate *msg)
 }
 
 /* Neighbours mostly share a group, so one that repeats is named once. */
-static int set_groups(struct tes_put *put, Store__PutStart *msg)
+static int set_groups(struct tes_put_pipeline *p, Store__PutStart *msg)
 {
-	struct tei_arena *arena = &put->work->round;
-	size_t n = put->n_todo, i;
+	struct tei_arena *arena = &p->work->round;
+	size_t n = p->n, i;
 
-	if (!put->groups)
+	if (!p->chunk->groups)
 		return 0;
 	msg->groups = tei_arena_alloc(arena, n * sizeof(msg->groups[0]));
 	msg->group = tei_arena_alloc(arena, n * sizeof(msg->group[0]));
@@ -134,7 +148,7 @@ static int set_groups(struct tes_put *put, Store__PutStart *msg)
 		return -ENOMEM;
 	msg->n_group = n;
 	for (i = 0; i < n; i++) {
-		const char *group = put->groups[put->todo[i]];
+		const char *group = p->chunk->groups[p->todo[i]];
 
 		msg->group[i] = 0;
 		if (!group || !*group)
@@ -147,51 +161,50 @@ static int set_groups(struct tes_put *put, Store__PutStart *msg)
 	return 0;
 }
 
-static size_t bytes_todo(const struct tes_put *put)
+static size_t bytes_todo(const struct tes_put_pipeline *p)
 {
 	size_t bytes = 0, i;
 
-	for (i = 0; i < put->n_todo; i++)
-		bytes += put->keys[put->todo[i]].len;
+	for (i = 0; i < p->n; i++)
+		bytes += p->chunk->call.keys[p->todo[i]].len;
 	return bytes;
 }
 
-static int fill_start_entries(struct tes_put *put, Store__PutStart *msg)
+static int fill_start_entries(struct tes_put_pipeline *p, Store__PutStart *msg)
 {
-	struct tei_arena *arena = &put->work->round;
+	struct tei_arena *arena = &p->work->round;
 	struct tes_key_column column;
-	size_t n = put->n_todo, i;
+	size_t n = p->n, i;
 
 	msg->sizes = tei_arena_alloc(arena, n * sizeof(msg->sizes[0]));
-	if (!msg->sizes || set_groups(put, msg) ||
-	    tes_key_column_init(&column, arena, n, bytes_todo(put)))
+	if (!msg->sizes || set_groups(p, msg) ||
+	    tes_key_column_init(&column, arena, n, bytes_todo(p)))
 		return -ENOMEM;
 	for (i = 0; i < n; i++) {
-		const struct te_store_key *key = &put->keys[put->todo[i]];
+		const struct te_store_key *key =
+			&p->chunk->call.keys[p->todo[i]];
 
 		tes_key_column_add(&column, key->bytes, key->len);
-		msg->sizes[i] = put->items[put->todo[i]].size;
+		msg->sizes[i] = p->chunk->items[p->todo[i]].size;
 	}
 	msg->n_sizes = n;
 	msg->keys = column.bytes;
 	msg->key_lens = column.lens;
 	msg->n_key_lens = column.n;
-	msg->upsert = put->upsert;
+	msg->upsert = p->chunk->call.upsert;
 	return 0;
 }
 
-/* ---- the answer ---- */
-
-static int take_layouts(struct tes_put *put, const uint64_t *sizes)
+static int take_layouts(struct tes_put_pipeline *p, const uint64_t *sizes)
 {
-	const Store__PutStartReply *m = put->start;
-	struct tei_arena *arena = &put->work->round;
+	const Store__PutStartReply *m = p->start;
+	struct tei_arena *arena = &p->work->round;
 	const struct tes_columns columns = {
-		.n = put->n_todo,
+		.n = p->n,
 		.status = m->status,
 		.n_status = m->n_status,
 		.size = sizes,
-		.n_size = put->n_todo,
+		.n_size = p->n,
 		.generation = m->generation,
 		.n_generation = m->n_generation,
 		.extents = m->extents,
@@ -207,118 +220,119 @@ static int take_layouts(struct tes_put *put, const uint64_t *sizes)
 		.n_segments = m->n_segments,
 	};
 	struct tes_layout *layouts =
-		tei_arena_alloc(arena, put->n_todo * sizeof(*layouts));
+		tei_arena_alloc(arena, p->n * sizeof(*layouts));
 	size_t i;
 	int rc;
 
 	if (!layouts)
 		return -ENOMEM;
 	rc = tes_layouts_decode(&columns, arena, 0, layouts);
-	for (i = 0; i < put->n_todo && !rc; i++)
-		put->entries[i].layout = layouts[i];
+	for (i = 0; i < p->n && !rc; i++)
+		p->entries[i].layout = layouts[i];
 	return rc;
 }
 
-static int take_entries(struct tes_put *put, uint64_t digest_seed)
+static int take_entries(struct tes_put_pipeline *p, uint64_t digest_seed)
 {
-	struct tei_arena *arena = &put->work->round;
+	struct tei_arena *arena = &p->work->round;
 	size_t i;
 
-	for (i = 0; i < put->n_todo; i++) {
-		struct tes_put_entry *entry = &put->entries[i];
-		const struct te_store_key *key = &put->keys[put->todo[i]];
+	for (i = 0; i < p->n; i++) {
+		struct tes_put_entry *entry = &p->entries[i];
+		const struct te_store_key *key =
+			&p->chunk->call.keys[p->todo[i]];
 
-		entry->item = put->todo[i];
-		put->items[entry->item].digest =
+		entry->item = p->todo[i];
+		p->chunk->items[entry->item].digest =
 			tes_key_digest(key->bytes, key->len, digest_seed);
-		if (put->start->status[i])
+		if (p->start->status[i])
 			continue;
 		entry->accepted = true;
-		entry->generation = put->start->generation[i];
+		entry->generation = p->start->generation[i];
 		entry->extents =
 			tei_arena_calloc(arena, entry->layout.n_extents,
 					 sizeof(*entry->extents));
 		if (!entry->extents)
 			return -ENOMEM;
 	}
-	put->epoch = put->start->epoch;
-	put->retry_ms = put->start->retry_ms;
+	p->epoch = p->start->epoch;
+	p->retry_ms = p->start->retry_ms;
 	return 0;
 }
 
-static int take_how(struct tes_put *put)
+static int take_how(struct tes_put_pipeline *p)
 {
 	Store__Replicate *how;
 
-	if (!put->how)
+	if (!p->chunk->call.how)
 		return 0;
-	how = tei_arena_alloc(&put->work->round, sizeof(*how));
+	how = tei_arena_alloc(&p->work->round, sizeof(*how));
 	if (!how)
 		return -ENOMEM;
 	store__replicate__init(how);
-	set_how(put->how, how);
-	put->ask->how = how;
+	set_how(p->chunk->call.how, how);
+	p->ask->how = how;
 	return 0;
 }
 
-static int prepare_start(struct tes_put *put)
+static int prepare_start(struct tes_put_pipeline *p)
 {
-	struct tei_arena *arena = &put->work->round;
+	struct tei_arena *arena = &p->work->round;
 
-	put->entries =
-		tei_arena_calloc(arena, put->n_todo, sizeof(put->entries[0]));
-	put->ask = tei_arena_alloc(arena, sizeof(*put->ask));
-	if (!put->entries || !put->ask)
+	p->entries = tei_arena_calloc(arena, p->n, sizeof(p->entries[0]));
+	p->ask = tei_arena_alloc(arena, sizeof(*p->ask));
+	if (!p->entries || !p->ask)
 		return -ENOMEM;
-	store__put_start__init(put->ask);
-	return fill_start_entries(put, put->ask) || take_how(put) ? -ENOMEM : 0;
+	store__put_start__init(p->ask);
+	return fill_start_entries(p, p->ask) || take_how(p) ? -ENOMEM : 0;
 }
 
-/* Between these two the memory of the round is not ours. */
-static void start_put(struct tes_put *put)
+static void start_begin(struct tes_put_pipeline *p)
 {
-	put->code = prepare_start(put) ? TE_STORE_INTERNAL_ERROR : 0;
-	if (put->code)
+	p->code = prepare_start(p) ? TE_STORE_INTERNAL_ERROR : 0;
+	if (p->code)
 		return;
-	put->t0 = tei_now_ns();
-	tes_store_ask(put->store, STORE__STORE_TYPE__STORE_PUT_START,
-		      &put->ask->base, &put->work->round,
-		      tes_call_deadline(put->store), &put->asked);
+	p->t0 = tei_now_ns();
+	tes_store_ask(p->chunk->call.store, STORE__STORE_TYPE__STORE_PUT_START,
+		      &p->ask->base, &p->work->round,
+		      tes_call_deadline(p->chunk->call.store), &p->asked);
 }
 
-static int take_answer(struct tes_put *put, const struct tes_reply *reply)
+static int take_answer(struct tes_put_pipeline *p,
+		       const struct tes_reply *reply)
 {
 	int rc;
 
-	put->start = store__put_start_reply__unpack(&put->work->round.pb,
-						    reply->len, reply->body);
-	if (!put->start)
+	p->start = store__put_start_reply__unpack(&p->work->round.pb,
+						  reply->len, reply->body);
+	if (!p->start)
 		return tes_bad_reply("put start");
-	rc = take_layouts(put, put->ask->sizes);
+	rc = take_layouts(p, p->ask->sizes);
 	if (!rc)
-		rc = take_entries(put, reply->digest_seed);
+		rc = take_entries(p, reply->digest_seed);
 	if (rc == -EBADMSG)
 		return tes_bad_reply("put start");
 	return rc ? TE_STORE_INTERNAL_ERROR : 0;
 }
 
 /* Fills entries, or sets code. */
-static void put_started(struct tes_put *put)
+static void start_await(struct tes_put_pipeline *p)
 {
 	struct tes_reply reply;
 
-	if (put->code)
+	if (p->code)
 		return;
-	put->code = tes_store_answered(put->store, &put->asked, &reply);
-	if (!put->code)
-		put->code = take_answer(put, &reply);
+	p->code = tes_store_answered(p->chunk->call.store, &p->asked, &reply);
+	if (!p->code)
+		p->code = take_answer(p, &reply);
 }
 
 /* ---- a key twice in one call ---- */
 
-static bool same_key(const struct tes_put *put, uint32_t a, uint32_t b)
+static bool same_key(const struct tes_put_chunk *chunk, uint32_t a, uint32_t b)
 {
-	const struct te_store_key *x = &put->keys[a], *y = &put->keys[b];
+	const struct te_store_key *x = &chunk->call.keys[a],
+				  *y = &chunk->call.keys[b];
 
 	return x->len == y->len && memcmp(x->bytes, y->bytes, x->len) == 0;
 }
@@ -329,259 +343,246 @@ struct seen {
 	size_t room;
 };
 
-static void find_same(const struct tes_put *put, const struct seen *seen)
+static void find_same(const struct tes_put_pipeline *p, const struct seen *seen)
 {
 	size_t i, at;
 
-	for (i = 0; i < put->n_todo; i++) {
-		uint32_t item = put->entries[i].item;
-		int status = put->start->status[i];
+	for (i = 0; i < p->n; i++) {
+		uint32_t item = p->entries[i].item;
+		int status = p->start->status[i];
 
 		if (status && status != TE_STORE_OBJECT_ALREADY_EXISTS)
 			continue;
-		at = put->items[item].digest & (seen->room - 1);
-		while (seen->at[at] && !same_key(put, seen->at[at] - 1, item))
+		at = p->chunk->items[item].digest & (seen->room - 1);
+		while (seen->at[at] &&
+		       !same_key(p->chunk, seen->at[at] - 1, item))
 			at = (at + 1) & (seen->room - 1);
 		if (!status)
 			seen->at[at] = item + 1;
 		else if (seen->at[at])
-			put->items[item].same = seen->at[at];
+			p->chunk->items[item].same = seen->at[at];
 	}
 }
 
 /*
- * "There already" may mean that the same key stands earlier in this very
- * call: then its outcome is ours too. Only worth asking when some keys of the
- * round were accepted and others were there.
+ * A key that was "there already" may stand earlier in this very call: then it
+ * gets that key's result. Worth a search only when some keys of the round were
+ * accepted and others were there.
  */
-static void put_find_same(const struct tes_put *lanes, size_t n_lanes)
+static void put_find_same(const struct round *round)
 {
 	struct seen seen = {.room = 64};
-	size_t n = 0, i;
+	size_t i;
 
-	for (i = 0; i < n_lanes; i++)
-		n += lanes[i].n_todo;
-	while (seen.room < 2 * n)
+	while (seen.room < 2 * round->chunk->n_todo)
 		seen.room *= 2;
-	seen.at = tei_arena_calloc(&lanes->work->round, seen.room,
+	seen.at = tei_arena_calloc(&round->chunk->work->round, seen.room,
 				   sizeof(*seen.at));
-	for (i = 0; seen.at && i < n_lanes; i++)
-		if (!lanes[i].code)
-			find_same(&lanes[i], &seen);
+	for (i = 0; seen.at && i < round->n; i++)
+		if (!round->pipelines[i].code)
+			find_same(&round->pipelines[i], &seen);
 }
 
-#define SPACE_WAIT_NS (1000 * TEI_NS_PER_MS) /* then the pool is full */
-#define CONTACT_MS    2000                   /* of an owner, at most */
-#define CONTACTS_NS   (5 * TEI_NS_PER_S)     /* of all owners of a round */
-#define LANES_MAX     2u  /* more cost the master more than they hide */
-#define LANE_KEYS     32u /* fewer are not worth a lane of their own */
+/* ---- a pipeline: start, write, end ---- */
 
-static void fail_round(struct tes_put *put)
+static void fail_pipeline(struct tes_put_pipeline *p)
 {
 	size_t i;
 
-	for (i = 0; i < put->n_todo; i++)
-		put->results[put->todo[i]] = put->code;
-}
-
-static int result_of(const struct tes_put *put, int status)
-{
-	if (status == TE_STORE_OBJECT_ALREADY_EXISTS && put->values)
-		return 0;
-	return status;
+	for (i = 0; i < p->n; i++)
+		p->chunk->call.results[p->todo[i]] = p->code;
 }
 
 /* Keys that were not accepted get their result, or are tried again. */
-static void sort_out(struct tes_put *put)
+static void set_start_results(struct tes_put_pipeline *p)
 {
+	const struct tes_put_call *call = &p->chunk->call;
 	size_t i;
 
-	for (i = 0; i < put->n_todo; i++) {
-		int status = put->start->status[i];
-		uint32_t item = put->entries[i].item;
+	for (i = 0; i < p->n; i++) {
+		int status = p->start->status[i];
+		uint32_t item = p->entries[i].item;
+		bool there = status == TE_STORE_OBJECT_ALREADY_EXISTS;
 
-		put->n_accepted += !status;
-		put->n_there += status == TE_STORE_OBJECT_ALREADY_EXISTS;
+		p->n_accepted += !status;
+		p->n_there += there;
 		if (status)
-			put->results[item] = result_of(put, status);
+			call->results[item] =
+				there && call->values ? 0 : status;
 		if (status == TE_STORE_NO_AVAILABLE_HANDLE) {
-			put->n_full++;
-			tes_put_again(put, item);
+			p->n_full++;
+			tes_put_again(p, item);
 		}
 	}
 }
 
-/* ---- a lane ---- */
-
-static void begin_writing(struct tes_put *put)
+static void begin_writing(struct tes_put_pipeline *p)
 {
-	struct tes_places *places = &put->places;
-
-	put_started(put);
-	tes_places_init(places, &put->store->owners, put->work, CONTACT_MS,
-			tei_now_ns() + CONTACTS_NS);
-	if (!put->code && tes_places_add(places, put->start->segments,
-					 put->start->n_segments))
-		put->code = TE_STORE_INTERNAL_ERROR;
-	if (put->code) {
-		fail_round(put);
+	start_await(p);
+	tes_places_init(&p->places, &p->chunk->call.store->owners, p->work,
+			CONTACT_MS, tei_now_ns() + CONTACTS_NS);
+	if (!p->code && tes_places_add(&p->places, p->start->segments,
+				       p->start->n_segments))
+		p->code = TE_STORE_INTERNAL_ERROR;
+	if (p->code) {
+		fail_pipeline(p);
 		return;
 	}
-	sort_out(put);
-	tes_put_write(put, places);
+	set_start_results(p);
+	tes_put_write_begin(p);
 }
 
-static void begin_ending(struct tes_put *put)
+static void begin_ending(struct tes_put_pipeline *p)
 {
-	if (put->code)
+	if (p->code)
 		return;
-	tes_put_written(put, &put->places);
-	if (!put->values)
-		tes_put_keep(put, &put->places);
-	tes_put_end(put);
+	tes_put_write_await(p);
+	if (!p->chunk->call.values)
+		tes_put_keep(p);
+	tes_put_end_begin(p);
 }
 
-static void finish(struct tes_put *put)
+static void finish(struct tes_put_pipeline *p)
 {
-	if (!put->code)
-		tes_put_ended(put);
-	tes_places_await_epochs(&put->places);
-	tes_places_fini(&put->places);
+	if (!p->code)
+		tes_put_end_await(p);
+	tes_places_await_epochs(&p->places);
+	tes_places_fini(&p->places);
 }
 
-/* ---- a round ---- */
+/* ---- a round: one pipeline or two ---- */
 
-static void run_lanes(struct tes_put *lanes, size_t n)
+static void run_pipelines(struct tes_put_pipeline *pipelines, size_t n)
 {
 	size_t i;
 
 	for (i = 0; i < n; i++)
-		start_put(&lanes[i]);
+		start_begin(&pipelines[i]);
 	for (i = 0; i < n; i++) {
-		begin_writing(&lanes[i]);
+		begin_writing(&pipelines[i]);
 		if (i)
-			begin_ending(&lanes[i - 1]);
+			begin_ending(&pipelines[i - 1]);
 	}
-	begin_ending(&lanes[n - 1]);
+	begin_ending(&pipelines[n - 1]);
 	for (i = 0; i < n; i++)
-		finish(&lanes[i]);
+		finish(&pipelines[i]);
 }
 
 /*
- * Lane @i of @n has its share of the items, and a work of its own, but for the
- * first, which has the chunk's.
+ * Pipeline @i of @n has its share of the items, and a work of its own; the
+ * first uses the chunk's.
  */
-static bool open_lane(const struct tes_put *put, size_t i, size_t n,
-		      struct tes_put *lane)
+static bool open_pipeline(struct tes_put_chunk *chunk, size_t i, size_t n,
+			  struct tes_put_pipeline *out)
 {
-	size_t from = put->n_todo * i / n, to = put->n_todo * (i + 1) / n;
+	size_t from = chunk->n_todo * i / n, to = chunk->n_todo * (i + 1) / n;
 
-	*lane = *put;
-	lane->todo = put->todo + from;
-	lane->next = put->next + from;
-	lane->n_todo = to - from;
-	lane->n_next = lane->n_full = lane->n_accepted = lane->n_there = 0;
-	lane->retry_ms = 0;
-	if (i)
-		lane->work = tes_work_get(&put->store->works, to - from);
-	return lane->work != NULL;
+	memset(out, 0, sizeof(*out));
+	out->chunk = chunk;
+	out->todo = chunk->todo + from;
+	out->next = chunk->next + from;
+	out->n = to - from;
+	out->work = i ? tes_work_get(&chunk->call.store->works, to - from)
+		      : chunk->work;
+	return out->work != NULL;
 }
 
 /*
- * Upserts have none: a key that stands twice in a call is one upsert to the
+ * Upserts use one: a key that stands twice in a call is one upsert to the
  * master only within one message.
  */
-static bool has_choice(const struct tes_put *put)
+static bool may_use_two(const struct tes_put_chunk *chunk)
 {
-	return !put->upsert && put->n_todo / LANE_KEYS >= 2;
+	return !chunk->call.upsert && chunk->n_todo / PIPELINE_KEYS >= 2;
 }
 
-static size_t lanes_wanted(const struct tes_put *put)
+/* One pipeline, when there is no memory for more. */
+static void open_round(struct tes_put_chunk *chunk, struct round *round)
 {
-	size_t n = put->n_todo / LANE_KEYS;
+	struct tes_put_pipelines *choice = &chunk->call.store->put_pipelines;
+	size_t n = 1;
 
-	if (!has_choice(put) || !tes_put_lanes_two(&put->store->put_lanes))
-		return 1;
-	return n < LANES_MAX ? n : LANES_MAX;
+	if (may_use_two(chunk) && tes_put_pipelines_two(choice))
+		n = PIPELINES_MAX;
+	round->chunk = chunk;
+	for (round->n = 0; round->n < n; round->n++)
+		if (!open_pipeline(chunk, round->n, n,
+				   &round->pipelines[round->n]))
+			break;
+	if (round->n == n)
+		return;
+	(void)open_pipeline(chunk, 0, 1, &round->pipelines[0]);
+	round->n = 1;
 }
 
-static void learn(const struct tes_put *put, size_t n_lanes, uint64_t ns)
+/* Collects the keys that are to be tried again; releases the works. */
+static void close_round(struct round *round)
 {
+	struct tes_put_chunk *chunk = round->chunk;
+	size_t n_accepted = 0, n_there = 0, i;
+
+	for (i = 0; i < round->n; i++) {
+		const struct tes_put_pipeline *p = &round->pipelines[i];
+
+		n_accepted += p->n_accepted;
+		n_there += p->n_there;
+		chunk->n_full += p->n_full;
+		memmove(chunk->next + chunk->n_next, p->next,
+			p->n_next * sizeof(chunk->next[0]));
+		chunk->n_next += p->n_next;
+		if (p->retry_ms > chunk->retry_ms)
+			chunk->retry_ms = p->retry_ms;
+	}
+	if (n_accepted && n_there && chunk->call.values)
+		put_find_same(round);
+	for (i = 1; i < round->n; i++)
+		tes_work_put(&chunk->call.store->works,
+			     round->pipelines[i].work);
+	tes_work_next_round(chunk->work);
+}
+
+static void learn(const struct round *round, uint64_t ns)
+{
+	const struct tes_put_chunk *chunk = round->chunk;
 	uint64_t bytes = 0;
 	size_t i;
 
-	for (i = 0; i < put->n_todo; i++)
-		bytes += put->items[put->todo[i]].size;
-	tes_put_lanes_learn(&put->store->put_lanes, n_lanes > 1, put->n_todo,
-			    bytes, ns);
+	for (i = 0; i < chunk->n_todo; i++)
+		bytes += chunk->items[chunk->todo[i]].size;
+	tes_put_pipelines_learn(&chunk->call.store->put_pipelines, round->n > 1,
+				chunk->n_todo, bytes, ns);
 }
 
-/* Returns how many were opened: one, when there is no memory for more. */
-static size_t open_lanes(const struct tes_put *put, struct tes_put *lanes)
+static void run_round(struct tes_put_chunk *chunk)
 {
-	size_t n = lanes_wanted(put), i;
-
-	for (i = 0; i < n && open_lane(put, i, n, &lanes[i]); i++)
-		;
-	if (n && i == n)
-		return n;
-	while (i > 1)
-		tes_work_put(&put->store->works, lanes[--i].work);
-	(void)open_lane(put, 0, 1, lanes);
-	return 1;
-}
-
-/* Collects the keys that are still to do; releases the works of all but one. */
-static void close_lanes(struct tes_put *put, const struct tes_put *lanes,
-			size_t n)
-{
-	size_t n_accepted = 0, n_there = 0, i;
-
-	for (i = 0; i < n; i++) {
-		n_accepted += lanes[i].n_accepted;
-		n_there += lanes[i].n_there;
-		put->n_full += lanes[i].n_full;
-		memmove(put->next + put->n_next, lanes[i].next,
-			lanes[i].n_next * sizeof(put->next[0]));
-		put->n_next += lanes[i].n_next;
-		if (lanes[i].retry_ms > put->retry_ms)
-			put->retry_ms = lanes[i].retry_ms;
-	}
-	if (n_accepted && n_there && put->values)
-		put_find_same(lanes, n);
-	for (i = 1; i < n; i++)
-		tes_work_put(&put->store->works, lanes[i].work);
-	tes_work_next_round(put->work);
-}
-
-static void run_round(struct tes_put *put)
-{
-	struct tes_put lanes[LANES_MAX];
-	size_t n = open_lanes(put, lanes);
 	uint64_t begin = tei_now_ns();
+	struct round round;
 
-	put->n_next = put->n_full = put->retry_ms = 0;
-	run_lanes(lanes, n);
-	if (has_choice(put))
-		learn(put, n, tei_now_ns() - begin);
-	close_lanes(put, lanes, n);
+	chunk->n_next = chunk->n_full = chunk->retry_ms = 0;
+	open_round(chunk, &round);
+	run_pipelines(round.pipelines, round.n);
+	if (may_use_two(chunk))
+		learn(&round, tei_now_ns() - begin);
+	close_round(&round);
 }
+
+/* ---- a chunk: rounds until no key is to be tried again ---- */
 
 /*
  * Space comes back when fences are confirmed and leases end; the master says
  * when it is worth asking again. False: the pool is full.
  */
-static bool wait_for_space(struct tes_put *put)
+static bool wait_for_space(struct tes_put_chunk *chunk)
 {
 	uint64_t now = tei_now_ns(), rest, wait;
 	struct timespec until;
 
-	if (!put->full_since_ns)
-		put->full_since_ns = now;
-	if (!put->retry_ms || now - put->full_since_ns >= SPACE_WAIT_NS)
+	if (!chunk->full_since_ns)
+		chunk->full_since_ns = now;
+	if (!chunk->retry_ms || now - chunk->full_since_ns >= SPACE_WAIT_NS)
 		return false;
-	rest = put->full_since_ns + SPACE_WAIT_NS - now;
-	wait = put->retry_ms * TEI_NS_PER_MS;
+	rest = chunk->full_since_ns + SPACE_WAIT_NS - now;
+	wait = chunk->retry_ms * TEI_NS_PER_MS;
 	now += wait < rest ? wait : rest;
 	until.tv_sec = (time_t)(now / TEI_NS_PER_S);
 	until.tv_nsec = (long)(now % TEI_NS_PER_S);
@@ -591,104 +592,113 @@ static bool wait_for_space(struct tes_put *put)
 	return true;
 }
 
-static void put_items(struct tes_put *put)
+static void run_rounds(struct tes_put_chunk *chunk)
 {
 	uint32_t *old;
 
-	while (put->n_todo) {
-		run_round(put);
-		if (put->n_full && put->n_full == put->n_next &&
-		    !wait_for_space(put))
+	while (chunk->n_todo) {
+		run_round(chunk);
+		if (chunk->n_full && chunk->n_full == chunk->n_next &&
+		    !wait_for_space(chunk))
 			break;
-		old = put->todo;
-		put->todo = put->next;
-		put->next = old;
-		put->n_todo = put->n_next;
+		old = chunk->todo;
+		chunk->todo = chunk->next;
+		chunk->next = old;
+		chunk->n_todo = chunk->n_next;
 		/* Relaxed: a number for people. */
-		if (put->n_todo)
-			atomic_fetch_add_explicit(&put->store->n_put_retries,
-						  put->n_todo,
-						  memory_order_relaxed);
+		if (chunk->n_todo)
+			atomic_fetch_add_explicit(
+				&chunk->call.store->n_put_retries,
+				chunk->n_todo, memory_order_relaxed);
 	}
 }
 
-/* 0: it does not hold. */
-static uint64_t size_of(const struct tes_put *put, size_t i)
+/* In bytes; 0: the size is not valid. */
+static uint64_t size_of(const struct tes_put_chunk *chunk, size_t i)
 {
-	if (put->values)
-		return tes_value_bytes(&put->values[i]);
-	return put->sizes[i] <= TE_STORE_VALUE_MAX ? put->sizes[i] : 0;
+	if (chunk->call.values)
+		return tes_value_bytes(&chunk->call.values[i]);
+	return chunk->call.sizes[i] <= TE_STORE_VALUE_MAX ? chunk->call.sizes[i]
+							  : 0;
 }
 
-static int prepare_put(struct tes_put *put)
+static int prepare_chunk(struct tes_put_chunk *chunk)
 {
-	struct tei_arena *arena = &put->work->call;
+	struct tei_arena *arena = &chunk->work->call;
 	size_t i;
 
-	put->items = tei_arena_calloc(arena, put->n, sizeof(put->items[0]));
-	put->todo = tei_arena_alloc(arena, put->n * sizeof(put->todo[0]));
-	put->next = tei_arena_alloc(arena, put->n * sizeof(put->next[0]));
-	if (!put->items || !put->todo || !put->next)
+	chunk->items =
+		tei_arena_calloc(arena, chunk->call.n, sizeof(chunk->items[0]));
+	chunk->todo =
+		tei_arena_alloc(arena, chunk->call.n * sizeof(chunk->todo[0]));
+	chunk->next =
+		tei_arena_alloc(arena, chunk->call.n * sizeof(chunk->next[0]));
+	if (!chunk->items || !chunk->todo || !chunk->next)
 		return TE_STORE_INTERNAL_ERROR;
-	for (i = 0; i < put->n; i++) {
-		put->items[i].size = size_of(put, i);
-		put->results[i] = TE_STORE_INVALID_PARAMS;
-		if (tes_key_holds(&put->keys[i]) && put->items[i].size)
-			put->todo[put->n_todo++] = (uint32_t)i;
+	for (i = 0; i < chunk->call.n; i++) {
+		chunk->items[i].size = size_of(chunk, i);
+		chunk->call.results[i] = TE_STORE_INVALID_PARAMS;
+		if (tes_key_holds(&chunk->call.keys[i]) && chunk->items[i].size)
+			chunk->todo[chunk->n_todo++] = (uint32_t)i;
 	}
 	return 0;
 }
 
-static void put_chunk(struct tes_put *put)
+static void run_chunk(struct tes_put_chunk *chunk)
 {
+	const struct tes_put_call *call = &chunk->call;
 	size_t i;
 
-	put->work = tes_work_get(&put->store->works, put->n);
-	if (!put->work || prepare_put(put)) {
-		for (i = 0; i < put->n; i++)
-			put->results[i] = TE_STORE_INTERNAL_ERROR;
-		tes_work_put(&put->store->works, put->work);
+	chunk->work = tes_work_get(&call->store->works, call->n);
+	if (!chunk->work || prepare_chunk(chunk)) {
+		for (i = 0; i < call->n; i++)
+			call->results[i] = TE_STORE_INTERNAL_ERROR;
+		tes_work_put(&call->store->works, chunk->work);
 		return;
 	}
-	put_items(put);
-	for (i = 0; i < put->n; i++)
-		if (put->items[i].same)
-			put->results[i] = put->results[put->items[i].same - 1];
-	tes_work_put(&put->store->works, put->work);
+	run_rounds(chunk);
+	for (i = 0; i < call->n; i++)
+		if (chunk->items[i].same)
+			call->results[i] =
+				call->results[chunk->items[i].same - 1];
+	tes_work_put(&call->store->works, chunk->work);
 }
 
-/* @all's keys from @from on, as many as go in one message. */
-static struct tes_put chunk_of(const struct tes_put *all, size_t from)
+/* ---- a call ---- */
+
+/* The keys of @call from @from on, as many as go in one message. */
+static struct tes_put_chunk chunk_of(const struct tes_put_call *call,
+				     size_t from)
 {
-	struct tes_put put = *all;
+	struct tes_put_chunk chunk = {.call = *call};
 
-	put.keys += from;
-	put.results += from;
-	if (all->values)
-		put.values += from;
+	chunk.call.keys += from;
+	chunk.call.results += from;
+	if (call->values)
+		chunk.call.values += from;
 	else
-		put.sizes += from;
-	if (all->how && all->how->n_group_ids)
-		put.groups = all->how->group_ids + from;
-	put.n = tes_chunk(all->keys, from, all->n);
-	return put;
+		chunk.call.sizes += from;
+	if (call->how && call->how->n_group_ids)
+		chunk.groups = call->how->group_ids + from;
+	chunk.call.n = tes_chunk(call->keys, from, call->n);
+	return chunk;
 }
 
-int tes_put_run(const struct tes_put *all)
+int tes_put_run(const struct tes_put_call *call)
 {
 	size_t from, len;
 
-	if (!tes_keys_given(all->store, all->keys, all->n, all->results) ||
-	    (all->n && !all->values && !all->sizes) ||
-	    !tes_replicate_holds(all->how, all->n))
+	if (!tes_keys_given(call->store, call->keys, call->n, call->results) ||
+	    (call->n && !call->values && !call->sizes) ||
+	    !tes_replicate_holds(call->how, call->n))
 		return TE_STORE_INVALID_PARAMS;
-	for (from = 0; from < all->n; from += len) {
-		struct tes_put put = chunk_of(all, from);
+	for (from = 0; from < call->n; from += len) {
+		struct tes_put_chunk chunk = chunk_of(call, from);
 
-		len = put.n;
-		put_chunk(&put);
+		len = chunk.call.n;
+		run_chunk(&chunk);
 	}
-	return tes_first_code(all->results, all->n);
+	return tes_first_code(call->results, call->n);
 }
 
 static int put_values(struct te_store *store, const struct te_store_key *keys,
@@ -696,7 +706,7 @@ static int put_values(struct te_store *store, const struct te_store_key *keys,
 		      const struct te_store_replicate *how, bool upsert,
 		      int *results)
 {
-	const struct tes_put all = {
+	const struct tes_put_call call = {
 		.store = store,
 		.keys = keys,
 		.values = values,
@@ -706,7 +716,7 @@ static int put_values(struct te_store *store, const struct te_store_key *keys,
 		.n = n,
 	};
 
-	return tes_put_run(&all);
+	return tes_put_run(&call);
 }
 
 int tes_direct_put(struct te_store *store, const struct te_store_key *keys,

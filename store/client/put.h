@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * put.h - the inside of a put: one chunk of keys, round by round
+ * put.h - the inside of a put: call, chunk, round, pipeline
  *
- *   put.c  rounds: start -> write -> end, again for keys that may yet succeed
- *   put_start.c  asks the master for extents
- *   put_write.c  writes them
- *   put_end.c    tells the master what is there
+ *   call      what the caller asks for
+ *   chunk     keys of a call that go in one message; has one thread and one
+ *             arena, and runs in rounds until no key is left to try again
+ *   round     the keys of a chunk that are to be tried, in one pipeline or two
+ *   pipeline  start at the master -> write to the owners -> end at the master
  *
- * Each of the three steps is begun and then ended, so that several lanes of a
- * round can be under way.
+ *   put.c       calls, chunks, rounds, and the start
+ *   put_write.c the writes, and the end
+ *   put_parts.c puts in parts, which keep what is between start and end
+ *
+ * Each step of a pipeline is begun and awaited apart, so that two pipelines
+ * overlap. From its begin to its await a step owns the memory of the round.
  */
 #ifndef STORE_CLIENT_PUT_H
 #define STORE_CLIENT_PUT_H
@@ -20,11 +25,36 @@
 #include "store/client/client.h"
 #include "store/client/layout.h"
 
+/* The caller's arguments, none of them owned. */
+struct tes_put_call {
+	struct te_store *store;
+	const struct te_store_key *keys;      /* keys[n] */
+	const struct te_store_value *values;  /* values[n]; NULL: drafts are
+						made, only headers written */
+	const uint64_t *sizes;                /* then: sizes[n], in bytes */
+	const struct te_store_replicate *how; /* NULL: defaults */
+	bool upsert;
+	int *results; /* results[n] */
+	size_t n;
+};
+
 /* A key of the chunk. */
 struct tes_put_item {
 	uint64_t size, digest;
 	uint8_t tries;
 	uint32_t same; /* 1 + index of the same key before it; 0: none */
+};
+
+struct tes_put_chunk {
+	struct tes_put_call call;   /* its arrays begin at the chunk's keys */
+	const char *const *groups;  /* groups[call.n] or NULL */
+	struct tes_work *work;      /* of the first pipeline, too */
+	struct tes_put_item *items; /* items[call.n] */
+	uint32_t *todo, *next;      /* items of this round, of the next one */
+	size_t n_todo, n_next;
+	size_t n_full;          /* of next: the pool was full */
+	uint32_t retry_ms;      /* when a full pool may have space; 0: not */
+	uint64_t full_since_ns; /* 0: not full yet */
 };
 
 enum tes_put_fate {
@@ -41,11 +71,11 @@ struct tes_put_extent {
 	uint8_t fate;     /* enum tes_put_fate */
 };
 
-/* A key of the round; its place is that of the reply's columns. */
+/* A key of the pipeline; its place is that of the reply's columns. */
 struct tes_put_entry {
 	uint32_t item;
-	bool accepted; /* we have extents and owe the master an end */
-	bool again;    /* not for good: worth another start */
+	bool accepted; /* has extents; the master waits for its end */
+	bool again;    /* failed for now: start it once more */
 	bool no_crc;
 	uint32_t written, quiet; /* masks of replicas */
 	uint64_t generation;
@@ -53,49 +83,49 @@ struct tes_put_entry {
 	struct tes_put_extent *extents; /* as in layout */
 };
 
-struct tes_put {
-	struct te_store *store;
+struct tes_put_pipeline {
+	struct tes_put_chunk *chunk;
 	struct tes_work *work;
-	const struct te_store_key *keys;      /* keys[n] */
-	const struct te_store_value *values;  /* values[n]; NULL: only the
-						* headers are written, and
-						* drafts are made */
-	const uint64_t *sizes;                /* then: sizes[n] */
-	const struct te_store_replicate *how; /* NULL: nothing special */
-	const char *const *groups;            /* groups[n] or NULL */
-	bool upsert;
-	int *results; /* results[n] */
-	size_t n;
-	struct tes_put_item *items; /* items[n] */
-	uint32_t *todo, *next;      /* items of this round, of the next one */
-	size_t n_todo, n_next;
-	size_t n_full;              /* of next: the pool was full */
-	size_t n_accepted, n_there; /* of this round */
-	uint32_t retry_ms;
-	uint64_t full_since_ns; /* 0: not full yet */
-
-	/* State of the current round. */
-	struct tes_put_entry *entries; /* entries[n_todo] */
+	const uint32_t *todo; /* todo[n]: items */
+	uint32_t *next;       /* next[n_next]: items to try again; room: n */
+	size_t n, n_next;
+	size_t n_full;                 /* of next: the pool was full */
+	size_t n_accepted;             /* by the master, at the start */
+	size_t n_there;                /* keys that existed already */
+	uint32_t retry_ms;             /* as in the chunk */
+	struct tes_put_entry *entries; /* entries[n] */
 	struct tes_places places;
 	struct tes_store_asked asked; /* the call under way */
 	Store__PutStart *ask;         /* as it was sent */
 	Store__PutStartReply *start;
-	struct tes_put_ending *ending; /* put_end.c's; NULL: none is asked */
+	struct tes_put_ending *ending; /* put_write.c's; NULL: none is asked */
 	uint64_t epoch;                /* of the generations */
 	uint64_t t0;                   /* before the start was sent */
-	int code;                      /* the start failed; nothing is ours */
-	int posted;                    /* a negative errno: no write began */
-	bool in_parts;                 /* more writes than begin at a time */
+	int code;      /* not 0: the start failed, no extents are ours */
+	int posted;    /* a negative errno: no write began */
+	bool in_parts; /* more writes than one batch takes */
 };
 
-/* Write the extents of what was accepted. */
-void tes_put_write(struct tes_put *put, struct tes_places *places);
-/* Wait for that, and judge. */
-void tes_put_written(struct tes_put *put, struct tes_places *places);
-/* Between these two the memory of the round is not ours. */
-void tes_put_end(struct tes_put *put);
-/* Sets the results of what was accepted; keys worth it are in next. */
-void tes_put_ended(struct tes_put *put);
+/*
+ * Runs all keys of @call. Returns TE_STORE_INVALID_PARAMS (nothing is done), or
+ * the first of the results that is not 0. Blocks.
+ */
+int tes_put_run(const struct tes_put_call *call);
+
+/* Writes the extents of accepted keys. Threads: the caller's. */
+void tes_put_write_begin(struct tes_put_pipeline *p);
+/* Waits for the writes; sets written and quiet of each entry. */
+void tes_put_write_await(struct tes_put_pipeline *p);
+/* Tells the master which replicas of the accepted entries were written. */
+void tes_put_end_begin(struct tes_put_pipeline *p);
+/* Sets the results of accepted keys; those worth another try are in next. */
+void tes_put_end_await(struct tes_put_pipeline *p);
+
+/*
+ * Makes drafts of accepted keys whose headers are written: no end is due for
+ * them. (put_parts.c)
+ */
+void tes_put_keep(struct tes_put_pipeline *p);
 
 /* The mask of all replicas of @layout, which has some. */
 static inline uint32_t tes_put_all(const struct tes_layout *layout)
@@ -103,24 +133,16 @@ static inline uint32_t tes_put_all(const struct tes_layout *layout)
 	return UINT32_MAX >> (TES_REPLICAS_MAX - layout->n_replicas);
 }
 
-/* ---- drafts (put_open.c) ---- */
-
-/*
- * Keys that were accepted and have their headers become drafts: no end is due.
- */
-void tes_put_keep(struct tes_put *put, const struct tes_places *places);
-
-/* ---- rounds (put.c) ---- */
-
-/*
- * Runs all keys of a put whose fields up to n are set, but for work and groups.
- * Returns -600 (nothing is done), or the first of the results that is not 0.
- */
-int tes_put_run(const struct tes_put *all);
-
-static inline void tes_put_again(struct tes_put *put, uint32_t item)
+static inline void tes_put_set_result(struct tes_put_pipeline *p, uint32_t item,
+				      int code)
 {
-	put->next[put->n_next++] = item;
+	p->chunk->call.results[item] = code;
+}
+
+/* Tries @item once more in the next round. */
+static inline void tes_put_again(struct tes_put_pipeline *p, uint32_t item)
+{
+	p->next[p->n_next++] = item;
 }
 
 #endif

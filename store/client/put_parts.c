@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* draft.c - objects that are being put in parts */
+/*
+ * put_parts.c - puts in parts: drafts, writes to ranges, commit, abort
+ *
+ * A draft's parts may be written in any order: draft.h says what is kept.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -583,54 +587,53 @@ static uint32_t pick_places(struct tes_layout *layout,
 	return n;
 }
 
-static struct tes_draft *make_draft(struct tes_put *put,
-				    struct tes_put_entry *entry,
-				    const struct tes_places *places)
+static struct tes_draft *make_draft(struct tes_put_pipeline *p,
+				    struct tes_put_entry *entry)
 {
-	struct tes_drafts *drafts = &put->store->drafts;
-	const struct te_store_key *key = &put->keys[entry->item];
+	struct tes_drafts *drafts = &p->chunk->call.store->drafts;
+	const struct te_store_key *key = &p->chunk->call.keys[entry->item];
 	struct tes_draft_place *used = tei_arena_alloc(
-		&put->work->round, entry->layout.n_extents * sizeof(*used));
+		&p->work->round, entry->layout.n_extents * sizeof(*used));
 	struct tes_draft *draft;
 	uint32_t n;
 
 	if (!used)
 		return NULL;
-	n = pick_places(&entry->layout, places, used);
+	n = pick_places(&entry->layout, &p->places, used);
 	draft = draft_create(drafts, key->bytes, key->len, &entry->layout, used,
 			     n);
 	if (!draft)
 		return NULL;
 	draft->generation = entry->generation;
-	draft->epoch = put->epoch;
-	draft->size = put->items[entry->item].size;
+	draft->epoch = p->epoch;
+	draft->size = p->chunk->items[entry->item].size;
 	draft->alive = entry->written;
 	draft->loud =
 		tes_put_all(&entry->layout) & ~entry->written & ~entry->quiet;
 	return draft;
 }
 
-void tes_put_keep(struct tes_put *put, const struct tes_places *places)
+void tes_put_keep(struct tes_put_pipeline *p)
 {
-	struct tes_drafts *drafts = &put->store->drafts;
+	struct tes_drafts *drafts = &p->chunk->call.store->drafts;
 	size_t i;
 
-	for (i = 0; i < put->n_todo; i++) {
-		struct tes_put_entry *entry = &put->entries[i];
+	for (i = 0; i < p->n; i++) {
+		struct tes_put_entry *entry = &p->entries[i];
 		struct tes_draft *draft;
 
 		if (!entry->accepted || !entry->written)
 			continue;
-		draft = make_draft(put, entry, places);
+		draft = make_draft(p, entry);
 		if (draft && !drafts_add(drafts, draft)) {
-			put->results[entry->item] = 0;
+			tes_put_set_result(p, entry->item, 0);
 			entry->accepted = false;
 			continue;
 		}
 		/* Given up: the end says that nothing is there. */
-		put->results[entry->item] =
-			draft ? TE_STORE_OBJECT_ALREADY_EXISTS
-			      : TE_STORE_INTERNAL_ERROR;
+		tes_put_set_result(p, entry->item,
+				   draft ? TE_STORE_OBJECT_ALREADY_EXISTS
+					 : TE_STORE_INTERNAL_ERROR);
 		draft_destroy(drafts, draft);
 		entry->quiet |= entry->written;
 		entry->written = 0;
@@ -641,7 +644,7 @@ int tes_direct_put_open(struct te_store *store, const struct te_store_key *keys,
 			const uint64_t *sizes, size_t n,
 			const struct te_store_replicate *how, int *results)
 {
-	const struct tes_put all = {
+	const struct tes_put_call call = {
 		.store = store,
 		.keys = keys,
 		.sizes = sizes,
@@ -650,13 +653,13 @@ int tes_direct_put_open(struct te_store *store, const struct te_store_key *keys,
 		.n = n,
 	};
 
-	return tes_put_run(&all);
+	return tes_put_run(&call);
 }
 
 /* ---- ending ---- */
 
-static int take(struct te_store *store, const struct te_store_key *key,
-		bool commit, struct tes_draft **out)
+static int take_draft(struct te_store *store, const struct te_store_key *key,
+		      bool commit, struct tes_draft **out)
 {
 	if (!tes_key_holds(key))
 		return TE_STORE_INVALID_PARAMS;
@@ -688,77 +691,80 @@ static void set_entry(struct tes_put_entry *entry, uint32_t item,
 }
 
 /* Ends the drafts of one master by one message and forgets them. */
-static void end_some(struct tes_put *put, struct tes_draft **drafts,
+static void end_some(struct tes_put_pipeline *p, struct tes_draft **drafts,
 		     bool commit)
 {
+	const struct tes_put_call *call = &p->chunk->call;
 	const struct tes_draft *first = NULL;
 	uint32_t i;
 
-	put->n_todo = 0;
-	for (i = 0; i < put->n; i++) {
+	p->n = 0;
+	for (i = 0; i < call->n; i++) {
 		if (!drafts[i] || (first && drafts[i]->epoch != first->epoch))
 			continue;
 		if (!first)
 			first = drafts[i];
-		put->epoch = first->epoch;
-		set_entry(&put->entries[put->n_todo++], i, drafts[i], commit);
+		p->epoch = first->epoch;
+		set_entry(&p->entries[p->n++], i, drafts[i], commit);
 	}
-	if (put->n_todo) {
-		tes_put_end(put);
-		tes_put_ended(put);
+	if (p->n) {
+		tes_put_end_begin(p);
+		tes_put_end_await(p);
 	}
-	for (i = 0; i < put->n_todo; i++) {
-		uint32_t item = put->entries[i].item;
+	for (i = 0; i < p->n; i++) {
+		uint32_t item = p->entries[i].item;
 
-		draft_destroy(&put->store->drafts, drafts[item]);
+		draft_destroy(&call->store->drafts, drafts[item]);
 		drafts[item] = NULL;
 	}
 }
 
-static int end_chunk(struct tes_put *put, bool commit)
+static int end_chunk(struct tes_put_chunk *chunk, bool commit)
 {
-	struct tei_arena *arena = &put->work->call;
+	struct tes_put_pipeline p = {.chunk = chunk, .work = chunk->work};
+	struct tes_put_call *call = &chunk->call;
+	struct tei_arena *arena = &chunk->work->call;
 	struct tes_draft **drafts =
-		tei_arena_calloc(arena, put->n, sizeof(*drafts));
+		tei_arena_calloc(arena, call->n, sizeof(*drafts));
 	size_t i;
 
-	put->entries = tei_arena_calloc(arena, put->n, sizeof(*put->entries));
-	if (!drafts || !put->entries)
+	p.entries = tei_arena_calloc(arena, call->n, sizeof(*p.entries));
+	if (!drafts || !p.entries)
 		return -ENOMEM;
-	for (i = 0; i < put->n; i++) {
-		put->results[i] =
-			take(put->store, &put->keys[i], commit, &drafts[i]);
+	for (i = 0; i < call->n; i++) {
+		call->results[i] = take_draft(call->store, &call->keys[i],
+					      commit, &drafts[i]);
 		if (drafts[i] && commit && !drafts[i]->alive)
-			put->results[i] = TE_STORE_TRANSFER_FAIL;
+			call->results[i] = TE_STORE_TRANSFER_FAIL;
 	}
 	do {
-		end_some(put, drafts, commit);
-		tes_work_next_round(put->work);
-	} while (put->n_todo);
+		end_some(&p, drafts, commit);
+		tes_work_next_round(chunk->work);
+	} while (p.n);
 	return 0;
 }
 
-static int end_all(struct te_store *store, const struct te_store_key *keys,
-		   size_t n, bool commit, int *results)
+static int end_drafts(struct te_store *store, const struct te_store_key *keys,
+		      size_t n, bool commit, int *results)
 {
 	size_t from, len, i;
 
 	if (!tes_keys_given(store, keys, n, results))
 		return TE_STORE_INVALID_PARAMS;
 	for (from = 0; from < n; from += len) {
-		struct tes_put put = {
-			.store = store,
+		struct tes_put_chunk chunk = {
+			.call.store = store,
+			.call.keys = keys + from,
+			.call.results = results + from,
+			.call.n = tes_chunk(keys, from, n),
 			.work = tes_work_get(&store->works, 1),
-			.keys = keys + from,
-			.results = results + from,
-			.n = tes_chunk(keys, from, n),
 		};
 
-		len = put.n;
-		if (!put.work || end_chunk(&put, commit))
+		len = chunk.call.n;
+		if (!chunk.work || end_chunk(&chunk, commit))
 			for (i = from; i < from + len; i++)
 				results[i] = TE_STORE_INTERNAL_ERROR;
-		tes_work_put(&store->works, put.work);
+		tes_work_put(&store->works, chunk.work);
 	}
 	return tes_first_code(results, n);
 }
@@ -767,12 +773,12 @@ int tes_direct_put_commit(struct te_store *store,
 			  const struct te_store_key *keys, size_t n,
 			  int *results)
 {
-	return end_all(store, keys, n, true, results);
+	return end_drafts(store, keys, n, true, results);
 }
 
 int tes_direct_put_abort(struct te_store *store,
 			 const struct te_store_key *keys, size_t n,
 			 int *results)
 {
-	return end_all(store, keys, n, false, results);
+	return end_drafts(store, keys, n, false, results);
 }

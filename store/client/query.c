@@ -351,7 +351,7 @@ struct output {
 	size_t room, n;
 };
 
-static void add(struct output *o, const struct tes_get *get,
+static void add(struct output *o, const struct tes_get_round *round,
 		const struct tes_get_entry *entry,
 		const struct tes_extent_at *first)
 {
@@ -366,10 +366,10 @@ static void add(struct output *o, const struct tes_get *get,
 	r->address = first->address + TES_EXTENT_HEADER_LEN;
 	r->size = entry->size;
 	(void)snprintf(r->segment, sizeof(r->segment), "%s",
-		       get->places.at[first->place].name);
+		       round->places.at[first->place].name);
 }
 
-static void describe_key(const struct tes_get *get,
+static void describe_key(const struct tes_get_round *round,
 			 const struct tes_get_entry *entry, int *results,
 			 struct output *o)
 {
@@ -378,25 +378,27 @@ static void describe_key(const struct tes_get *get,
 
 	results[entry->item] = (int)layout->n_replicas;
 	for (k = 0; k < layout->n_extents; k += layout->extents[k].count)
-		add(o, get, entry, &layout->extents[k]);
+		add(o, round, entry, &layout->extents[k]);
 }
 
 static void describe_chunk(struct te_store *store,
 			   const struct te_store_key *keys, size_t n,
 			   int *results, struct output *o)
 {
-	struct tes_get get = {.store = store, .keys = keys, .n = n};
-	int rc = tes_get_look_up(&get);
+	struct tes_get_chunk chunk = {.store = store, .keys = keys, .n = n};
+	struct tes_get_round round;
+	int rc = tes_look_up(&chunk, &round);
 	size_t i;
 
 	for (i = 0; i < n; i++)
-		results[i] = rc ? TE_STORE_INTERNAL_ERROR : (int)get.results[i];
+		results[i] =
+			rc ? TE_STORE_INTERNAL_ERROR : (int)chunk.results[i];
 	if (rc)
 		return;
-	for (i = 0; i < get.n_todo; i++)
-		if (get.entries[i].open)
-			describe_key(&get, &get.entries[i], results, o);
-	tes_get_looked_up(&get);
+	for (i = 0; i < round.n; i++)
+		if (round.entries[i].open)
+			describe_key(&round, &round.entries[i], results, o);
+	tes_look_up_end(&round);
 }
 
 int tes_direct_replicas(struct te_store *store, const struct te_store_key *keys,

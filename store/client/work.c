@@ -272,7 +272,7 @@ static void probe(const struct tes_work *work, struct tes_owners *owners,
 		place->n_silent = 0;
 		return;
 	}
-	tes_owners_tell(owners, place->owner);
+	tes_owners_report(owners, place->owner);
 	if (++place->n_silent >= SILENT_MAX)
 		cancel_all(work, place);
 }
@@ -296,7 +296,7 @@ static void look_for_silent(const struct tes_work *work,
 		if (!places->only_tell)
 			probe(work, places->owners, place);
 		else if (n_done == place->n_done)
-			tes_owners_tell(places->owners, place->owner);
+			tes_owners_report(places->owners, place->owner);
 		place->n_done = n_done;
 	}
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dummy_batch.c - calls with many keys, cut into batches for the daemon
+ * dummy_calls.c - calls with many keys, cut into batches for the daemon
  *
  * A batch is bounded in keys, in pieces, and in bytes that have to be copied.
  */

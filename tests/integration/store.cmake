@@ -7,7 +7,7 @@ te_helper(store_writer SOURCES store/writer.c LIBRARIES te_test_pool)
 te_helper(store_dummy SOURCES store/dummy.c LIBRARIES te_test_pool)
 # Stands still where it is told to.
 te_helper(store_halter SOURCES store/halter.c store/halt.c LIBRARIES te_test_pool)
-foreach(symbol tes_put_write tes_put_end tes_get_read sendmsg recv readv
+foreach(symbol tes_put_write_begin tes_put_end_begin tes_get_read sendmsg recv readv
 		process_vm_readv process_vm_writev)
 	target_link_options(store_halter PRIVATE -Wl,--wrap=${symbol})
 endforeach()

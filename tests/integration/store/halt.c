@@ -22,17 +22,16 @@
 #define FIRST   (96u << 10) /* of the first call with payload */
 #define PIECES  64
 
-struct tes_put;
-struct tes_get;
-struct tes_places;
+struct tes_put_pipeline;
+struct tes_get_round;
 
 /* What the linker's --wrap calls them. */
-void __real_tes_put_write(struct tes_put *put, struct tes_places *places);
-void __wrap_tes_put_write(struct tes_put *put, struct tes_places *places);
-void __real_tes_put_end(struct tes_put *put);
-void __wrap_tes_put_end(struct tes_put *put);
-void __real_tes_get_read(struct tes_get *get);
-void __wrap_tes_get_read(struct tes_get *get);
+void __real_tes_put_write_begin(struct tes_put_pipeline *p);
+void __wrap_tes_put_write_begin(struct tes_put_pipeline *p);
+void __real_tes_put_end_begin(struct tes_put_pipeline *p);
+void __wrap_tes_put_end_begin(struct tes_put_pipeline *p);
+void __real_tes_get_read(struct tes_get_round *round);
+void __wrap_tes_get_read(struct tes_get_round *round);
 ssize_t __real_sendmsg(int fd, const struct msghdr *msg, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *msg, int flags);
 ssize_t __real_recv(int fd, void *bytes, size_t len, int flags);
@@ -127,22 +126,22 @@ void halt_at(enum halt_point point)
 
 /* ---- functions ---- */
 
-void __wrap_tes_put_write(struct tes_put *put, struct tes_places *places)
+void __wrap_tes_put_write_begin(struct tes_put_pipeline *p)
 {
 	pass(HALT_START);
-	__real_tes_put_write(put, places);
+	__real_tes_put_write_begin(p);
 }
 
-void __wrap_tes_put_end(struct tes_put *put)
+void __wrap_tes_put_end_begin(struct tes_put_pipeline *p)
 {
 	pass(HALT_END);
-	__real_tes_put_end(put);
+	__real_tes_put_end_begin(p);
 }
 
-void __wrap_tes_get_read(struct tes_get *get)
+void __wrap_tes_get_read(struct tes_get_round *round)
 {
 	pass(HALT_START);
-	__real_tes_get_read(get);
+	__real_tes_get_read(round);
 }
 
 /* ---- system calls ---- */

@@ -83,10 +83,10 @@ static void who_failed_and_answers_is_read_again_at_once(void **state)
 	tes_owners_failed(&p.owners, p.owner);
 	assert_int_equal(p.n_told, 1);
 	assert_true(
-		tes_owners_shunned(&p.owners, p.owner->name, p.incarnation));
+		tes_owners_avoided(&p.owners, p.owner->name, p.incarnation));
 	assert_true(try_it(&p));
 	assert_false(
-		tes_owners_shunned(&p.owners, p.owner->name, p.incarnation));
+		tes_owners_avoided(&p.owners, p.owner->name, p.incarnation));
 	close_pair(&p);
 }
 
@@ -103,7 +103,7 @@ static void who_does_not_answer_is_asked_now_and_then_only(void **state)
 	tes_owners_failed(&p.owners, p.owner);
 	for (i = 0; i < 1000; i++)
 		assert_false(try_it(&p));
-	/* For longer than it is shunned for one failure. */
+	/* For longer than it is avoided for one failure. */
 	assert_false(test_wait_until(try_it, &p, 2500));
 	assert_true(p.n_told >= 2);
 	assert_true(p.n_told <=
@@ -125,7 +125,7 @@ static void who_cannot_be_opened_is_told_of(void **state)
 		assert_true(get_owner(&p) < 0);
 	assert_true(p.n_told >= 1);
 	assert_true(p.n_told < 100);
-	assert_true(tes_owners_shunned(&p.owners, te_engine_name(p.engine),
+	assert_true(tes_owners_avoided(&p.owners, te_engine_name(p.engine),
 				       p.incarnation));
 	close_pair(&p);
 }
