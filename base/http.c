@@ -1,28 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http.c - a small HTTP server: its connections
+ * http.c - a small HTTP server: connections, requests, answers
  *
- *   HEAD --> BODY --> ANSWERED (pieces ... last byte written) --> lingering
- *    |  \_______________^                                             |
- *    +-- stranger, malformed --^                  EOF, deadline --> gone
+ *   HEAD --> BODY --> ANSWER (pieces ... last byte written) --> lingering
+ *    |  \_______________^                                          |
+ *    +-- refused, malformed --^              EOF, deadline --> closed
  *
- * Lingering: what the peer still sends is read and thrown away for a moment,
- * because closing with unread bytes would reset the connection and take the
- * answer from the peer. A body that is refused is thrown away like this, too.
+ * Lingering: after the answer, what the peer still sends is read and discarded
+ * for a moment, because a close with unread bytes resets the connection and
+ * takes the answer from the peer. A refused body is discarded in the same way.
+ *
+ * An answer in pieces is one chunk a piece, or, for HTTP/1.0, ends with the
+ * connection. A piece is made when nothing of the one before is left here, so
+ * that a slow reader costs the memory of one piece, and at most one is made in
+ * a turn of the loop for a connection.
  */
 #include "base/http.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 
-#include "base/http_private.h"
+#include "base/http_request.h"
+#include "base/list.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/net.h"
@@ -30,18 +38,72 @@
 #define HEAD_MAX    (16u << 10)
 #define WRITE_MAX   (256u << 10)
 #define CONNS_MAX   128u
-#define REFUSED_MAX 16u /* strangers that are being told so; more are not */
+#define REFUSED_MAX 16u /* answered with 403 at a time; more are closed */
 #define PAUSE_MS    100 /* after running out of descriptors */
-#define ACCEPTS_MAX 16  /* a wake-up, so that others get their turn */
+#define ACCEPTS_MAX 16  /* in one turn of the loop */
+#define DEADLINE_S  10  /* from accept to the end of the answer */
+#define RENEW_LEN   (1u << 20) /* bytes of pieces that renew the deadline */
+#define LINGER_S    1
+#define TEXT_TYPE   "text/plain; charset=utf-8"
 
-void tei_http_conn_free(struct tei_http_conn *c)
+struct tei_http {
+	struct tei_http_config config;
+	char *allow_host; /* owned copy of the config's, or NULL */
+	struct event_base *base;
+	struct event *readable, *resume;
+	int fd;
+	struct tei_list conns;
+	unsigned int n_conns, n_refused;
+};
+
+enum phase {
+	IN_HEAD,
+	IN_BODY,
+	IN_ANSWER, /* being written, or lingering */
+};
+
+struct conn {
+	struct tei_list link;
+	struct tei_http *http;
+	struct bufferevent *bev;
+	struct event *deadline;
+	struct event *turn; /* the next piece, in the loop's next turn */
+	enum phase phase;
+	bool eof;
+	bool refused; /* counted in n_refused, not in n_conns */
+	struct tei_http_head head;
+	const struct tei_http_route *route;
+	/* The answer; more is NULL when no piece is left. */
+	int (*more)(struct evbuffer *out, void *state);
+	void (*done)(void *state);
+	void *state;
+	size_t streamed; /* bytes since the deadline was renewed */
+};
+
+static void count_refusal(struct conn *c, enum tei_http_refusal why)
+{
+	c->http->config.refused[why]++;
+}
+
+/* No piece is left to make, or no peer to take it. */
+static void end_pieces(struct conn *c)
+{
+	void (*done)(void *state) = c->done;
+
+	c->more = NULL;
+	c->done = NULL;
+	if (done)
+		done(c->state);
+}
+
+static void conn_free(struct conn *c)
 {
 	tei_list_del(&c->link);
 	if (c->refused)
 		c->http->n_refused--;
 	else
 		c->http->n_conns--;
-	tei_http_answer_over(c);
+	end_pieces(c);
 	tei_http_head_fini(&c->head);
 	if (c->turn)
 		event_free(c->turn);
@@ -51,10 +113,225 @@ void tei_http_conn_free(struct tei_http_conn *c)
 	tei_free(c);
 }
 
+/* ---- answers; each function may free the connection ---- */
+
+static const char *reason_of(int status)
+{
+	static const struct {
+		int status;
+		const char *reason;
+	} reasons[] = {
+		{200, "OK"},
+		{201, "Created"},
+		{202, "Accepted"},
+		{204, "No Content"},
+		{400, "Bad Request"},
+		{403, "Forbidden"},
+		{404, "Not Found"},
+		{405, "Method Not Allowed"},
+		{409, "Conflict"},
+		{411, "Length Required"},
+		{412, "Precondition Failed"},
+		{413, "Content Too Large"},
+		{414, "URI Too Long"},
+		{417, "Expectation Failed"},
+		{431, "Request Header Fields Too Large"},
+		{501, "Not Implemented"},
+		{503, "Service Unavailable"},
+		{507, "Insufficient Storage"},
+	};
+
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+		if (reasons[i].status == status)
+			return reasons[i].reason;
+	return status < 500 ? "Error" : "Internal Server Error";
+}
+
+static void linger(struct conn *c)
+{
+	struct timeval linger = {.tv_sec = LINGER_S};
+
+	if (c->eof) {
+		conn_free(c);
+		return;
+	}
+	shutdown(bufferevent_getfd(c->bev), SHUT_WR);
+	event_add(c->deadline, &linger);
+}
+
+/* "Allow: GET, HEAD, PUT\r\n" for @path. False: no route has the path. */
+static bool add_allow(const struct tei_http *http, const char *path,
+		      struct evbuffer *out)
+{
+	static const char *const names[TEI_HTTP_METHODS] = {
+		[TEI_HTTP_GET] = "GET, HEAD",
+		[TEI_HTTP_PUT] = "PUT",
+		[TEI_HTTP_POST] = "POST",
+		[TEI_HTTP_DELETE] = "DELETE",
+	};
+	bool any = false;
+
+	for (size_t i = 0; i < http->config.n_routes; i++) {
+		const struct tei_http_route *r = &http->config.routes[i];
+
+		if (strcmp(r->path, path))
+			continue;
+		evbuffer_add_printf(out, "%s%s",
+				    any ? ", " : "Allow: ", names[r->method]);
+		any = true;
+	}
+	if (any)
+		evbuffer_add_printf(out, "\r\n");
+	return any;
+}
+
+/* Sends head and @body, which is drained; then pieces, then it lingers. */
+static void answer(struct conn *c, int status, const char *type,
+		   struct evbuffer *body)
+{
+	struct evbuffer *out = bufferevent_get_output(c->bev);
+
+	c->phase = IN_ANSWER;
+	evbuffer_add_printf(out, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n",
+			    status, reason_of(status), type);
+	if (status == 405)
+		add_allow(c->http, c->head.path, out);
+	if (!c->more)
+		evbuffer_add_printf(out, "Content-Length: %zu\r\n",
+				    evbuffer_get_length(body));
+	else if (!c->head.old)
+		evbuffer_add_printf(out, "Transfer-Encoding: chunked\r\n");
+	evbuffer_add_printf(out, "Connection: close\r\n\r\n");
+	if (c->head.head_only) {
+		end_pieces(c);
+		return;
+	}
+	if (c->more && !c->head.old && evbuffer_get_length(body)) {
+		evbuffer_add_printf(out, "%zx\r\n", evbuffer_get_length(body));
+		evbuffer_add(body, "\r\n", 2);
+	}
+	evbuffer_add_buffer(out, body);
+}
+
+/* Sends a refusal with @text, in the form that the config gives it. */
+static void answer_text(struct conn *c, int status, const char *text)
+{
+	struct tei_http_reply reply = {.type = TEXT_TYPE};
+
+	reply.body = evbuffer_new();
+	if (!reply.body) {
+		conn_free(c);
+		return;
+	}
+	if (c->http->config.refusal)
+		c->http->config.refusal(status, text, &reply);
+	else
+		evbuffer_add_printf(reply.body, "%s\n", text);
+	answer(c, status, reply.type, reply.body);
+	evbuffer_free(reply.body);
+}
+
+/* Sends 404 with a list of the paths. */
+static void answer_index(struct conn *c)
+{
+	const struct tei_http_config *config = &c->http->config;
+	struct evbuffer *body = evbuffer_new();
+	const char *text;
+
+	if (!body) {
+		conn_free(c);
+		return;
+	}
+	evbuffer_add_printf(body, "no such page; there are");
+	for (size_t i = 0; i < config->n_routes; i++)
+		if (!i ||
+		    strcmp(config->routes[i].path, config->routes[i - 1].path))
+			evbuffer_add_printf(body, "%s %s", i ? "," : "",
+					    config->routes[i].path);
+	evbuffer_add(body, "", 1);
+	text = (const char *)evbuffer_pullup(body, -1);
+	answer_text(c, 404, text ? text : "no such page");
+	evbuffer_free(body);
+}
+
+/* Adds the next piece, built in @add because its length goes first. */
+static int add_piece(struct conn *c, struct evbuffer *add)
+{
+	struct evbuffer *out = bufferevent_get_output(c->bev);
+	int rc = c->more(add, c->state);
+	size_t n = evbuffer_get_length(add);
+
+	if (rc < 0)
+		return rc;
+	c->streamed += n;
+	if (n && !c->head.old) {
+		evbuffer_add_printf(out, "%zx\r\n", n);
+		evbuffer_add(add, "\r\n", 2);
+	}
+	if (evbuffer_add_buffer(out, add))
+		return -ENOMEM;
+	if (!rc && !c->head.old)
+		evbuffer_add_printf(out, "0\r\n\r\n");
+	return rc;
+}
+
+/* Makes the next piece; everything before it is written. */
+static void pump(struct conn *c)
+{
+	struct timeval limit = {.tv_sec = DEADLINE_S}, soon = {0};
+	struct evbuffer *add = evbuffer_new();
+	int rc = -ENOMEM;
+
+	if (c->streamed >= RENEW_LEN) {
+		c->streamed = 0;
+		event_add(c->deadline, &limit);
+	}
+	if (add)
+		rc = add_piece(c, add);
+	if (add)
+		evbuffer_free(add);
+	if (rc < 0) {
+		conn_free(c);
+		return;
+	}
+	if (!rc)
+		end_pieces(c);
+	if (evbuffer_get_length(bufferevent_get_output(c->bev)))
+		return; /* on_written() follows */
+	if (!c->more) {
+		linger(c);
+		return;
+	}
+	event_add(c->deadline, &limit); /* the handler is slow, not the peer */
+	if (rc == TEI_HTTP_NOT_YET)
+		soon.tv_usec = 1000;
+	event_add(c->turn, &soon);
+}
+
+static void on_turn(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	pump(arg);
+}
+
+static void on_written(struct bufferevent *bev, void *arg)
+{
+	struct conn *c = arg;
+
+	(void)bev;
+	if (c->phase != IN_ANSWER)
+		return;
+	if (c->more)
+		pump(c);
+	else
+		linger(c);
+}
+
 /* ---- requests ---- */
 
 /* "a body has at most 1 MiB" */
-static void word_cap(size_t cap, char *out, size_t room)
+static void print_cap(size_t cap, char *out, size_t room)
 {
 	if (cap % (1u << 20))
 		(void)snprintf(out, room, "a body has at most %zu bytes", cap);
@@ -63,7 +340,7 @@ static void word_cap(size_t cap, char *out, size_t room)
 			       cap >> 20);
 }
 
-static void refuse(struct tei_http_conn *c, int status)
+static void refuse(struct conn *c, int status)
 {
 	enum tei_http_refusal why = TEI_HTTP_TOO_LONG;
 	const char *words = c->head.why;
@@ -72,55 +349,54 @@ static void refuse(struct tei_http_conn *c, int status)
 	if (status == 405)
 		why = TEI_HTTP_METHOD;
 	else if (status == 403)
-		why = TEI_HTTP_STRANGER;
+		why = TEI_HTTP_FORBIDDEN;
 	else if (status == 400 || status == 411 || status == 417)
 		why = TEI_HTTP_MALFORMED;
-	tei_http_count(c, why);
+	count_refusal(c, why);
 	if (!words && status == 413) {
-		word_cap(c->http->config.body_max, cap, sizeof(cap));
+		print_cap(c->http->config.body_max, cap, sizeof(cap));
 		words = cap;
 	}
-	tei_http_answer_text(c, status,
-			     words ? words : tei_http_reason(status));
+	answer_text(c, status, words ? words : reason_of(status));
 }
 
-static void serve_request(struct tei_http_conn *c)
+static void serve_request(struct conn *c)
 {
 	struct evbuffer *in = bufferevent_get_input(c->bev);
 	struct tei_http_request *request = &c->head.request;
-	struct tei_http_reply reply = {.type = TEI_HTTP_TEXT};
+	struct tei_http_reply reply = {.type = TEXT_TYPE};
 	int status;
 
 	request->len = (size_t)c->head.length;
 	if (request->len) {
 		request->body = evbuffer_pullup(in, (ev_ssize_t)request->len);
 		if (!request->body) {
-			tei_http_conn_free(c);
+			conn_free(c);
 			return;
 		}
 	}
 	reply.body = evbuffer_new();
 	if (!reply.body) {
-		tei_http_conn_free(c);
+		conn_free(c);
 		return;
 	}
 	status = c->route->handle(request, &reply, c->http->config.arg);
 	c->more = reply.more;
 	c->done = reply.done;
 	c->state = reply.state;
-	tei_http_answer(c, status, reply.type, reply.body);
+	answer(c, status, reply.type, reply.body);
 	evbuffer_free(reply.body);
 	evbuffer_drain(in, evbuffer_get_length(in));
 }
 
 /* 0 with @c->route, or the status of a refusal. */
-static int find_route(struct tei_http_conn *c)
+static int find_route(struct conn *c)
 {
 	const struct tei_http_config *config = &c->http->config;
 	struct tei_http_head *head = &c->head;
 	bool path = false;
 
-	if (!tei_http_host_meant(config, head->host, head->host_len)) {
+	if (!tei_http_host_allowed(config, head->host, head->host_len)) {
 		head->why = "this host has another name: allow_host says "
 			    "otherwise";
 		return 403;
@@ -137,7 +413,7 @@ static int find_route(struct tei_http_conn *c)
 	}
 	if (!c->route)
 		return path ? 405 : 404;
-	/* Whoever is local may change things, a page in his browser may not. */
+	/* A local user may change things, a page in the browser may not. */
 	if (head->foreign && head->request.method != TEI_HTTP_GET) {
 		head->why = "a page of another site may change nothing";
 		return 403;
@@ -149,7 +425,7 @@ static int find_route(struct tei_http_conn *c)
 	return head->length > config->body_max ? 413 : 0;
 }
 
-static void try_body(struct tei_http_conn *c)
+static void try_body(struct conn *c)
 {
 	struct evbuffer *in = bufferevent_get_input(c->bev);
 
@@ -157,9 +433,9 @@ static void try_body(struct tei_http_conn *c)
 		serve_request(c);
 }
 
-static void begin_body(struct tei_http_conn *c)
+static void begin_body(struct conn *c)
 {
-	c->phase = TEI_HTTP_IN_BODY;
+	c->phase = IN_BODY;
 	if (c->head.expects && c->head.length && !c->head.old)
 		evbuffer_add_printf(bufferevent_get_output(c->bev),
 				    "HTTP/1.1 100 Continue\r\n\r\n");
@@ -169,14 +445,14 @@ static void begin_body(struct tei_http_conn *c)
 	try_body(c);
 }
 
-static void take_head(struct tei_http_conn *c, size_t len)
+static void parse_head(struct conn *c, size_t len)
 {
 	struct evbuffer *in = bufferevent_get_input(c->bev);
 	const char *head = (char *)evbuffer_pullup(in, (ev_ssize_t)len);
 	int status;
 
 	if (!head) {
-		tei_http_conn_free(c);
+		conn_free(c);
 		return;
 	}
 	status = tei_http_head_parse(&c->head, head, len);
@@ -184,15 +460,15 @@ static void take_head(struct tei_http_conn *c, size_t len)
 		status = find_route(c);
 	evbuffer_drain(in, status ? evbuffer_get_length(in) : len + 2);
 	if (status == 404)
-		tei_http_answer_index(c);
+		answer_index(c);
 	else if (status)
 		refuse(c, status);
 	else
 		begin_body(c);
 }
 
-/* The first bytes of a request are a method: TLS and noise end here. */
-static bool starts_well(struct evbuffer *in)
+/* The first bytes of a request are a method: refuses TLS and noise early. */
+static bool starts_with_method(struct evbuffer *in)
 {
 	char at[16];
 	ev_ssize_t n = evbuffer_copyout(in, at, sizeof(at));
@@ -203,19 +479,19 @@ static bool starts_well(struct evbuffer *in)
 	return i == n ? n < (ev_ssize_t)sizeof(at) : i > 0 && at[i] == ' ';
 }
 
-static void try_head(struct tei_http_conn *c)
+static void try_head(struct conn *c)
 {
 	struct evbuffer *in = bufferevent_get_input(c->bev);
 	struct evbuffer_ptr end;
 
-	if (!starts_well(in)) {
+	if (!starts_with_method(in)) {
 		evbuffer_drain(in, evbuffer_get_length(in));
 		refuse(c, 400);
 		return;
 	}
 	end = evbuffer_search(in, "\r\n\r\n", 4, NULL);
 	if (end.pos >= 0) {
-		take_head(c, (size_t)end.pos + 2); /* with a last line end */
+		parse_head(c, (size_t)end.pos + 2); /* with a last line end */
 	} else if (evbuffer_get_length(in) >= HEAD_MAX) {
 		evbuffer_drain(in, evbuffer_get_length(in));
 		refuse(c, 431);
@@ -225,11 +501,11 @@ static void try_head(struct tei_http_conn *c)
 static void on_read(struct bufferevent *bev, void *arg)
 {
 	struct evbuffer *in = bufferevent_get_input(bev);
-	struct tei_http_conn *c = arg;
+	struct conn *c = arg;
 
-	if (c->phase == TEI_HTTP_IN_HEAD)
+	if (c->phase == IN_HEAD)
 		try_head(c);
-	else if (c->phase == TEI_HTTP_IN_BODY)
+	else if (c->phase == IN_BODY)
 		try_body(c);
 	else
 		evbuffer_drain(in, evbuffer_get_length(in));
@@ -239,47 +515,47 @@ static void on_read(struct bufferevent *bev, void *arg)
 
 static void on_end(struct bufferevent *bev, short what, void *arg)
 {
-	struct tei_http_conn *c = arg;
+	struct conn *c = arg;
 	bool writing = evbuffer_get_length(bufferevent_get_output(bev)) > 0;
 
-	if (c->phase == TEI_HTTP_IN_BODY ||
-	    (c->phase == TEI_HTTP_IN_HEAD &&
+	if (c->phase == IN_BODY ||
+	    (c->phase == IN_HEAD &&
 	     evbuffer_get_length(bufferevent_get_input(bev))))
-		tei_http_count(c, TEI_HTTP_MALFORMED);
-	if ((what & BEV_EVENT_EOF) && c->phase == TEI_HTTP_IN_ANSWER &&
+		count_refusal(c, TEI_HTTP_MALFORMED);
+	if ((what & BEV_EVENT_EOF) && c->phase == IN_ANSWER &&
 	    (writing || c->more))
 		c->eof = true;
 	else
-		tei_http_conn_free(c);
+		conn_free(c);
 }
 
 static void on_deadline(evutil_socket_t fd, short what, void *arg)
 {
-	struct tei_http_conn *c = arg;
+	struct conn *c = arg;
 
 	(void)fd;
 	(void)what;
-	if (c->phase != TEI_HTTP_IN_ANSWER || c->more)
-		tei_http_count(c, TEI_HTTP_LATE);
-	tei_http_conn_free(c);
+	if (c->phase != IN_ANSWER || c->more)
+		count_refusal(c, TEI_HTTP_TIMEOUT);
+	conn_free(c);
 }
 
-static int conn_events(struct tei_http_conn *c)
+static int conn_events(struct conn *c)
 {
-	struct timeval deadline = {.tv_sec = TEI_HTTP_DEADLINE_S};
+	struct timeval deadline = {.tv_sec = DEADLINE_S};
 	struct event_base *base = c->http->base;
 
 	c->deadline = evtimer_new(base, on_deadline, c);
-	c->turn = evtimer_new(base, tei_http_turn, c);
+	c->turn = evtimer_new(base, on_turn, c);
 	if (!c->deadline || !c->turn)
 		return -ENOMEM;
 	return event_add(c->deadline, &deadline);
 }
 
-/* Takes @fd, also when it fails. NULL: out of memory. */
-static struct tei_http_conn *conn_new(struct tei_http *http, int fd)
+/* Owns @fd, also when it fails. NULL: out of memory. */
+static struct conn *conn_new(struct tei_http *http, int fd)
 {
-	struct tei_http_conn *c = tei_calloc(1, sizeof(*c));
+	struct conn *c = tei_calloc(1, sizeof(*c));
 
 	if (!c) {
 		close(fd);
@@ -295,13 +571,13 @@ static struct tei_http_conn *conn_new(struct tei_http *http, int fd)
 	}
 	if (conn_events(c))
 		goto free_all;
-	bufferevent_setcb(c->bev, on_read, tei_http_written, on_end, c);
+	bufferevent_setcb(c->bev, on_read, on_written, on_end, c);
 	bufferevent_setwatermark(c->bev, EV_READ, 0, HEAD_MAX);
 	bufferevent_set_max_single_write(c->bev, WRITE_MAX);
 	return c;
 
 free_all:
-	tei_http_conn_free(c);
+	conn_free(c);
 	return NULL;
 undo:
 	tei_list_del(&c->link);
@@ -310,46 +586,46 @@ undo:
 	return NULL;
 }
 
-/* It is not being answered: nobody asked, or all is written. */
-static bool is_idle(const struct tei_http_conn *c)
+/* No answer is under way: no request came, or all is written. */
+static bool is_idle(const struct conn *c)
 {
-	return c->phase != TEI_HTTP_IN_ANSWER ||
+	return c->phase != IN_ANSWER ||
 	       (!c->more &&
 		!evbuffer_get_length(bufferevent_get_output(c->bev)));
 }
 
 /*
- * Who has been idle for longest goes: so nobody keeps others out by taking all
- * places and saying nothing. False: none is.
+ * Closes the connection that has been idle for longest: so no peer keeps others
+ * out by silent connections. False: none is idle.
  */
 static bool make_room(struct tei_http *http)
 {
 	tei_list_for_each (link, &http->conns) {
-		struct tei_http_conn *c =
-			tei_list_entry(link, struct tei_http_conn, link);
+		struct conn *c = tei_list_entry(link, struct conn, link);
 
 		if (c->refused || !is_idle(c))
 			continue;
-		tei_http_conn_free(c);
+		conn_free(c);
 		return true;
 	}
 	return false;
 }
 
-static void serve(struct tei_http *http, int fd, const struct tei_address *peer)
+static void accept_conn(struct tei_http *http, int fd,
+			const struct tei_address *peer)
 {
 	const struct tei_http_config *config = &http->config;
-	bool welcome = tei_peer_allowed(peer, config->insecure, config->what);
-	unsigned int most = config->conns_max ? config->conns_max : CONNS_MAX;
-	bool crowd = welcome ? http->n_conns >= most
-			     : http->n_refused >= REFUSED_MAX;
-	struct tei_http_conn *c;
+	bool allowed = tei_peer_allowed(peer, config->insecure, config->what);
+	unsigned int max = config->conns_max ? config->conns_max : CONNS_MAX;
+	bool full =
+		allowed ? http->n_conns >= max : http->n_refused >= REFUSED_MAX;
+	struct conn *c;
 
-	if (!welcome)
-		config->refused[TEI_HTTP_STRANGER]++;
-	else if (crowd)
-		config->refused[TEI_HTTP_CROWD]++;
-	if (crowd && !(welcome && make_room(http))) {
+	if (!allowed)
+		config->refused[TEI_HTTP_FORBIDDEN]++;
+	else if (full)
+		config->refused[TEI_HTTP_FULL]++;
+	if (full && !(allowed && make_room(http))) {
 		close(fd);
 		return;
 	}
@@ -357,12 +633,12 @@ static void serve(struct tei_http *http, int fd, const struct tei_address *peer)
 	if (!c)
 		return;
 	bufferevent_enable(c->bev, EV_READ | EV_WRITE);
-	if (welcome)
+	if (allowed)
 		return;
 	c->refused = true;
 	http->n_conns--;
 	http->n_refused++;
-	tei_http_answer_text(c, 403, TEI_PROTECTED_TEXT);
+	answer_text(c, 403, TEI_PROTECTED_TEXT);
 }
 
 static void on_resume(evutil_socket_t fd, short what, void *arg)
@@ -386,11 +662,11 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 				   &peer.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (conn >= 0) {
-			serve(http, conn, &peer);
+			accept_conn(http, conn, &peer);
 			continue;
 		}
 		if (tei_is_shortage(-errno)) {
-			/* The port stays readable: do not spin on it. */
+			/* The socket stays readable: do not spin. */
 			event_del(http->readable);
 			event_add(http->resume, &pause);
 		}
@@ -447,8 +723,7 @@ void tei_http_stop(struct tei_http *http)
 	if (!http)
 		return;
 	tei_list_for_each_safe (pos, tmp, &http->conns)
-		tei_http_conn_free(
-			tei_list_entry(pos, struct tei_http_conn, link));
+		conn_free(tei_list_entry(pos, struct conn, link));
 	if (http->readable)
 		event_free(http->readable);
 	if (http->resume)
@@ -456,4 +731,50 @@ void tei_http_stop(struct tei_http *http)
 	close(http->fd);
 	tei_free(http->allow_host);
 	tei_free(http);
+}
+
+/* ---- what the ports of programs share ---- */
+
+struct start {
+	struct tei_loop *loop;
+	const struct tei_http_config *config;
+	uint16_t *out_port;
+	struct tei_http **out;
+	int rc;
+};
+
+static void start(void *arg)
+{
+	struct start *s = arg;
+
+	s->rc = tei_http_start(s->loop, s->config, s->out_port, s->out);
+}
+
+int tei_http_start_from(struct tei_loop *loop,
+			const struct tei_http_config *config,
+			uint16_t *out_port, struct tei_http **out)
+{
+	struct start s = {loop, config, out_port, out, 0};
+
+	return tei_loop_do(loop, start, &s) ? s.rc : -ECANCELED;
+}
+
+void tei_http_metric_head(struct evbuffer *out, const char *name,
+			  const char *type, const char *help)
+{
+	(void)evbuffer_add_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name,
+				  help, name, type);
+}
+
+void tei_http_metric(struct evbuffer *out, const char *name, const char *type,
+		     const char *help, uint64_t value)
+{
+	tei_http_metric_head(out, name, type, help);
+	(void)evbuffer_add_printf(out, "%s %" PRIu64 "\n", name, value);
+}
+
+int tei_http_health(struct tei_http_reply *reply, bool well, const char *why)
+{
+	(void)evbuffer_add_printf(reply->body, "%s\n", well ? "OK" : why);
+	return well ? 200 : 503;
 }

@@ -2,17 +2,17 @@
 /*
  * http.h - a small HTTP server: a table of routes, one request a connection
  *
- * For people, scrapers and small bodies. A head of 16 KiB at most, a body up to
- * the server's cap (a longer one is refused before a byte of it is read), 10 s
- * from accept to the last byte of the answer whatever the peer does, strangers
- * refused at accept. When all places are taken whoever has said nothing whole
- * for longest makes room. Why not evhttp:
- * docs/decisions/008-http-of-our-own.md.
+ * For people, scrapers and small bodies. A head has 16 KiB at most, a body the
+ * configured cap (a longer one is refused before a byte of it is read). From
+ * accept to the last byte of the answer there are 10 s, whatever the peer does.
+ * Addresses that are not allowed are refused at accept. When all
+ * connections are in use, the one that has been idle for longest is closed. Why
+ * not a library: docs/decisions/008-http-of-our-own.md.
  *
  * Handlers answer at once. A long answer is made in pieces, each when the peer
- * has taken what was there before: struct tei_http_reply.
+ * has taken the one before: struct tei_http_reply.
  *
- * Threads: the loop's.
+ * Threads: the loop's, unless a function says otherwise.
  */
 #ifndef BASE_HTTP_H
 #define BASE_HTTP_H
@@ -37,10 +37,10 @@ enum tei_http_method {
 enum tei_http_refusal {
 	TEI_HTTP_MALFORMED,
 	TEI_HTTP_TOO_LONG,
-	TEI_HTTP_METHOD, /* one that the path does not know */
-	TEI_HTTP_LATE,
-	TEI_HTTP_STRANGER, /* also a page of another site, and another's name */
-	TEI_HTTP_CROWD,    /* one was cut to make room, or was not let in */
+	TEI_HTTP_METHOD, /* the path has no such method */
+	TEI_HTTP_TIMEOUT,
+	TEI_HTTP_FORBIDDEN, /* address, foreign Origin, or Host not allowed */
+	TEI_HTTP_FULL, /* a connection was closed to make room, or refused */
 	TEI_HTTP_REFUSALS,
 };
 
@@ -55,12 +55,12 @@ struct tei_http_param {
 
 struct tei_http_request {
 	enum tei_http_method method;
-	const char *path; /* as it came: never decoded */
+	const char *path; /* as received: never decoded */
 	const struct tei_http_param *params;
 	size_t n_params;
 	const void *body; /* NULL when len is 0 */
 	size_t len;
-	bool has_length; /* the peer has said how long the body is, also 0 */
+	bool has_length; /* there was a Content-Length, also 0 */
 };
 
 /*
@@ -95,10 +95,9 @@ struct tei_http_config {
 	uint16_t port;    /* 0: kernel's choice */
 	bool insecure;
 	/*
-	 * Names, by commas, that requests may be for beside localhost,
-	 * addresses and the machine's name; a port or a last dot behind one is
-	 * not looked at, as in requests. NULL or "": no other, or any if
-	 * insecure.
+	 * Names, separated by commas, that Host may have beside localhost,
+	 * addresses and the machine's name; a port or a final dot is ignored,
+	 * as in requests. NULL or "": no other, or any if insecure.
 	 */
 	const char *allow_host;
 	const struct tei_http_route *routes; /* routes[n_routes], static */
@@ -108,8 +107,8 @@ struct tei_http_config {
 	unsigned int conns_max; /* at a time; 0: 128 */
 	uint64_t *refused;      /* refused[TEI_HTTP_REFUSALS], the user's */
 	/*
-	 * The answer to what no handler sees, from words for people: fill in
-	 * @reply's body and type. NULL: the words, as a line of text.
+	 * Words the answer to a request that no handler sees: fills @reply's
+	 * body and type. NULL: @words as a line of text.
 	 */
 	void (*refusal)(int status, const char *words,
 			struct tei_http_reply *reply);
@@ -122,10 +121,29 @@ int tei_http_start(struct tei_loop *loop, const struct tei_http_config *config,
 void tei_http_stop(struct tei_http *http);
 
 /*
- * The value of parameter @name, NULL: there is none. It may hold any bytes, 0
- * too; *len says how many. A name that is there twice is refused.
+ * The value of parameter @name, *len bytes that may hold 0; NULL: absent. A
+ * request that has a name twice is refused before its handler.
  */
 const char *tei_http_query(const struct tei_http_request *request,
 			   const char *name, size_t *len);
+
+/* ---- what the ports of programs share ---- */
+
+/* As tei_http_start(), from any thread. -ECANCELED: the loop has stopped. */
+int tei_http_start_from(struct tei_loop *loop,
+			const struct tei_http_config *config,
+			uint16_t *out_port, struct tei_http **out);
+
+/* A number for Prometheus; @type is "counter" or "gauge". */
+void tei_http_metric(struct evbuffer *out, const char *name, const char *type,
+		     const char *help, uint64_t value);
+/* The head of a metric with labels: its lines follow. */
+void tei_http_metric_head(struct evbuffer *out, const char *name,
+			  const char *type, const char *help);
+/* Content type of a page of metrics: tei_http_reply.type. */
+#define TEI_HTTP_METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+/* The answer of /health: 200 "OK", or 503 and @why. */
+int tei_http_health(struct tei_http_reply *reply, bool well, const char *why);
 
 #endif

@@ -1,55 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http_request.c - the head of an HTTP request, parsed
+ * http_request.c - the head of an HTTP request, parsed; the hosts it may name
  *
- * Nothing is guessed: what is not plainly right is refused, so that nobody
- * between the peer and us can have read it in another way.
+ * The parser guesses nothing: a head that is not plainly right is refused, so
+ * that no proxy between the peer and this server can have read it in another
+ * way.
  */
+#include "base/http_request.h"
+
+#include <arpa/inet.h>
 #include <assert.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
-#include "base/http_private.h"
 #include "base/mem.h"
+#include "base/text.h"
 
-#define LENGTH_DIGITS_MAX 18 /* of Content-Length: fits 64 bits */
-
-const char *tei_http_reason(int status)
-{
-	static const struct {
-		int status;
-		const char *reason;
-	} reasons[] = {
-		{200, "OK"},
-		{201, "Created"},
-		{202, "Accepted"},
-		{204, "No Content"},
-		{400, "Bad Request"},
-		{403, "Forbidden"},
-		{404, "Not Found"},
-		{405, "Method Not Allowed"},
-		{409, "Conflict"},
-		{411, "Length Required"},
-		{412, "Precondition Failed"},
-		{413, "Content Too Large"},
-		{414, "URI Too Long"},
-		{417, "Expectation Failed"},
-		{431, "Request Header Fields Too Large"},
-		{501, "Not Implemented"},
-		{503, "Service Unavailable"},
-		{507, "Insufficient Storage"},
-	};
-
-	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
-		if (reasons[i].status == status)
-			return reasons[i].reason;
-	return status < 500 ? "Error" : "Internal Server Error";
-}
+#define NAME_ROOM         256 /* of a host, its final 0 included */
+#define LENGTH_DIGITS_MAX 18  /* of Content-Length: fits 64 bits */
 
 /*
- * Decode [at, end) in place, as forms are: %xx and '+' for a blank. Returns the
- * length, or -1: a '%' without two digits. There is room for a 0 at @end.
+ * Decodes [at, end) in place, as forms are: %xx and '+' for a blank. Returns
+ * the length, or -1: a '%' without two digits. There is room for a 0 at @end.
  */
 static ptrdiff_t decode(char *at, const char *end)
 {
@@ -99,8 +73,8 @@ static int refused(struct tei_http_head *out, int status, const char *why)
 	return status;
 }
 
-static bool is_there(const struct tei_http_request *request,
-		     const struct tei_http_param *param)
+static bool is_duplicate(const struct tei_http_request *request,
+			 const struct tei_http_param *param)
 {
 	for (const struct tei_http_param *p = request->params; p < param; p++)
 		if (p->name_len == param->name_len &&
@@ -135,7 +109,7 @@ static int parse_query(struct tei_http_head *out, const char *query, size_t len)
 		if (!parse_param(&out->params[*n], at, stop))
 			return refused(out, 400,
 				       "a parameter has % without two digits");
-		if (is_there(&out->request, &out->params[(*n)++]))
+		if (is_duplicate(&out->request, &out->params[(*n)++]))
 			return refused(out, 400, "a parameter is there twice");
 	}
 	return 0;
@@ -197,7 +171,7 @@ static int parse_length(struct tei_http_head *out, const char *at, size_t len)
 	return 0;
 }
 
-static int take_host(struct tei_http_head *out, const char *at, size_t len)
+static int parse_host(struct tei_http_head *out, const char *at, size_t len)
 {
 	if (out->host)
 		return refused(out, 400, "Host is there twice");
@@ -206,7 +180,7 @@ static int take_host(struct tei_http_head *out, const char *at, size_t len)
 	return 0;
 }
 
-static bool is(const char *at, size_t len, const char *name)
+static bool is_field(const char *at, size_t len, const char *name)
 {
 	return len == strlen(name) && !strncasecmp(at, name, len);
 }
@@ -214,21 +188,22 @@ static bool is(const char *at, size_t len, const char *name)
 static int parse_field(struct tei_http_head *out, const char *name,
 		       size_t name_len, const char *value, size_t len)
 {
-	if (is(name, name_len, "content-length"))
+	if (is_field(name, name_len, "content-length"))
 		return parse_length(out, value, len);
-	/* A body whose length nobody knows: whoever sends it can tell it. */
-	if (is(name, name_len, "transfer-encoding"))
+	/* A body of unknown length could not be refused before it is read. */
+	if (is_field(name, name_len, "transfer-encoding"))
 		return refused(out, 411, "a body needs a Content-Length");
-	if (is(name, name_len, "expect")) {
-		out->expects = is(value, len, "100-continue");
+	if (is_field(name, name_len, "expect")) {
+		out->expects = is_field(value, len, "100-continue");
 		return out->expects ? 0 : 417;
 	}
-	if (is(name, name_len, "origin"))
+	if (is_field(name, name_len, "origin"))
 		out->foreign = true;
-	return is(name, name_len, "host") ? take_host(out, value, len) : 0;
+	return is_field(name, name_len, "host") ? parse_host(out, value, len)
+						: 0;
 }
 
-/* "name: value" lines. */
+/* "name: value" lines, each with its line end. */
 static int parse_fields(struct tei_http_head *out, const char *at,
 			const char *end)
 {
@@ -302,4 +277,79 @@ const char *tei_http_query(const struct tei_http_request *request,
 		return p->value;
 	}
 	return NULL;
+}
+
+/* ---- hosts ---- */
+
+/*
+ * A page of another site can point its own name at this host (DNS rebinding);
+ * its requests are then of the same origin, and only Host tells them apart.
+ * Addresses, localhost and the machine's name cannot be such a page's; other
+ * names must be configured.
+ */
+
+/* The name or address in "host", "host:port", "[v6]" or "[v6]:port". */
+static bool host_name(const char *host, size_t len, char out[NAME_ROOM])
+{
+	const char *end = host + len;
+	const char *stop;
+
+	if (len && *host == '[') {
+		host++;
+		stop = memchr(host, ']', (size_t)(end - host));
+	} else {
+		stop = memchr(host, ':', len);
+	}
+	if (!stop)
+		stop = end;
+	if (stop > host && stop[-1] == '.')
+		stop--;
+	len = (size_t)(stop - host);
+	if (len >= NAME_ROOM)
+		return false;
+	memcpy(out, host, len);
+	out[len] = '\0';
+	return true;
+}
+
+static bool is_address(const char *name)
+{
+	unsigned char address[sizeof(struct in6_addr)];
+
+	return inet_pton(AF_INET, name, address) == 1 ||
+	       inet_pton(AF_INET6, name, address) == 1;
+}
+
+static bool is_this_machine(const char *name)
+{
+	char own[NAME_ROOM];
+
+	return !gethostname(own, sizeof(own)) && !strcasecmp(name, own);
+}
+
+/* Whether @name is one of @names, which commas and blanks separate. */
+static bool is_listed(const char *name, const char *names)
+{
+	char listed[NAME_ROOM];
+	size_t n;
+
+	for (; (n = tei_word(&names)); names += n) {
+		if (host_name(names, n, listed) && *listed &&
+		    !strcasecmp(name, listed))
+			return true;
+	}
+	return false;
+}
+
+bool tei_http_host_allowed(const struct tei_http_config *config,
+			   const char *host, size_t len)
+{
+	const char *names = config->allow_host ? config->allow_host : "";
+	char name[NAME_ROOM];
+
+	if (!host || (config->insecure && !*names))
+		return true;
+	return host_name(host, len, name) &&
+	       (!strcasecmp(name, "localhost") || is_address(name) ||
+		is_listed(name, names) || is_this_machine(name));
 }

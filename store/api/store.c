@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/http_page.h"
+#include "base/http.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/api/http.h"

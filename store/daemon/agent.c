@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "base/http.h"
-#include "base/http_page.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/daemon/agent_private.h"

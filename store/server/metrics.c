@@ -333,9 +333,9 @@ static void refusal_metrics(const struct tes_server *s, struct evbuffer *out)
 		[TEI_HTTP_MALFORMED] = "malformed",
 		[TEI_HTTP_TOO_LONG] = "too long",
 		[TEI_HTTP_METHOD] = "method",
-		[TEI_HTTP_LATE] = "late",
-		[TEI_HTTP_STRANGER] = "protected mode",
-		[TEI_HTTP_CROWD] = "too many connections",
+		[TEI_HTTP_TIMEOUT] = "late",
+		[TEI_HTTP_FORBIDDEN] = "protected mode",
+		[TEI_HTTP_FULL] = "too many connections",
 	};
 	const struct tes_server_counters *c = &s->counters;
 

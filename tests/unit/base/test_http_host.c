@@ -41,14 +41,14 @@ static void a_name_that_points_here_is_not_this_host(void **state)
 		":80",
 		"localhost..",
 	};
-	unsigned int before = site_count(TEI_HTTP_STRANGER);
+	unsigned int before = site_count(TEI_HTTP_FORBIDDEN);
 	char most[4096];
 
 	(void)state;
 	site_start_as(false, NULL);
 	expect(others, TEST_COUNT(others), 403);
 	assert_non_null(strstr(site_answer, "allow_host"));
-	assert_true(site_count(TEI_HTTP_STRANGER) > before);
+	assert_true(site_count(TEI_HTTP_FORBIDDEN) > before);
 	memset(most, 'a', sizeof(most) - 1);
 	most[sizeof(most) - 1] = '\0';
 	assert_int_equal(status_for(most), 403);

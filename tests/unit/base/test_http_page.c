@@ -5,7 +5,7 @@
 
 #include <event2/buffer.h>
 
-#include "base/http_page.h"
+#include "base/http.h"
 #include "base/loop.h"
 #include "tests/lib/test.h"
 
