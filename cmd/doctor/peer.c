@@ -23,14 +23,16 @@ struct tei_mover {
 	void *memory;
 };
 
-#define PIECE (1ull << 20)
-#define DEPTH 16
+#define PIECE_MIN (16ull << 10)
+#define PIECE_MAX (1ull << 20)
+#define DEPTH     16 /* pieces of a batch */
+#define GROW_NS   (10 * TEI_NS_PER_MS)
 
 /* Memory and a batch for one segment. 0, or what getting them failed with. */
 static int mover_open(struct tei_mover *m, struct te_engine *engine,
 		      te_segment_id segment)
 {
-	struct te_region mine = {.length = DEPTH * PIECE};
+	struct te_region mine = {.length = DEPTH * PIECE_MAX};
 	int rc;
 
 	*m = (struct tei_mover){.engine = engine, .segment = segment};
@@ -91,7 +93,7 @@ static int move_once(struct tei_mover *m, uint32_t op,
 
 	for (i = 0; i < DEPTH; i++) {
 		pieces[i] = (struct iovec){
-			(unsigned char *)m->memory + i * PIECE, piece};
+			(unsigned char *)m->memory + i * PIECE_MAX, piece};
 		requests[i] = (struct te_request){
 			.op = op,
 			.segment = m->segment,
@@ -107,24 +109,34 @@ static int move_once(struct tei_mover *m, uint32_t op,
 }
 
 /*
- * Read from @there (TE_READ) or write to it (TE_WRITE) for @time_ms, once at
- * least; the first batch, which connects, is not timed. Blocks.
+ * Reads from @there (TE_READ) or writes to it (TE_WRITE) for @time_ms, one batch
+ * at least. Pieces begin small and grow while a batch takes less than GROW_NS:
+ * a fast link needs large ones, and a slow one would not end large ones in time.
+ * Batches up to the last growth, the first of which connects, are not timed.
+ * Blocks.
  */
 static void mover_run(struct tei_mover *m, uint32_t op,
 		      const struct te_segment_region *there, uint64_t time_ms,
 		      struct tei_run *out)
 {
-	uint64_t piece = there->length < PIECE ? there->length : PIECE;
-	uint64_t begun, round = 0;
+	uint64_t max = there->length < PIECE_MAX ? there->length : PIECE_MAX;
+	uint64_t piece = max < PIECE_MIN ? max : PIECE_MIN;
+	uint64_t begun, took, round = 0;
 
 	*out = (struct tei_run){.possible = true};
 	out->error = move_once(m, op, there, piece, round);
-	begun = tei_now_ns();
 	while (!out->error && out->ns < time_ms * TEI_NS_PER_MS) {
+		begun = tei_now_ns();
 		out->error = move_once(m, op, there, piece, ++round);
-		out->ns = tei_now_ns() - begun;
+		took = tei_now_ns() - begun;
+		if (took < GROW_NS && piece < max) {
+			piece = 2 * piece < max ? 2 * piece : max;
+			out->bytes = out->ns = 0;
+			continue;
+		}
+		out->bytes += DEPTH * piece;
+		out->ns += took;
 	}
-	out->bytes = round * DEPTH * piece;
 }
 
 /*
