@@ -109,11 +109,11 @@ static int move_once(struct tei_mover *m, uint32_t op,
 }
 
 /*
- * Reads from @there (TE_READ) or writes to it (TE_WRITE) for @time_ms, one batch
- * at least. Pieces begin small and grow while a batch takes less than GROW_NS:
- * a fast link needs large ones, and a slow one would not end large ones in time.
- * Batches up to the last growth, the first of which connects, are not timed.
- * Blocks.
+ * Reads from @there (TE_READ) or writes to it (TE_WRITE) for @time_ms, one
+ * batch at least. Pieces begin small and grow while a batch takes less than
+ * GROW_NS: a fast link needs large ones, and a slow one would not end large
+ * ones in time. Batches up to the last growth are not timed; the first one
+ * connects. Blocks.
  */
 static void mover_run(struct tei_mover *m, uint32_t op,
 		      const struct te_segment_region *there, uint64_t time_ms,
