@@ -2,6 +2,9 @@
 /* direct.c - the table of clients that have an engine of their own */
 #include "store/client/client.h"
 
+#define VERB(name, parameters, arguments) .name = tes_direct_##name,
+
+/* clang-format off */
 const struct tes_store_ops tes_direct_ops = {
 	.close = tes_direct_close,
 	.engine = tes_direct_engine,
@@ -9,31 +12,8 @@ const struct tes_store_ops tes_direct_ops = {
 	.health = tes_direct_health,
 	.reg = tes_direct_register,
 	.unreg = tes_direct_unregister,
-	.put = tes_direct_put,
-	.get = tes_direct_get,
-	.get_buffers = tes_direct_get_buffers,
-	.get_ranges = tes_direct_get_ranges,
-	.exist = tes_direct_exist,
-	.size = tes_direct_size,
-	.remove = tes_direct_remove,
-	.mount = tes_direct_mount,
-	.mount_shared = tes_direct_mount_shared,
-	.unmount = tes_direct_unmount,
-	.drain = tes_direct_drain,
-	.upsert = tes_direct_upsert,
-	.replicas = tes_direct_replicas,
-	.remove_all = tes_direct_remove_all,
-	.remove_matching = tes_direct_remove_matching,
-	.replica_clear = tes_direct_replica_clear,
-	.get_open = tes_direct_get_open,
-	.get_close = tes_direct_get_close,
-	.put_open = tes_direct_put_open,
-	.put_ranges = tes_direct_put_ranges,
-	.put_commit = tes_direct_put_commit,
-	.put_abort = tes_direct_put_abort,
-	.copy = tes_direct_copy,
-	.move = tes_direct_move,
-	.task = tes_direct_task,
-	.pool = tes_direct_pool,
 	.stats = tes_direct_stats,
+	TES_VERBS_OF_BOTH(VERB)
+	TES_VERBS_OF_DIRECT(VERB)
 };
+/* clang-format on */

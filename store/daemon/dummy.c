@@ -343,6 +343,9 @@ static void dummy_close(struct te_store *store)
 	destroy(store);
 }
 
+#define VERB(name, parameters, arguments) .name = tes_dummy_##name,
+
+/* clang-format off */
 const struct tes_store_ops tes_dummy_ops = {
 	.close = dummy_close,
 	.engine = dummy_engine,
@@ -350,19 +353,10 @@ const struct tes_store_ops tes_dummy_ops = {
 	.health = dummy_health,
 	.reg = dummy_register,
 	.unreg = dummy_unregister,
-	.put = tes_dummy_put,
-	.get = tes_dummy_get,
-	.get_buffers = tes_dummy_get_buffers,
-	.get_ranges = tes_dummy_get_ranges,
-	.exist = tes_dummy_exist,
-	.size = tes_dummy_size,
-	.remove = tes_dummy_remove,
-	.upsert = tes_dummy_upsert,
-	.replicas = tes_dummy_replicas,
-	.remove_all = tes_dummy_remove_all,
-	.remove_matching = tes_dummy_remove_matching,
-	.pool = dummy_pool,
 	.stats = dummy_stats,
+	.pool = dummy_pool,
 	.pool_alloc = dummy_pool_alloc,
 	.pool_free = dummy_pool_free,
+	TES_VERBS_OF_BOTH(VERB)
 };
+/* clang-format on */

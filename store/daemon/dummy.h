@@ -174,40 +174,11 @@ void tes_loan_give_up(struct tes_loan *loan);
 /* Ends a loan after the daemon's answer: the memory may be used again. */
 void tes_loan_end(struct tes_loan *loan);
 
-/* ---- dummy_batch.c ---- */
+/* ---- the verbs (dummy_calls.c) ---- */
 
-int tes_dummy_put(struct te_store *store, const struct te_store_key *keys,
-		  const struct te_store_value *values, size_t n,
-		  const struct te_store_replicate *how, int *results);
-int tes_dummy_get(struct te_store *store, const struct te_store_key *keys,
-		  const struct te_store_value *values, size_t n,
-		  int64_t *results);
-int tes_dummy_get_buffers(struct te_store *store,
-			  const struct te_store_key *keys, size_t n,
-			  struct te_store_buffer **out, int64_t *results);
-/* The same, into memory of ours; of keys that were checked. */
-int tes_dummy_get_ranges(struct te_store *store,
-			 const struct te_store_key *keys, size_t n_keys,
-			 const struct te_store_range *ranges, size_t n_ranges,
-			 int64_t *results);
-int tes_dummy_exist(struct te_store *store, const struct te_store_key *keys,
-		    size_t n, int *results);
-int tes_dummy_size(struct te_store *store, const struct te_store_key *keys,
-		   size_t n, int64_t *results);
-int tes_dummy_remove(struct te_store *store, const struct te_store_key *keys,
-		     size_t n, int force, int *results);
-
-int tes_dummy_upsert(struct te_store *store, const struct te_store_key *keys,
-		     const struct te_store_value *values, size_t n,
-		     const struct te_store_replicate *how, int *results);
-
-/* ---- dummy_admin.c ---- */
-
-int tes_dummy_remove_all(struct te_store *store, int force, uint64_t *removed);
-int tes_dummy_remove_matching(struct te_store *store, const char *pattern,
-			      int force, uint64_t *removed);
-int tes_dummy_replicas(struct te_store *store, const struct te_store_key *keys,
-		       size_t n, int *results, struct te_store_replica *out,
-		       size_t *n_out);
+#define TES_PROTOTYPE(name, parameters, arguments) \
+	int tes_dummy_##name parameters;
+TES_VERBS_OF_BOTH(TES_PROTOTYPE)
+#undef TES_PROTOTYPE
 
 #endif
