@@ -2,8 +2,8 @@
 /*
  * tcp.c - the tcp backend: endpoints, their lanes and slices
  *
- * One-sided semantics over ordinary sockets: the target's engine checks and
- * applies what the initiator asks for, and answers once it is applied.
+ * Gives one-sided semantics over ordinary sockets: the target's engine checks
+ * and applies what the initiator asks for, and answers once it is applied.
  *
  * An endpoint has a few lanes, each one TCP connection. A target's endpoint is
  * known by a random token until all its lanes have come; the token travels over

@@ -165,8 +165,8 @@ static bool gather(struct mc_batch *b, struct trip *trip)
 }
 
 /*
- * Of a try that is over nothing is left but how it ended. Who stays for want of
- * its peer is again what it was before: one that was to go again.
+ * Keeps only the result of a try that is over. A task whose peer is missing
+ * waits to be tried again, as before.
  */
 static void note_end(const struct mc_batch *b, struct mc_try *t)
 {

@@ -2,9 +2,9 @@
 /*
  * run.c - the initiator: measure all rows in rounds
  *
- * One row for each direction, size, batch and number of threads. A round
- * measures each row once and, right after it, what the bare system does of the
- * same work, so that a change of the machine's mood shows in both.
+ * A row is a direction, size, batch and number of threads. A round measures
+ * each row once and, right after it, the bare system with the same work, so
+ * that a change of the machine's speed shows in both.
  */
 #include "perf/te-perf/run.h"
 

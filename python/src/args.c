@@ -25,9 +25,7 @@ static PyObject *index_of(PyObject *value, const char *name)
 	return PyNumber_Index(value);
 }
 
-/*
- * What a conversion that has failed raised: an overflow is no exception here.
- */
+/* Clears an OverflowError, which is a value out of range here: PY_ARG_RANGE. */
 static int overflow(void)
 {
 	if (!PyErr_ExceptionMatches(PyExc_OverflowError))

@@ -17,7 +17,7 @@ static PyObject *list_of(const struct py_member *members)
 	return list;
 }
 
-/* That of 3.10's Enum is the number's where an enumeration has numbers. */
+/* Formats the name; the Enum of 3.10 would format the number. */
 static PyObject *format(PyObject *self, PyObject *spec)
 {
 	PyObject *text = PyObject_Str(self);

@@ -376,9 +376,7 @@ static void avoid(struct tes_owner *owner, uint64_t probe_after_ns)
 			      memory_order_relaxed);
 }
 
-/*
- * One request failed: avoids the owner for a while; the next caller probes it.
- */
+/* Avoids the owner for a while; the next caller probes it. */
 void tes_owners_failed(struct tes_owners *owners, struct tes_owner *owner)
 {
 	avoid(owner, 0);

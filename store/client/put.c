@@ -496,7 +496,7 @@ static bool may_use_two(const struct tes_put_chunk *chunk)
 	return !chunk->call.upsert && chunk->n_todo / PIPELINE_KEYS >= 2;
 }
 
-/* One pipeline, when there is no memory for more. */
+/* Opens one pipeline when there is no memory for two. */
 static void open_round(struct tes_put_chunk *chunk, struct round *round)
 {
 	struct tes_put_pipelines *choice = &chunk->call.store->put_pipelines;

@@ -2,9 +2,10 @@
 /*
  * object.c - objects, their table and their groups
  *
- * One block an object, its key behind it. Blocks come from slabs by size, which
- * cost neither malloc's header nor its time. Keys come from outside, so the
- * table's hash is seeded. Members of a group are evicted together.
+ * An object is one block, with its key behind it. Blocks come from slabs by
+ * size, which cost neither malloc's header nor its time. Keys come from
+ * clients, so the table's hash is seeded. Members of a group are evicted
+ * together.
  */
 #include "store/core/object.h"
 

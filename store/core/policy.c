@@ -9,10 +9,10 @@
  * that one might keep it. Where use comes in humps, as when people read an
  * answer before they ask on, that is not the hazard of the next tick.
  *
- * Of the eviction a queue sees only its oldest, so the worth within a queue is
- * made to fall with age: then the oldest is the least. Before anything is known
- * the hazard is taken to fall with age too and to grow with the touches, which
- * is about LRU with some respect for what was used twice.
+ * Eviction looks at the oldest object of a queue only, so the worth within a
+ * queue is made to fall with age: then the oldest is the least. Before anything
+ * is known the hazard is taken to fall with age too and to grow with the
+ * touches, which is about LRU with some respect for what was used twice.
  */
 #include "store/core/policy.h"
 

@@ -159,7 +159,7 @@ static PyObject *transfer_check_status(PyObject *object, PyObject *args,
 		return py_bad_argument("transfer_check_status", names[0], rc);
 	if (!py_is_ready(self, "transfer_check_status"))
 		return PyLong_FromLong(PY_FAILED);
-	/* Who asks again and again is the one to do the work. */
+	/* A caller that polls drives the transfers. */
 	Py_BEGIN_ALLOW_THREADS;
 	(void)te_engine_drive(self->te, 0);
 	Py_END_ALLOW_THREADS;

@@ -31,7 +31,7 @@ static size_t place_of(const struct py_engine *self, uint64_t addr)
 	return low;
 }
 
-/* One region that is registered has all of it, and can be used so. */
+/* Whether one registered region covers all of it with this access. */
 static bool is_registered(const struct py_engine *self, uint64_t addr,
 			  uint64_t length, int wanted, uint64_t *sure)
 {
@@ -106,7 +106,7 @@ static const char *reason(int code)
 	}
 }
 
-/* What peers may do with memory of this protection. */
+/* The access that peers get to memory of this protection. */
 static uint32_t access_of(int protection)
 {
 	return (protection & PROT_READ ? TE_ACCESS_REMOTE_READ : 0u) |

@@ -62,7 +62,7 @@ static int add_opcodes(PyObject *module, PyObject *engine)
 	return add(module, "TransferOpcode", opcodes) || rc ? -1 : 0;
 }
 
-/* What Mooncake can be built for, and this is not. */
+/* Flags of devices that Mooncake can be built for: none is set here. */
 static int add_support(PyObject *module)
 {
 	static const char *const names[] = {

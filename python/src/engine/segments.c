@@ -2,14 +2,14 @@
 /*
  * segments.c - segments of peers, by name
  *
- * One is opened when it is first needed and stays open until its peer was found
- * to have restarted.
+ * A segment is opened when it is first needed and stays open until its peer was
+ * found to have restarted.
  */
 #include "python/src/engine/engine.h"
 
 #include <errno.h>
 
-/* What is known by @name; 0: nothing. -1: raised. */
+/* Sets *id of the open segment @name, or to 0. -1: raised. */
 static int look_up(const struct py_engine *self, const char *name,
 		   te_segment_id *id)
 {

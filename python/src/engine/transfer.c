@@ -29,7 +29,7 @@ static uint32_t left_ms(const struct py_transfer *t)
 	return left < UINT32_MAX ? (uint32_t)left : UINT32_MAX - 1;
 }
 
-/* What is wrong with entry @i, or NULL. */
+/* Why entry @i is refused, or NULL. */
 static const char *fault(const struct py_engine *self,
 			 const struct py_entries *e, size_t i, uint64_t *sure)
 {
@@ -287,7 +287,7 @@ int py_transfer_start(struct py_engine *self, struct py_transfer *transfer,
 
 /* ---- ending ---- */
 
-/* What the requests that have ended came to; -EAGAIN: not all have. */
+/* 0 or the first error of the requests; -EAGAIN: not all have ended. */
 static int result(struct py_transfer *t)
 {
 	struct te_completion c;

@@ -37,7 +37,7 @@ static int read_key(PyObject *name, const char *argument,
 		return PY_ARG_RAISED;
 	}
 	key->bytes = bytes;
-	/* One that is too long stays too long. */
+	/* A length that does not fit stays too long, so it is refused. */
 	key->len = len > (Py_ssize_t)UINT32_MAX ? UINT32_MAX : (uint32_t)len;
 	return PY_ARG_OK;
 }

@@ -2,7 +2,7 @@
 /*
  * config.c - ReplicateConfig: how objects are to be kept
  *
- * Its attributes are checked when they are set. Lists come back as copies.
+ * Attributes are checked when they are set. Lists come back as copies.
  */
 #include <string.h>
 
@@ -73,7 +73,7 @@ static int is_deleted(PyObject *value)
 	return !value;
 }
 
-/* What a closure of an attribute is: its name, and where it lies. */
+/* The closure of an attribute: its name, and its offset in the object. */
 struct place {
 	const char *name;
 	size_t offset;

@@ -25,7 +25,7 @@ static const struct py_member data_types[] = {
 	{"GENERAL", TE_STORE_DATA_GENERAL},
 	{0},
 };
-/* Of these only COMPLETE is ever seen. */
+/* Callers only ever see COMPLETE. */
 static const struct py_member replica_statuses[] = {
 	{"UNDEFINED", 0},
 	{"INITIALIZED", 1},
@@ -48,7 +48,7 @@ static const struct py_member task_statuses[] = {
 	{0},
 };
 
-/* Of a name that two of them export the last one's is the module's. */
+/* Where two of them export one name, the module has the last one's. */
 static const struct {
 	const char *name;
 	const struct py_member *members;

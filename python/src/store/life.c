@@ -15,7 +15,7 @@
 /* False: it has a client already, or is getting one. */
 static bool begin(struct ps_store *self, const char *function)
 {
-	/* One of the process that we were forked off is none. */
+	/* A client of the parent process is of no use in a forked child. */
 	if (self->client && self->client->pid != getpid())
 		ps_client_drop(self);
 	if (self->client || self->setting_up) {
@@ -37,7 +37,7 @@ static PyObject *finish(struct ps_store *self, int rc, struct te_store *te,
 	return PyLong_FromLong(rc);
 }
 
-/* Its te_engine; *out stays NULL for None. -1: raised. */
+/* Sets *out to the te_engine in @engine, or to NULL for None. -1: raised. */
 static int read_engine(PyObject *engine, struct te_engine **out)
 {
 	*out = NULL;
@@ -181,7 +181,7 @@ static PyObject *health_check(PyObject *object, PyObject *unused)
 	(void)unused;
 	if (!self->client || self->client->pid != getpid())
 		return PyLong_FromLong(1);
-	/* It never blocks. */
+	/* Keeps the GIL: te_store_health() does not block. */
 	return PyLong_FromLong(te_store_health(self->client->te) ? 2 : 0);
 }
 

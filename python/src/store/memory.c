@@ -2,8 +2,8 @@
 /*
  * memory.c - memory by address, for Python and for callbacks in C; NUMA nodes
  *
- * What is allocated is whole pages, zeroed and not committed until it is used.
- * It needs not be shared with a daemon: values outside of the shared pool are
+ * Allocations are whole pages, zeroed and not committed until they are used.
+ * They need not be shared with a daemon: values outside of the shared pool are
  * copied on their way.
  */
 #include <errno.h>

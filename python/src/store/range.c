@@ -168,7 +168,7 @@ static int add_keys(struct ranges *list, const struct ps_batch *batch,
 	return rc;
 }
 
-/* Of each key the bytes of its ranges, or the first code. */
+/* A list with, for each key, the bytes of its ranges or the first code. */
 static PyObject *sum_up(const struct ps_batch *batch, const struct ranges *list)
 {
 	int64_t *sums = PyMem_Calloc(batch->n + 1, sizeof(*sums));
@@ -381,7 +381,7 @@ static PyObject *nest_all(const struct ranges *list, const size_t *counts,
 	return outer;
 }
 
-/* What get_into_ranges() works on. */
+/* The arguments of get_into_ranges(), unpacked. */
 struct nested {
 	struct py_numbers buffers;
 	PyObject *columns[NESTED]; /* tuples of tuples */

@@ -101,7 +101,7 @@ static bool is_usable(uint64_t addr, uint64_t length, bool writable)
 
 void ps_suspects_ask(struct ps_suspects *suspects)
 {
-	/* What was asked about last: small values lie side by side. */
+	/* The mapping that was found last: small values lie side by side. */
 	uint64_t begin = 0, end = 0;
 	size_t wrong = 0;
 

@@ -31,7 +31,7 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *keywords)
 	return PyType_GenericAlloc(type, 0);
 }
 
-/* Of a store that was not closed, as consumers leave it. */
+/* Consumers leave stores that they have not closed. */
 static void destroy(PyObject *self)
 {
 	PyTypeObject *type = Py_TYPE(self);

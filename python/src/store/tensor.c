@@ -3,7 +3,8 @@
  * tensor.c - methods for tensors, which are Python: mooncake/_tensors.py,
  * _shards.py, _gather.py and _safetensors.py
  *
- * Those import torch, so each is read when the first of its methods is called.
+ * These modules import torch, so each is imported when the first of its methods
+ * is called.
  */
 #include "python/src/store/methods.h"
 

@@ -101,7 +101,7 @@ static PyObject *write_unless_empty(PyObject *self, struct ps_batch *batch,
 	return rc ? NULL : PyLong_FromLong(0);
 }
 
-/* What follows the colon of a format. */
+/* The function's name, which follows the colon of @format. */
 static const char *name_of(const char *format)
 {
 	return strchr(format, ':') + 1;
