@@ -374,15 +374,15 @@ void tei_verbs_bundle_free(struct verbs_bundle *bundle)
 }
 
 /*
- * Leave it to the clerk to destroy; progress() frees it. Nothing of it is
- * posted, or it is flushed. Token.
+ * Hands it over to be destroyed; progress() frees it. Nothing of it is posted,
+ * or it is flushed. Token.
  */
 static void verbs_bundle_end(struct verbs_bundle *bundle)
 {
 	assert(!bundle->n_posted || bundle->flushed);
 	if (!bundle->flushed)
 		tei_list_del(&bundle->waiting);
-	if (!bundle->n_posted) /* the next one need not wait for the clerk */
+	if (!bundle->n_posted) /* the next one need not wait for that */
 		verbs_bundle_give_room(bundle);
 	if (bundle->state == VERBS_BUNDLE_CONNECTING) {
 		atomic_store_explicit(&bundle->abandoned, true,
@@ -393,7 +393,7 @@ static void verbs_bundle_end(struct verbs_bundle *bundle)
 		return;
 	tei_list_del(&bundle->link);
 	bundle->state = VERBS_BUNDLE_ENDING;
-	tei_verbs_clerk_give(bundle);
+	tei_verbs_hand_over(bundle);
 }
 
 void tei_verbs_bundle_break(struct verbs_bundle *bundle, int err)
@@ -451,7 +451,7 @@ int tei_verbs_endpoint_connect(struct tei_endpoint *base, const void *addr,
 	}
 	verbs_bundle_agree(bundle, &theirs);
 	bundle->state = VERBS_BUNDLE_CONNECTING;
-	tei_verbs_clerk_give(bundle);
+	tei_verbs_hand_over(bundle);
 	return -EINPROGRESS;
 }
 
@@ -597,7 +597,7 @@ int tei_verbs_flush(struct tei_endpoint *base, int err)
 		return 0;
 	bundle->flushed = true;
 	if (bundle->state != VERBS_BUNDLE_CONNECTING)
-		bundle->err = err; /* else it is the clerk's to say */
+		bundle->err = err; /* else the thread sets it */
 	if (bundle->state == VERBS_BUNDLE_BROKEN)
 		tei_list_del(&bundle->link);
 	tei_list_del(&bundle->waiting);

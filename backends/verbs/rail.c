@@ -3,8 +3,9 @@
  * rail.c - the rail: opened, driven, closed
  *
  * Three descriptors wake a driver: the queue's channel, which tells only while
- * it is armed, the device's events, and a kick by ourselves or the clerk. A
- * driver that is awake polls the queue, and looks at the others now and then.
+ * it is armed, the device's events, and a kick by the driver or a background
+ * thread. A driver that is awake polls the queue and looks at the others now
+ * and then.
  */
 #include <assert.h>
 #include <errno.h>
@@ -20,22 +21,22 @@
 #include "base/log.h"
 #include "base/mem.h"
 
+/* ---- background threads that connect queue pairs and destroy them ---- */
+
 /*
- * Threads that connect queue pairs and destroy them.
- *
  * Going to ready-to-receive may ask the network for a neighbour's address, and
  * every change of a queue pair may wait for firmware: not on the thread that
- * moves bytes. Of one that is destroyed some wait until its last packet is
- * answered: so nobody who wants a new one stands behind it, and who is
- * destroyed itself only behind VERBS_ENDERS that do not end. What a device
- * refuses to destroy is tried for ever, since nothing else proves that memory
- * is quiet.
+ * moves bytes. Some drivers destroy a queue pair only when its last packet is
+ * answered. So new ones are connected by a thread of their own, and a destroy
+ * waits only behind VERBS_ENDERS others that do not return. A queue pair that
+ * the device refuses to destroy is tried for ever, since nothing else proves
+ * that memory is quiet.
  */
 
 #define AGAIN_MS 100 /* until what the device refused is tried once more */
 
-/* False: it has to be tried again. */
-static bool handle(struct verbs_bundle *bundle)
+/* False: the device refused to destroy it. */
+static bool change_bundle(struct verbs_bundle *bundle)
 {
 	if (bundle->state != VERBS_BUNDLE_CONNECTING)
 		return tei_verbs_bundle_destroy(bundle);
@@ -43,169 +44,166 @@ static bool handle(struct verbs_bundle *bundle)
 	return true;
 }
 
-static void refused(struct verbs_clerk *clerk, struct tei_list *node)
-	TEI_REQUIRES(clerk->mu)
+static void postpone(struct verbs_background *bg, struct tei_list *node)
+	TEI_REQUIRES(bg->mu)
 {
-	if (tei_list_empty(&clerk->again))
-		clerk->again_at = tei_now_ns() + AGAIN_MS * TEI_NS_PER_MS;
-	tei_list_add_tail(&clerk->again, node);
+	if (tei_list_empty(&bg->again))
+		bg->again_at = tei_now_ns() + AGAIN_MS * TEI_NS_PER_MS;
+	tei_list_add_tail(&bg->again, node);
 }
 
-static void handle_one(struct verbs_clerk *clerk, struct tei_list *node)
-	TEI_REQUIRES(clerk->mu)
+static void handle_bundle(struct verbs_background *bg, struct tei_list *node)
+	TEI_REQUIRES(bg->mu)
 {
 	bool done;
 
-	tei_mutex_unlock(&clerk->mu);
-	done = handle(tei_list_entry(node, struct verbs_bundle, link));
-	tei_mutex_lock(&clerk->mu);
+	tei_mutex_unlock(&bg->mu);
+	done = change_bundle(tei_list_entry(node, struct verbs_bundle, link));
+	tei_mutex_lock(&bg->mu);
 	if (done)
-		tei_list_add_tail(&clerk->done, node);
+		tei_list_add_tail(&bg->done, node);
 	else
-		refused(clerk, node);
-	tei_verbs_kick(clerk->rail);
+		postpone(bg, node);
+	tei_verbs_kick(bg->rail);
 }
 
-/* However much else there is to do. */
-static void try_again(struct verbs_clerk *clerk) TEI_REQUIRES(clerk->mu)
+/* Queues what the device refused to destroy, once it is due. */
+static void requeue_refused(struct verbs_background *bg) TEI_REQUIRES(bg->mu)
 {
-	if (tei_list_empty(&clerk->again) || tei_now_ns() < clerk->again_at)
+	if (tei_list_empty(&bg->again) || tei_now_ns() < bg->again_at)
 		return;
-	tei_list_splice_tail(&clerk->queued, &clerk->again);
-	tei_cond_broadcast(&clerk->work); /* who is first may not come back */
+	tei_list_splice_tail(&bg->queued, &bg->again);
+	tei_cond_broadcast(&bg->work); /* the first one may not return */
 }
 
-/* Until there is something to do, or something to be tried again. */
-static void await(struct verbs_clerk *clerk) TEI_REQUIRES(clerk->mu)
+/* Waits until a bundle is queued or one is to be tried again. */
+static void await_work(struct verbs_background *bg) TEI_REQUIRES(bg->mu)
 {
-	uint64_t until =
-		tei_list_empty(&clerk->again) ? UINT64_MAX : clerk->again_at;
+	uint64_t until = tei_list_empty(&bg->again) ? UINT64_MAX : bg->again_at;
 
-	(void)tei_cond_wait(&clerk->work, &clerk->mu, until);
+	(void)tei_cond_wait(&bg->work, &bg->mu, until);
 }
 
-static void *run(void *arg)
+static void *run_background(void *arg)
 {
-	struct verbs_clerk *clerk = arg;
+	struct verbs_background *bg = arg;
 	struct tei_list *node;
 
-	tei_mutex_lock(&clerk->mu);
+	tei_mutex_lock(&bg->mu);
 	for (;;) {
-		if (!clerk->stop)
-			try_again(clerk);
-		node = tei_list_pop(&clerk->queued);
+		if (!bg->stop)
+			requeue_refused(bg);
+		node = tei_list_pop(&bg->queued);
 		if (node)
-			handle_one(clerk, node);
-		else if (clerk->stop)
+			handle_bundle(bg, node);
+		else if (bg->stop)
 			break;
 		else
-			await(clerk);
+			await_work(bg);
 	}
-	tei_list_splice_tail(&clerk->done, &clerk->again);
-	tei_mutex_unlock(&clerk->mu);
+	tei_list_splice_tail(&bg->done, &bg->again);
+	tei_mutex_unlock(&bg->mu);
 	return NULL;
 }
 
-static void fini(struct verbs_clerk *clerk)
+static void free_background(struct verbs_background *bg)
 {
-	tei_cond_fini(&clerk->work);
-	tei_mutex_fini(&clerk->mu);
+	tei_cond_fini(&bg->work);
+	tei_mutex_fini(&bg->mu);
 }
 
-static void stop(struct verbs_clerk *clerk)
+static void stop_background(struct verbs_background *bg)
 {
-	tei_mutex_lock(&clerk->mu);
-	clerk->stop = true;
-	tei_cond_broadcast(&clerk->work);
-	tei_mutex_unlock(&clerk->mu);
-	for (; clerk->n_threads; clerk->n_threads--)
-		pthread_join(clerk->threads[clerk->n_threads - 1], NULL);
+	tei_mutex_lock(&bg->mu);
+	bg->stop = true;
+	tei_cond_broadcast(&bg->work);
+	tei_mutex_unlock(&bg->mu);
+	for (; bg->n_threads; bg->n_threads--)
+		pthread_join(bg->threads[bg->n_threads - 1], NULL);
 }
 
-static int start(struct verbs_clerk *clerk, const struct verbs_rail *rail,
-		 uint32_t n)
+static int start_background(struct verbs_background *bg,
+			    const struct verbs_rail *rail, uint32_t n)
 {
 	int rc = 0;
 
-	clerk->rail = rail;
-	tei_mutex_init(&clerk->mu);
-	tei_cond_init(&clerk->work);
-	tei_list_init(&clerk->queued);
-	tei_list_init(&clerk->again);
-	tei_list_init(&clerk->done);
-	while (!rc && clerk->n_threads < n) {
-		rc = tei_thread_start(&clerk->threads[clerk->n_threads],
-				      "te-verbs", run, clerk);
-		clerk->n_threads += !rc;
+	bg->rail = rail;
+	tei_mutex_init(&bg->mu);
+	tei_cond_init(&bg->work);
+	tei_list_init(&bg->queued);
+	tei_list_init(&bg->again);
+	tei_list_init(&bg->done);
+	while (!rc && bg->n_threads < n) {
+		rc = tei_thread_start(&bg->threads[bg->n_threads], "te-verbs",
+				      run_background, bg);
+		bg->n_threads += !rc;
 	}
 	if (rc) {
-		stop(clerk);
-		fini(clerk);
+		stop_background(bg);
+		free_background(bg);
 	}
 	return rc;
 }
 
-static struct verbs_bundle *take(struct verbs_clerk *clerk)
+static struct verbs_bundle *take_done(struct verbs_background *bg)
 {
 	struct tei_list *node;
 
-	tei_mutex_lock(&clerk->mu);
-	node = tei_list_pop(&clerk->done);
-	tei_mutex_unlock(&clerk->mu);
+	tei_mutex_lock(&bg->mu);
+	node = tei_list_pop(&bg->done);
+	tei_mutex_unlock(&bg->mu);
 	return node ? tei_list_entry(node, struct verbs_bundle, link) : NULL;
 }
 
-static int verbs_clerks_start(struct verbs_rail *rail)
+static int start_threads(struct verbs_rail *rail)
 {
-	int rc = start(&rail->connector, rail, 1);
+	int rc = start_background(&rail->connector, rail, 1);
 
 	if (rc)
 		return rc;
-	rc = start(&rail->ender, rail, VERBS_ENDERS);
+	rc = start_background(&rail->ender, rail, VERBS_ENDERS);
 	if (!rc)
 		return 0;
-	stop(&rail->connector);
-	fini(&rail->connector);
+	stop_background(&rail->connector);
+	free_background(&rail->connector);
 	return rc;
 }
 
-/*
- * Blocks until all that they were given is done or refused, and can be taken.
- */
-static void verbs_clerks_stop(struct verbs_rail *rail)
+/* Blocks until every bundle is done or refused, and can be taken. */
+static void stop_threads(struct verbs_rail *rail)
 {
-	stop(&rail->connector);
-	stop(&rail->ender);
+	stop_background(&rail->connector);
+	stop_background(&rail->ender);
 }
 
-static void verbs_clerks_fini(struct verbs_rail *rail)
+static void free_threads(struct verbs_rail *rail)
 {
-	fini(&rail->connector);
-	fini(&rail->ender);
+	free_background(&rail->connector);
+	free_background(&rail->ender);
 }
 
-void tei_verbs_clerk_give(struct verbs_bundle *bundle)
+void tei_verbs_hand_over(struct verbs_bundle *bundle)
 {
 	struct verbs_rail *rail = bundle->rail;
-	struct verbs_clerk *clerk = bundle->state == VERBS_BUNDLE_CONNECTING
-					    ? &rail->connector
-					    : &rail->ender;
+	struct verbs_background *bg = bundle->state == VERBS_BUNDLE_CONNECTING
+					      ? &rail->connector
+					      : &rail->ender;
 
-	tei_mutex_lock(&clerk->mu);
-	tei_list_add_tail(&clerk->queued, &bundle->link);
-	tei_cond_signal(&clerk->work);
-	tei_mutex_unlock(&clerk->mu);
+	tei_mutex_lock(&bg->mu);
+	tei_list_add_tail(&bg->queued, &bundle->link);
+	tei_cond_signal(&bg->work);
+	tei_mutex_unlock(&bg->mu);
 }
 
-/* Takes a bundle that its thread has handed back; NULL: none. Token. */
-static struct verbs_bundle *verbs_clerk_take(struct verbs_rail *rail)
+/* Takes a bundle that a thread has handed back; NULL: none. Token. */
+static struct verbs_bundle *take_handed_back(struct verbs_rail *rail)
 {
-	struct verbs_bundle *bundle = take(&rail->connector);
+	struct verbs_bundle *bundle = take_done(&rail->connector);
 
-	return bundle ? bundle : take(&rail->ender);
+	return bundle ? bundle : take_done(&rail->ender);
 }
 
-/* Asynchronous events of a device. */
+/* ---- asynchronous events of the device ---- */
 
 /*
  * At a target the peer's NIC asked for what it may not, or the device failed.
@@ -459,7 +457,7 @@ int tei_verbs_rail_open(struct tei_rail *base)
 		goto close_all;
 	tei_verbs_regions_init(&rail->regions, &rail->port, rail->pd);
 	tei_verbs_bounce_init(&rail->bounce, &rail->port, rail->pd);
-	rc = verbs_clerks_start(rail);
+	rc = start_threads(rail);
 	if (rc)
 		goto fini_memory;
 	return 0;
@@ -485,14 +483,14 @@ void tei_verbs_rail_close(struct tei_rail *base)
 	struct verbs_rail *rail = verbs_rail(base);
 	struct verbs_bundle *bundle;
 
-	verbs_clerks_stop(rail);
-	while ((bundle = verbs_clerk_take(rail))) {
+	stop_threads(rail);
+	while ((bundle = take_handed_back(rail))) {
 		/* This bundle was abandoned, or its device is stuck. */
 		(void)tei_verbs_bundle_destroy(bundle);
 		tei_verbs_bundle_free(bundle);
 	}
 	assert(!rail->n_bundles);
-	verbs_clerks_fini(rail);
+	free_threads(rail);
 	tei_verbs_bounce_fini(&rail->bounce, &rail->port);
 	tei_verbs_regions_fini(&rail->regions);
 	ack(rail);
@@ -563,7 +561,7 @@ static int look(struct verbs_rail *rail)
 	(void)eventfd_read(rail->kick_fd, &times);
 	read_channel(rail);
 	n = verbs_events(rail);
-	while ((bundle = verbs_clerk_take(rail))) {
+	while ((bundle = take_handed_back(rail))) {
 		tei_verbs_handed_back(bundle);
 		n += n >= 0;
 	}

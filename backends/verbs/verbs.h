@@ -151,8 +151,8 @@ struct verbs_lane {
  *     |          |           |        |
  *     +----------+-----------+--------+--> ENDING: destroyed, then freed
  *
- * CONNECTING and ENDING are a clerk's; it hands the bundle back with what came
- * of it. A bundle whose endpoint ends while a clerk connects it is abandoned,
+ * CONNECTING and ENDING belong to a background thread, which hands the bundle
+ * back with the result. A bundle whose endpoint ends meanwhile is abandoned,
  * and ended at once. What an ENDING one has posted comes back as for any other;
  * what has not when it is destroyed never will.
  */
@@ -169,21 +169,21 @@ struct verbs_bundle {
 	struct verbs_rail *rail; /* not owned */
 	/* The endpoint that reports go to; NULL: none any more. Token. */
 	struct tei_endpoint *ep;
-	struct tei_list link; /* of a clerk's, or rail.broken */
+	struct tei_list link; /* in a background queue, or rail.broken */
 	/*
 	 * rail.waiting: has slices to post; rail.flushing: flush() is not over;
 	 * rail.drained: flushed() is due.
 	 */
 	struct tei_list waiting;
 	enum verbs_bundle_state state;
-	atomic_bool abandoned; /* token sets it, the clerk looks; relaxed */
-	atomic_bool stuck; /* clerk: the device refuses to end it; relaxed */
+	atomic_bool abandoned; /* set with the token, read by its thread */
+	atomic_bool stuck;     /* the device refuses to end it; relaxed */
 	bool target;
 	bool confirm; /* down(-ESTALE) when it is destroyed */
 	bool flushed; /* flush() was called, and says @err to all that waits */
 	int err;      /* why it is broken, or was not connected */
 
-	/* Set by bundle_agree(), for the clerk. */
+	/* Set by bundle_agree(), for the thread that connects. */
 	struct ibv_qp_attr way; /* all but what differs from lane to lane */
 	struct verbs_lane_name theirs[VERBS_LANES_MAX];
 	uint32_t n_used;           /* lanes agreed on, <= n_lanes */
@@ -201,7 +201,7 @@ struct verbs_bundle {
 };
 
 struct verbs_endpoint {
-	struct verbs_bundle *bundle; /* NULL: ended, or left to the clerk */
+	struct verbs_bundle *bundle; /* NULL: ended, or handed over */
 };
 
 struct verbs_slice {
@@ -219,18 +219,18 @@ struct verbs_slice {
 /* ---- the rail ---- */
 
 /*
- * Threads of the rail for what may take long. They are given bundles, and hand
- * each back by `done`, with a kick.
+ * Background threads of the rail, for calls that may take long. Each bundle
+ * that is queued comes back in `done`, with a kick.
  */
-struct verbs_clerk {
+struct verbs_background {
 	const struct verbs_rail *rail; /* not owned */
 	pthread_t threads[VERBS_ENDERS];
 	uint32_t n_threads;
 	struct tei_mutex mu; /* lock 16 */
 	struct tei_cond work;
 	struct tei_list queued; /* guarded by mu */
-	struct tei_list again;  /* guarded by mu: refused, to be tried again */
-	uint64_t again_at;      /* guarded by mu: ns, then */
+	struct tei_list again;  /* guarded by mu: refused; tried again */
+	uint64_t again_at;      /* guarded by mu: when, in ns */
 	struct tei_list done;   /* guarded by mu */
 	bool stop;              /* guarded by mu */
 };
@@ -258,7 +258,7 @@ struct verbs_rail {
 	struct verbs_regions regions;
 	struct verbs_bounce bounce;
 	/* Apart, since a device may take for ever to destroy a queue pair. */
-	struct verbs_clerk connector, ender;
+	struct verbs_background connector, ender;
 
 	uint32_t next_tag;
 	struct verbs_lane **tagged; /* tagged[VERBS_TAGS], by tag */
@@ -323,9 +323,9 @@ void tei_verbs_use(const struct verbs_provider *api);
 const struct verbs_provider *tei_verbs_in_use(void);
 
 /* Hands a bundle that is CONNECTING or ENDING to its background thread. */
-void tei_verbs_clerk_give(struct verbs_bundle *bundle);
+void tei_verbs_hand_over(struct verbs_bundle *bundle);
 
-/* The clerk: connect all lanes in use. 0 or why not. */
+/* Connects all lanes in use. 0 or why not. Threads: a background one. */
 int tei_verbs_bundle_connect(struct verbs_bundle *bundle);
 /*
  * Stop the queue pairs and destroy them: from now on nothing of them touches
@@ -354,7 +354,7 @@ void tei_verbs_flushed(struct verbs_bundle *bundle);
 /* The same for all whose queue pairs the device refuses to destroy. */
 void tei_verbs_leave_stuck(struct verbs_rail *rail);
 int tei_verbs_drop(struct tei_endpoint *ep);
-/* The clerk has handed it back. From inside progress() only. */
+/* After the thread has handed it back. From inside progress() only. */
 void tei_verbs_handed_back(struct verbs_bundle *bundle);
 
 /* ---- post.c ---- */

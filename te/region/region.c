@@ -609,7 +609,7 @@ static int register_region(struct te_engine *engine, struct tei_region *region)
  * the background thread of the regions. Each key that is new is told to peers
  * as any change of the regions is.
  *
- * The clerk pins the region that it is at, so that nobody removes it meanwhile.
+ * The thread pins the region that it is at, so that no caller removes it.
  */
 
 #define PAUSE_MIN TEI_NS_PER_S

@@ -136,14 +136,14 @@ static void thousand_connections_leave_no_queue_pair(void **state)
 	(void)state;
 	for (int i = 0; i < TEST_TIMES(1000); i++)
 		verbs_rig_rejoin();
-	/* What has ended lately is the clerk's still: it is soon gone. */
+	/* Bundles that ended lately are still with a background thread. */
 	for (uint64_t t = tei_now_ms(); fake_verbs_counts().pairs > before &&
 					tei_now_ms() < t + FAKE_LIMIT_MS;)
 		fake_progress(&rig.pair);
 	assert_int_equal(fake_verbs_counts().pairs, before);
 }
 
-/* Nobody asks the clerk in between what it has destroyed. */
+/* Nobody takes back what the threads have destroyed in between. */
 static void room_of_an_ended_endpoint_is_the_next_one_s_at_once(void **state)
 {
 	static const char *const one[] = {"verbs.completions=32",

@@ -213,7 +213,7 @@ static void idle_rail_is_woken_by_its_descriptor(void **state)
 	struct fake_slice *s = verbs_rig_slice(TEI_WRITE, 0, 4096);
 
 	(void)state;
-	for (int i = 0; i < 200; i++) /* also what the clerk had to say */
+	for (int i = 0; i < 200; i++) /* takes back what threads hold, too */
 		fake_progress(&rig.pair);
 	tei_backend_verbs.doze(rail);
 	assert_int_equal(poll(&fd, 1, 0), 0);
