@@ -106,7 +106,7 @@ static void write_stderr(int level, const char *line)
 		out[len - 1] = '\n';
 	}
 	if (write(STDERR_FILENO, out, len) < 0)
-		return; /* nobody is left to be told */
+		return; /* nobody is left to report to */
 }
 
 void tei_log_line(int level, const char *line)

@@ -311,10 +311,10 @@ void tei_region_doubt(struct tei_endpoint *ep, uint64_t pin);
 /*
  * Calls a backend makes, only from inside its progress(), flush() or cancel().
  * After done() the slice belongs to the core. After down() the core calls
- * flush(), and after flushed() close(), not from inside of them. What down() is
- * told says whose fault it is: -ESTALE and -ECANCELED nobody's, -EREMOTEIO the
- * peer's, anything else that of the way between two rails, and where nobody is
- * reached, of the device.
+ * flush(), and after flushed() close(), not from inside of them. The error of
+ * down() says whose fault it is: -ESTALE and -ECANCELED nobody's, -EREMOTEIO
+ * the peer's, anything else that of the route between two rails, or of the
+ * device where no peer is reached.
  */
 void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes);
 /* Says that bytes of a peer arrive, though no slice is done by them yet. */
@@ -330,7 +330,8 @@ void tei_endpoint_flushed(struct tei_endpoint *ep);
 void tei_rail_changed(struct tei_rail *rail, bool up);
 /*
  * The same, while it is down: rail_describe() says something else than before,
- * and the address and speed of its device are those of @device. Peers are told.
+ * and the address and speed of its device are those of @device. Peers are
+ * notified.
  */
 void tei_rail_renewed(struct tei_rail *rail, const struct tei_device *device);
 

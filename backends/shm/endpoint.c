@@ -6,7 +6,7 @@
  *   initiator:  CONNECTING --welcome--> UP --any error--> down
  *
  * The initiator copies itself, so it is quiet whenever progress() is not
- * running. The target has to be told by the marks, or by the end of the peer's
+ * running. The target learns of it by the marks, or by the end of the peer's
  * memory: its process has ended, or it has executed another program. That is
  * seen by the socket, which is closed only after all other threads and the old
  * memory are gone, and which an initiator shuts down only while it is quiet. A

@@ -114,9 +114,9 @@ const char *tei_verbs_fault_name(enum verbs_fault fault)
  * A lane's work is done in order, so a completion of success stands for all
  * before it that were not signalled, and an error for those before it as well:
  * they would have failed first. The first error breaks the bundle. What a slice
- * itself did wrong is told at once; all else that comes back is held until the
- * core, which has heard that the endpoint is down, calls flush(). From then on
- * each slice is told when nothing of it is posted any more.
+ * itself did wrong is reported at once; all else that comes back is held until
+ * the core, which has heard that the endpoint is down, calls flush(). From then
+ * on each slice is reported when nothing of it is posted any more.
  */
 
 /* ---- slices ---- */
@@ -237,7 +237,7 @@ static void finish(struct verbs_lane *lane, const struct ibv_wc *wc)
 		slice->provider_code = (int32_t)wc->status;
 	}
 	if (rc && !s->err)
-		s->err = rc; /* what is left of it is told as that, too */
+		s->err = rc; /* the rest of it is reported so, too */
 	if (!--s->n_works && !s->queued)
 		settle(lane->bundle, slice);
 }

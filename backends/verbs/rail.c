@@ -291,7 +291,7 @@ static int handle_event(struct verbs_rail *rail,
 	}
 }
 
-/* Read what the device has told. How many, or -EIO: it is dead. */
+/* Handles asynchronous events. How many, or -EIO: the device is dead. */
 static int verbs_events(struct verbs_rail *rail)
 {
 	const struct verbs_provider *api = rail->port.api;

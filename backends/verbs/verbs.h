@@ -101,7 +101,7 @@ struct verbs_bounce {
 	uint8_t *memory;
 	uint8_t **free; /* free[n_free] of n */
 	uint32_t n, n_free;
-	bool told; /* that it is used */
+	bool told; /* logged that it is used */
 };
 
 /*
@@ -138,7 +138,7 @@ struct verbs_lane {
 	uint32_t psn;                /* of the first packet we send */
 	uint32_t tag;                /* upper half of wr_id; 0: posts nothing */
 	uint32_t head, tail, mask;
-	uint32_t n_silent; /* posted since the last that will be told of */
+	uint32_t n_silent; /* posted since the last signalled one */
 	uint32_t n_reads;
 	uint64_t bytes;           /* posted and not done */
 	struct verbs_work *works; /* works[mask + 1]; NULL at a target */

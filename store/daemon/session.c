@@ -356,7 +356,7 @@ void tes_sessions_clear(struct tes_agent *agent)
 			tes_session_end(s);
 			continue;
 		}
-		/* The workers were told of it, and have ended before. */
+		/* The workers were asked to end, and have. */
 		tei_list_del(&s->turn);
 		session_unmap(s);
 		session_unmapped(s);

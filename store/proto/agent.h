@@ -111,7 +111,7 @@ int tes_sealed_close(int fd);
 int tes_sealed_check(int fd, uint64_t length);
 
 /*
- * Where the daemon of @port puts its socket, unless it is told: the user's own
+ * Where the daemon of @port puts its socket, unless configured: the user's own
  * runtime directory. @which counts the candidates, best first:
  * $XDG_RUNTIME_DIR, /run/user/UID, /tmp/te-UID. -ENOENT: no such candidate
  * here.

@@ -17,7 +17,7 @@
 #include "store/server/state.h"
 #include "store/server/summary.h"
 
-/* Where clients find this master, as it was told; HTTP is of no use to them. */
+/* The configured address of this master, for clients that came by HTTP. */
 static void leader_address(const struct tes_server *s,
 			   char out[TEI_NAME_LEN_MAX + 1])
 {

@@ -23,7 +23,7 @@
 
 #define PLACES_MAX (TES_CORE_REPLICAS_MAX * 64)
 #define KEYS_MAX   1024 /* of one batch_query_keys */
-/* A piece of an answer about many: until this is full, or so many are told. */
+/* A piece of a long answer ends at so many bytes, or so many keys. */
 #define REPLY_PIECE (32u << 10)
 #define PIECE_KEYS  128
 

@@ -2,7 +2,7 @@
 /*
  * admin_tenants.c - tenants and their quotas: at the start, and the admin pages
  *
- * A change counts when it is in the file; before that nobody is told of it.
+ * A change counts when it is in the file; before that no session is notified.
  */
 #include <errno.h>
 #include <stdio.h>

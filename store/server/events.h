@@ -4,9 +4,9 @@
  *
  * A message has three parts: an empty topic, its number (8 bytes, big endian,
  * from 1) and a payload: events_pack.h. An event that was dropped because the
- * queue was full leaves a gap in the numbers. Nobody is told of what was before
- * he subscribed; a number that is lower than the one before is of a new life of
- * the master.
+ * queue was full leaves a gap in the numbers. A subscriber gets no events from
+ * before it subscribed; a number that is lower than the one before is of a new
+ * life of the master.
  *
  * The master's loop only copies an event into a queue; a thread of its own
  * packs and sends. Whether there are subscribers, and how slow they are, the

@@ -30,7 +30,7 @@
 #define TES_SERVER_METRICS_NAMES_MAX \
 	((size_t)TES_CORE_MOUNTS_MAX * (TEI_NAME_LEN_MAX + 32))
 
-/* A page that is being told. */
+/* A page that is being sent. */
 struct tes_server_metrics {
 	const struct tes_server *server;
 	size_t part;                 /* that comes next */

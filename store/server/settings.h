@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * settings.h - what mooncake_master can be told
+ * settings.h - the settings of mooncake_master
  *
  * Names, units, ranges and defaults are Mooncake's. Settings whose part does
  * not exist here (yet) have their field and are checked all the same: hidden

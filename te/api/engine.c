@@ -243,7 +243,7 @@ int te_engine_create(const struct te_config *config, const char *name,
 		goto fini_config;
 	tei_topology_load(engine);
 	rc = start(engine, config, port);
-	if (rc && tei_is_shortage(rc)) /* else who failed has told */
+	if (rc && tei_is_shortage(rc)) /* else the callee has logged it */
 		LOG_ERROR("engine %s: %s", engine->host, te_strerror(rc));
 	if (rc)
 		goto fini_topology;

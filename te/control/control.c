@@ -181,7 +181,7 @@ static void push_now(struct te_engine *engine)
 			    node, struct tei_inbound_conn, link)))
 			behind = true;
 	}
-	/* Without a timer they are told with the next change. */
+	/* Without a timer peers learn of it with the next change. */
 	if (behind && !g->push_timer)
 		g->push_timer = tei_timer_start(engine->loop, PUSH_AGAIN_MS,
 						false, push_again, engine);

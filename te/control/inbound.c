@@ -233,7 +233,7 @@ static void end_droppers(struct tei_link *link)
 	}
 }
 
-/* Nothing can come by it any more: whoever waited for that is told. */
+/* Nothing can arrive over it any more: calls whoever waits for that. */
 static void is_gone(struct tei_link *link)
 {
 	struct te_engine *engine = link->engine;
@@ -458,7 +458,7 @@ void tei_inbound_conn_reply(struct tei_inbound_conn *v,
 			    const struct tei_frame *to,
 			    const ProtobufCMessage *m)
 {
-	/* A wire that is broken is told by down(); without memory, end it. */
+	/* A broken connection is reported by down(); without memory, end it. */
 	if (tei_frame_reply(v->conn, to, m) == -ENOMEM)
 		tei_frame_refuse_for_now(v->conn, "out of memory");
 }

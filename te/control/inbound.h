@@ -47,7 +47,7 @@ struct tei_inbound_peer {
 	struct tei_hash_node node;
 	uint8_t incarnation[TE_INCARNATION_LEN];
 	_Atomic uint64_t epoch; /* written by control, seq_cst; read by all */
-	/* what the inbound peer is told: all before it is settled */
+	/* acknowledged to the inbound peer: all before it is settled */
 	uint64_t announced_epoch;
 	struct tei_list links; /* target links */
 	struct tei_list conns; /* by of_peer */
@@ -145,7 +145,7 @@ void tei_inbound_peers_drop_pinning(struct te_engine *engine);
  * An epoch ends in three steps: the number grows (from then on no slice of the
  * old one gets at a region), the target links of the old one are dropped (so
  * what had begun ends), and when the last is gone the caller returns and the
- * inbound peer is told. Not before: it takes the news for a promise that
+ * inbound peer is notified. Not before: it takes this for a promise that
  * nothing of the old epoch can land any more.
  */
 

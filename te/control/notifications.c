@@ -321,7 +321,7 @@ void tei_notify_close(struct tei_peer *peer)
  * The inbound peer, not the inbound connection, knows the number of the last
  * message that was taken: the same frame may come again by another connection.
  * A frame may be accepted in part; what is left comes again once the inbound
- * peer has been told that there is room.
+ * peer has been notified that there is room.
  */
 
 static const char *what_is_wrong(const struct tei_inbound_peer *inbound,

@@ -250,7 +250,7 @@ static bool may_promise(const struct tei_inbox *inbox)
 	       inbox->engine->config.notify_memory;
 }
 
-/* True: control is to be told that somebody is to be told. */
+/* True: control is to be called, because a sender is to be notified. */
 static bool must_post(struct tei_inbox *inbox)
 {
 	struct tei_turns *turns = &inbox->turns;
@@ -299,7 +299,7 @@ static bool has_memory(const struct tei_inbox *inbox,
 
 /*
  * Charge a message of @len bytes that takes so much @memory, and refer to the
- * account. False: no room; its inbound peer will be told when there is.
+ * account. False: no room; its inbound peer is notified when there is.
  */
 static bool account_admit(struct tei_inbox *inbox, struct tei_account *account,
 			  uint64_t len, uint64_t memory)

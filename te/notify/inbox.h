@@ -34,12 +34,12 @@ struct tei_inbox;
  * frame, is notified, and has the time of a control exchange (connect_timeout)
  * to use it.
  *
- *   IDLE --none of its own--> FULL --some taken--> READY --told--> IDLE
- *   IDLE --no memory--> WAITING --told--> TURN --used, or too late--> IDLE
+ *   IDLE --none of its own--> FULL --some taken--> READY --notified--> IDLE
+ *   IDLE --no memory--> WAITING --notified--> TURN --used or late--> IDLE
  *
  * A sender that does not wait for its notice is served if there is room.
  *
- * Threads: any, under inbox.mu; made, left and told by the control thread.
+ * Threads: any, under inbox.mu; made, left and notified by the control thread.
  */
 
 enum tei_account_state {
@@ -69,8 +69,8 @@ struct tei_turns {
 	struct tei_list ready, waiting, given; /* accounts, first come first */
 	uint64_t promised;                     /* memory, of those given */
 	bool posted;
-	struct tei_call call;    /* to control: somebody is to be told */
-	bool closed;             /* nobody is told any more; control */
+	struct tei_call call;    /* to control: a sender is to be notified */
+	bool closed;             /* no sender is notified any more; control */
 	struct tei_timer *timer; /* of turns given; control. NULL: none */
 };
 
@@ -86,7 +86,7 @@ void tei_account_leave(struct tei_inbox *inbox, struct tei_account *account);
 void tei_account_rest(struct tei_inbox *inbox, struct tei_account *account);
 /* Nobody is connected whom to tell of room; who comes again sends again. */
 void tei_account_give_up(struct tei_inbox *inbox, struct tei_account *account);
-/* Nobody is told any more. */
+/* Ends all notifications of senders. */
 void tei_turns_close(struct tei_turns *turns);
 
 /* ---- with inbox.mu held ---- */

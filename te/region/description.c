@@ -180,7 +180,7 @@ int tei_describe(struct te_engine *engine, tei_group_mask mask,
 	uint32_t i, n = engine->worker->n_rails;
 	int rc = 0;
 
-	/* First: what changes meanwhile has a later one, and is told again. */
+	/* Read first: a change meanwhile has a later one, and is sent again. */
 	out->version = atomic_load(&engine->regions->version);
 	out->rails = tei_arena_calloc(arena, n, sizeof(*out->rails));
 	if (!out->rails)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * description.h - what a peer has told about itself: rails, regions and keys
+ * description.h - a peer's description of itself: rails, regions and keys
  *
  * A snapshot is never changed once made, only replaced by the next one, so it
  * may be read by any thread that holds a reference.

@@ -210,7 +210,7 @@ static void discard(struct te_engine *engine, struct tei_region *region)
 	region_free(region, engine->worker->n_rails);
 }
 
-/* Peers that may see it are to be told of it again. */
+/* Sends the description anew to peers that may see @region. */
 static void regions_changed(struct tei_regions *r,
 			    const struct tei_region *region) TEI_REQUIRES(r->mu)
 {
@@ -606,7 +606,7 @@ static int register_region(struct te_engine *engine, struct tei_region *region)
  * A rail that had no link and refused a region gets it when it has one; one
  * that is far from it (near.h) and refused is asked again, less and less often.
  * Registering a big region takes a device seconds, so it is done by a thread,
- * the background thread of the regions. Each key that is new is told to peers
+ * the background thread of the regions. Each new key is sent to peers
  * as any change of the regions is.
  *
  * The thread pins the region that it is at, so that no caller removes it.

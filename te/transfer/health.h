@@ -61,7 +61,7 @@ struct tei_meter {
 	uint64_t since, last; /* the running sample */
 	uint64_t bytes;       /* done in it, after `since` */
 	uint64_t used_at;     /* when the last slice was done */
-	/* A slice that found the rail empty, until its delay can be told. */
+	/* A slice that found the rail empty, until its delay is known. */
 	uint64_t lone_took, lone_bytes;
 	/* Since the first slice was posted, as long as there is no sample. */
 	uint64_t busy_since, busy_bytes;

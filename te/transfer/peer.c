@@ -210,7 +210,7 @@ void tei_peer_epoch_goes_on(struct tei_peer *peer)
 		set_epoch_over(peer, 0);
 }
 
-/* ---- taking over what control has told ---- */
+/* ---- the peer's description, taken over from control ---- */
 
 static void unpark(struct tei_peer *peer)
 {

@@ -95,8 +95,8 @@ struct tei_peer_work {
 	struct tei_list run;     /* in worker.runnable */
 	struct tei_due retry;    /* open links again */
 	struct tei_pair *pairs;  /* pairs[n_rails] */
-	const struct tei_backend_ops *choice; /* as was told; NULL: none */
-	bool chosen;                          /* it was told */
+	const struct tei_backend_ops *choice; /* as logged; NULL: none */
+	bool chosen;                          /* it was logged */
 	uint32_t n_up;                        /* links */
 };
 
@@ -130,7 +130,7 @@ struct tei_peer *tei_peer_next(struct te_engine *engine, struct tei_peer *peer);
 /* ---- token ---- */
 
 void tei_peer_work_init(struct tei_peer *peer);
-/* Take over what control has told. */
+/* Takes over what control has set in `told`. */
 void tei_peer_sync(struct tei_peer *peer);
 /* Self: describe our own regions again if they have changed. */
 void tei_peer_sync_self(struct tei_peer *peer);
