@@ -578,9 +578,9 @@ static void fill_blocks(struct verbs_lane *lane)
 
 static void tell_of_bouncing(struct verbs_rail *rail)
 {
-	if (rail->bounce.told || rail->bounce.n_free == rail->bounce.n)
+	if (rail->bounce.logged || rail->bounce.n_free == rail->bounce.n)
 		return;
-	rail->bounce.told = true;
+	rail->bounce.logged = true;
 	LOG_INFO("rail %s: local memory is not registered and so is copied: "
 		 "register it for full speed",
 		 rail->port.name);

@@ -609,16 +609,16 @@ static void pump_all(struct verbs_rail *rail)
 int tei_verbs_progress(struct tei_rail *base, int budget)
 {
 	struct verbs_rail *rail = verbs_rail(base);
-	int n = tei_verbs_poll(rail, budget), more = 0, told;
+	int n = tei_verbs_poll(rail, budget), more = 0, reported;
 
 	if (n >= 0)
 		pump_all(rail);
 	if (base->woken || ++rail->n_quiet >= LOOK_EVERY)
 		more = look(rail);
-	told = report(rail);
+	reported = report(rail);
 	if (n < 0 || more < 0)
 		return -EIO;
-	return n + more + told;
+	return n + more + reported;
 }
 
 int tei_verbs_wait_fd(struct tei_rail *base)

@@ -101,7 +101,7 @@ struct verbs_bounce {
 	uint8_t *memory;
 	uint8_t **free; /* free[n_free] of n */
 	uint32_t n, n_free;
-	bool told; /* logged that it is used */
+	bool logged; /* a line says that it is used */
 };
 
 /*

@@ -65,7 +65,7 @@ struct tes_dummy {
 	 * Path that the daemon's port last answered, or empty. Connecting
 	 * thread.
 	 */
-	char told[TES_AGENT_PATH_MAX];
+	char announced[TES_AGENT_PATH_MAX];
 	char hostname[TEI_NAME_LEN_MAX + 1]; /* of the daemon's engine */
 
 	/* Shared: memory[0, user_bytes) for users, then what is copied. */

@@ -763,7 +763,7 @@ struct borrowing {
 	struct tes_dummy_batch batch;
 	struct tes_dummy_conn *conn;
 	struct tes_shelf *shelf;
-	struct tei_list told; /* freed ones that the message names */
+	struct tei_list reported; /* freed ones that the message names */
 	struct te_store_buffer **out;
 	int64_t *results;
 };
@@ -817,7 +817,7 @@ static int exchange_buffers(struct borrowing *b)
 		late = b->shelf; /* with its reference */
 		b->shelf = NULL;
 	}
-	tes_shelf_told(late ? late : b->shelf, &b->told, !code);
+	tes_shelf_reported(late ? late : b->shelf, &b->reported, !code);
 	b->conn->shelf = late;
 	tes_dummy_release(dummy, b->conn, code, NULL);
 	return code ? code : take_values(b, body, len);
@@ -833,7 +833,7 @@ static int ask(struct borrowing *b)
 		return TE_STORE_INTERNAL_ERROR;
 	}
 	b->batch.msg.freed = ids;
-	b->batch.msg.n_freed = tes_shelf_take_freed(b->shelf, &b->told, ids,
+	b->batch.msg.n_freed = tes_shelf_take_freed(b->shelf, &b->reported, ids,
 						    TES_AGENT_KEYS_MAX);
 	return exchange_buffers(b);
 }
@@ -853,7 +853,7 @@ static bool borrow(struct tes_dummy *dummy, const struct te_store_key *keys,
 	int code;
 
 	tei_arena_init(&arena, TES_BATCH_ARENA_MAX);
-	tei_list_init(&b.told);
+	tei_list_init(&b.reported);
 	code = batch_add_keys(&b.batch, keys, n, NULL, results);
 	if (!code && b.batch.n)
 		code = tes_dummy_connect(dummy, deadline, &b.conn);

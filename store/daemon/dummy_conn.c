@@ -126,9 +126,9 @@ static int take_path(struct tes_dummy *dummy, struct tei_arena *arena,
 	if (!reply)
 		return -EPROTO;
 	n = strlen(reply->path);
-	if (*reply->path != '/' || n >= sizeof(dummy->told))
+	if (*reply->path != '/' || n >= sizeof(dummy->announced))
 		return -EPROTO;
-	memcpy(dummy->told, reply->path, n + 1);
+	memcpy(dummy->announced, reply->path, n + 1);
 	return 0;
 }
 
@@ -156,13 +156,13 @@ static int ask(struct tes_dummy *dummy, uint64_t deadline_ns)
 
 static int open_told(struct tes_dummy *dummy, uint64_t deadline_ns)
 {
-	int rc, fd = *dummy->told ? open_path(dummy->told) : -ENOENT;
+	int rc, fd = *dummy->announced ? open_path(dummy->announced) : -ENOENT;
 
 	if (fd >= 0)
 		return fd;
-	dummy->told[0] = 0;
+	dummy->announced[0] = 0;
 	rc = ask(dummy, deadline_ns);
-	return rc ? rc : open_path(dummy->told);
+	return rc ? rc : open_path(dummy->announced);
 }
 
 int tes_dummy_find(struct tes_dummy *dummy, uint64_t deadline_ns)

@@ -441,11 +441,12 @@ size_t tes_shelf_take_freed(struct tes_shelf *shelf, struct tei_list *out,
 	return n;
 }
 
-void tes_shelf_told(struct tes_shelf *shelf, struct tei_list *taken, bool told)
+void tes_shelf_reported(struct tes_shelf *shelf, struct tei_list *taken,
+			bool done)
 {
 	struct tei_list *node;
 
-	if (!told) {
+	if (!done) {
 		tei_mutex_lock(&shelf->dummy->mu);
 		tei_list_splice_tail(&shelf->freed, taken);
 		tei_mutex_unlock(&shelf->dummy->mu);

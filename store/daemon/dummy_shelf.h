@@ -3,9 +3,9 @@
  * dummy_shelf.h - values that lie in memory of the daemon's, mapped read-only
  *
  * A shelf belongs to a session; buffers of one that is over keep it until the
- * last is freed. What is freed waits on the shelf and is told with the next
- * call that reads into it, so that freeing never waits for anybody. Ids are
- * never used twice: telling one again does no harm.
+ * last is freed. Freed ones wait on the shelf and are reported with the next
+ * call that reads into it, so that freeing never waits. Ids are never used
+ * twice: a report that is repeated does no harm.
  *
  * A call that was given up may be answered yet: its connection is kept, late,
  * and what that answer hands out goes back.
@@ -20,8 +20,9 @@ struct tes_shelf {
 	uint8_t token[TES_AGENT_TOKEN_LEN]; /* of its session */
 	const uint8_t *base;                /* NULL: this session has none */
 	uint64_t length;
-	unsigned int refs;     /* guarded by dummy->mu: the dummy, buffers */
-	struct tei_list freed; /* guarded by dummy->mu: buffers to be told */
+	unsigned int refs; /* guarded by dummy->mu: the dummy, buffers */
+	struct tei_list
+		freed; /* guarded by dummy->mu: buffers to be reported */
 };
 
 /*
@@ -40,11 +41,12 @@ struct te_store_buffer *tes_shelf_buffer(struct tes_shelf *shelf,
 					 uint64_t offset, uint64_t length,
 					 uint64_t id);
 
-/* Take up to @max of those that wait to be told. Returns how many. */
+/* Takes up to @max buffers that are to be reported. Returns how many. */
 size_t tes_shelf_take_freed(struct tes_shelf *shelf, struct tei_list *out,
 			    uint64_t *ids, size_t max);
-/* They have been told, or are to be told again. */
-void tes_shelf_told(struct tes_shelf *shelf, struct tei_list *taken, bool told);
+/* Frees buffers that were reported; @done false: reports them again. */
+void tes_shelf_reported(struct tes_shelf *shelf, struct tei_list *taken,
+			bool done);
 
 /*
  * @conn's call on the shelf was given up. True: there is its answer, whose

@@ -121,7 +121,7 @@ struct queries {
 	char tenant[TES_CORE_TENANT_MAX + 1];
 	char *text;      /* what the keys point into */
 	const char **at; /* at[n], sorted, no two alike */
-	size_t n, told;
+	size_t n, n_sent;
 };
 
 static void queries_free(void *state)
@@ -200,15 +200,15 @@ static int more_queries(struct evbuffer *out, void *state)
 {
 	struct queries *q = state;
 
-	for (int i = 0; i < PIECE_KEYS && q->told < q->n &&
+	for (int i = 0; i < PIECE_KEYS && q->n_sent < q->n &&
 			evbuffer_get_length(out) < REPLY_PIECE;
 	     i++) {
-		if (q->told)
+		if (q->n_sent)
 			evbuffer_add(out, ",", 1);
-		if (add_query(q, q->at[q->told++], out))
+		if (add_query(q, q->at[q->n_sent++], out))
 			return -ENOMEM;
 	}
-	if (q->told < q->n)
+	if (q->n_sent < q->n)
 		return 1;
 	evbuffer_add_printf(out, "}}\n");
 	return 0;

@@ -85,8 +85,8 @@ struct tei_peer_control {
 	struct tei_address address[TEI_PEER_ADDRESSES];
 	int n_address, next_address;
 	struct tei_address at; /* where the last attempt went to */
-	uint32_t tried;        /* of told.remote->control, see reroute.c */
-	bool elsewhere;        /* at is one of those, not of the name */
+	uint32_t tried; /* of announced.remote->control: tei_reroute_*() */
+	bool elsewhere; /* at is one of those, not of the name */
 	struct tei_group_challenge challenge;
 	uint64_t hello_epoch;
 	struct tei_list openers; /* struct tei_opener */

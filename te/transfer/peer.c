@@ -401,7 +401,7 @@ void tei_transfer_rail_up(struct tei_rail_box *box)
 
 /*
  * A peer says what regions it has, and may say a million: so many are looked
- * at, and so many ways to reach them are told apart. They are much alike.
+ * at, and so many routes to them are kept apart. They are much alike.
  */
 #define LOOK_MAX  1024u
 #define REACH_MAX 16u

@@ -2,11 +2,11 @@
 /*
  * peer.h - a remote engine as we reach it, one per name
  *
- * Three parts: what the control thread owns (c), what the holder of the drive
- * token owns (w), and what control tells everybody (told, guarded by the
- * engine's mu). Control changes told, bumps `news` and posts; the worker takes
- * over what is new before it uses it. The worker sets `want` and `asks` and
- * posts; control looks what is wanted.
+ * A peer has three parts: one that the control thread owns (c), one that the
+ * holder of the drive token owns (w), and one that control announces to all
+ * threads (announced, guarded by the engine's mu). Control changes announced,
+ * bumps `news` and posts; the worker takes it over before it uses it. The
+ * worker sets `want` and `asks` and posts; control reads them.
  *
  *   IDLE --wanted--> RESOLVING --> CONNECTING --> HELLO --> DESCRIBING --> UP
  *    ^                   |            |            |         |            |
@@ -109,8 +109,8 @@ struct tei_peer {
 	bool self;
 
 	struct tei_announced announced; /* guarded by engine->mu */
-	struct tei_segment *segment; /* of this life; guarded by engine->mu */
-	_Atomic uint64_t news;       /* release after told changed */
+	struct tei_segment *segment;    /* guarded by engine->mu */
+	_Atomic uint64_t news;          /* release after announced changed */
 	_Atomic bool news_posted, asks_posted;
 	struct tei_call news_call, asks_call;
 	_Atomic uint64_t questions; /* by tei_peer_ask_again(); relaxed */
@@ -121,7 +121,7 @@ struct tei_peer {
 	struct tei_peer_work w;
 };
 
-/* `told` has changed. Any thread, not with mu held. */
+/* After a change of `announced`. Any thread, not with mu held. */
 void tei_peer_post_news(struct tei_peer *peer);
 
 /* The next one in no order, NULL: the first; NULL after the last. Takes mu. */
@@ -130,7 +130,7 @@ struct tei_peer *tei_peer_next(struct te_engine *engine, struct tei_peer *peer);
 /* ---- token ---- */
 
 void tei_peer_work_init(struct tei_peer *peer);
-/* Takes over what control has set in `told`. */
+/* Takes over `announced` into w. */
 void tei_peer_sync(struct tei_peer *peer);
 /* Self: describe our own regions again if they have changed. */
 void tei_peer_sync_self(struct tei_peer *peer);
