@@ -491,6 +491,8 @@ static void connect_done(struct tei_frame_call *call, int err,
 
 	if (!err)
 		err = take_connected(link, f);
+	else if (err != -ETIMEDOUT)
+		err = -ENOTCONN; /* how control ended is no rail's fault */
 	answer(link, err);
 }
 

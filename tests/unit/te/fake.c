@@ -20,8 +20,10 @@
 #include "base/net.h"
 #include "base/thread.h"
 #include "te/backend.h"
+#include "tests/lib/wait.h"
 
-#define ID_LEN 8
+#define ID_LEN       8
+#define OPEN_WAIT_MS 60000
 
 struct fake_knobs fake;
 
@@ -85,6 +87,7 @@ void fake_reset(void)
 	atomic_store(&fake.hold_drop, false);
 	atomic_store(&fake.hold_pins, false);
 	atomic_store(&fake.hold_flush, false);
+	atomic_store(&fake.hold_open, false);
 	atomic_store(&fake.gone, 0);
 	atomic_store(&fake.break_after, -1);
 	atomic_store(&fake.break_rail, -1);
@@ -209,10 +212,26 @@ static void fake_region_remove(struct tei_rail *rail, uint64_t id)
 
 /* ---- endpoints ---- */
 
+static bool may_open(void *arg)
+{
+	(void)arg;
+	return !atomic_load(&fake.hold_open);
+}
+
+/* The worker of the target stands still meanwhile. */
+static void wait_to_open(void)
+{
+	atomic_fetch_add(&fake.opening, 1);
+	test_wait_until(may_open, NULL, OPEN_WAIT_MS);
+	atomic_fetch_sub(&fake.opening, 1);
+}
+
 static int fake_endpoint_open(struct tei_endpoint *ep, void *addr, size_t *len)
 {
 	struct fake_half *half = half_of(ep);
 
+	if (ep->target)
+		wait_to_open();
 	tei_mutex_lock(&mu);
 	half->base = ep;
 	tei_list_init(&half->kept);

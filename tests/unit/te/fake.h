@@ -24,6 +24,7 @@ struct fake_knobs {
 	_Atomic bool hold_drop;  /* drop() is confirmed once it is false */
 	_Atomic bool hold_pins;  /* what is touched stays pinned */
 	_Atomic bool hold_flush; /* flush() is over once it is false */
+	_Atomic bool hold_open;  /* a target's half opens once it is false */
 	/* A bit for each rail, by its index. */
 	_Atomic unsigned int dead;  /* connects and posts fail */
 	_Atomic unsigned int quiet; /* slices are taken, and nothing happens */
@@ -41,6 +42,7 @@ struct fake_knobs {
 	_Atomic unsigned int done[3];                  /* slices, per rail */
 	_Atomic unsigned int ghosts;                   /* that landed */
 	_Atomic unsigned int flushing;                 /* that are held */
+	_Atomic unsigned int opening;                  /* that are held */
 };
 
 extern struct fake_knobs fake;

@@ -6,6 +6,7 @@
  * them, every byte arrives once the test lets one of them work.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -287,6 +288,43 @@ static void dead_peer_pauses_nothing(void **state)
 	assert_int_equal(move(1), 0);
 }
 
+static bool is_opening(void *arg)
+{
+	(void)arg;
+	return atomic_load(&fake.opening) > 0;
+}
+
+static void *destroy(void *engine)
+{
+	te_engine_destroy(engine);
+	return NULL;
+}
+
+/* It dies while it is asked for the other halves of endpoints. */
+static void peer_that_dies_before_it_connects_pauses_nothing(void **state)
+{
+	struct iovec piece = {local, LEN};
+	struct te_request r =
+		rig_request(segments[0], TE_WRITE, memory, &piece);
+	struct te_engine *dying = owners[0];
+	struct te_batch *batch;
+	pthread_t thread;
+
+	(void)state;
+	r.flags = TE_FAIL_FAST;
+	atomic_store(&fake.hold_open, true);
+	assert_int_equal(te_batch_create(user, 1, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, &r, 1), 0);
+	assert_true(test_wait_until(is_opening, NULL, RIG_WAIT_MS));
+	owners[0] = NULL;
+	assert_int_equal(pthread_create(&thread, NULL, destroy, dying), 0);
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	te_batch_destroy(batch);
+	assert_int_equal(test_stat(user, "te_rail_pauses_total", NULL), 0);
+	atomic_store(&fake.hold_open, false);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
 static void rail_that_fails_with_one_peer_serves_the_others(void **state)
 {
 	(void)state;
@@ -462,6 +500,8 @@ int main(void)
 		WITH(set_up, only_rail_is_not_given_up_for_its_silence),
 		WITH(set_up, rail_that_heals_takes_over_from_a_silent_one),
 		WITH(set_up, dead_peer_pauses_nothing),
+		WITH(set_up_patient,
+		     peer_that_dies_before_it_connects_pauses_nothing),
 		WITH(set_up, rail_that_fails_with_one_peer_serves_the_others),
 		WITH(set_up,
 		     rail_that_fails_with_all_peers_is_paused_and_comes_back),
