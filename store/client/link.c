@@ -17,7 +17,6 @@
 #include "base/lookup.h"
 #include "base/mem.h"
 #include "store/client/client.h"
-#include "store/client/pulse.h"
 #include "store/proto/store.pb-c.h"
 
 /* ---- heartbeats to the master, and its requests to owners ---- */
@@ -25,9 +24,8 @@
 #define STEP_MS 2000 /* connecting; a hello; a heartbeat; a mount */
 
 /* Say hello on either connection. -ENOMEM, ... */
-static int heartbeat_hello(struct tes_master_link *link,
-			   struct tei_frame_conn *conn,
-			   struct tei_frame_call *call, bool heartbeat)
+static int send_hello(struct tes_master_link *link, struct tei_frame_conn *conn,
+		      struct tei_frame_call *call, bool heartbeat)
 {
 	struct te_store *store = link->store;
 	Store__Hello msg = STORE__HELLO__INIT;
@@ -73,7 +71,7 @@ static void on_beat(struct tei_frame_call *call, int err,
 
 	link->beating = false;
 	if (err) {
-		if (link->pulse)
+		if (link->heartbeat)
 			tes_master_link_lose(link,
 					     "does not answer our heartbeat");
 		return;
@@ -92,14 +90,14 @@ static void beat(void *arg)
 	struct tes_master_link *link = arg;
 	Store__Heartbeat msg = STORE__HEARTBEAT__INIT;
 
-	if (link->beating || !link->pulse || link->losing)
+	if (link->beating || !link->heartbeat || link->losing)
 		return;
 	msg.epoch = link->epoch;
 	msg.n = ++link->n_beats;
 	msg.mounts = link->owner->count_mounts(link);
 	link->beat.done = on_beat;
 	link->beating = true;
-	if (tei_frame_call(link->pulse, &link->beat,
+	if (tei_frame_call(link->heartbeat, &link->beat,
 			   STORE__STORE_TYPE__STORE_HEARTBEAT, &msg.base,
 			   STEP_MS)) {
 		link->beating = false;
@@ -107,14 +105,14 @@ static void beat(void *arg)
 	}
 }
 
-static void on_pulse_hello(struct tei_frame_call *call, int err,
-			   const struct tei_frame *f)
+static void on_heartbeat_hello(struct tei_frame_call *call, int err,
+			       const struct tei_frame *f)
 {
 	struct tes_master_link *link =
-		TEI_CONTAINER(call, struct tes_master_link, pulse_hello);
+		TEI_CONTAINER(call, struct tes_master_link, heartbeat_hello);
 	Store__HelloReply *reply = NULL;
 
-	if (!link->pulse)
+	if (!link->heartbeat)
 		return; /* being closed */
 	if (!err)
 		reply = store__hello_reply__unpack(NULL, f->len, f->body);
@@ -122,9 +120,9 @@ static void on_pulse_hello(struct tei_frame_call *call, int err,
 		tes_master_link_lose(link, "refuses our heartbeat connection");
 		goto out;
 	}
-	link->pulse_timer = tei_timer_start(
+	link->heartbeat_timer = tei_timer_start(
 		link->store->loop, link->heartbeat_ms, true, beat, link);
-	if (!link->pulse_timer)
+	if (!link->heartbeat_timer)
 		tes_master_link_lose(link, "no memory for heartbeats");
 	else
 		beat(link);
@@ -141,13 +139,13 @@ static void on_probe(struct tes_master_link *link, const struct tei_frame *f)
 	Store__Probed msg = STORE__PROBED__INIT;
 
 	if (!probe) {
-		tei_frame_bad(link->pulse, "malformed probe");
+		tei_frame_bad(link->heartbeat, "malformed probe");
 		return;
 	}
 	msg.n = probe->n;
 	store__probe__free_unpacked(probe, NULL);
-	if (tei_frame_send(link->pulse, STORE__STORE_TYPE__STORE_PROBED, 0, 0,
-			   &msg.base))
+	if (tei_frame_send(link->heartbeat, STORE__STORE_TYPE__STORE_PROBED, 0,
+			   0, &msg.base))
 		tes_master_link_lose(link, "a probe could not be answered");
 }
 
@@ -156,7 +154,7 @@ static void on_fence(struct tes_master_link *link, const struct tei_frame *f)
 	Store__Fence *msg = store__fence__unpack(NULL, f->len, f->body);
 
 	if (!msg || msg->writer.len != TE_INCARNATION_LEN)
-		tei_frame_bad(link->pulse, "malformed fence");
+		tei_frame_bad(link->heartbeat, "malformed fence");
 	else if (link->owner->fence(link->store, link->generation, msg->fence,
 				    msg->writer.data))
 		tes_master_link_fenced(link, link->generation, msg->fence,
@@ -171,13 +169,13 @@ void tes_master_link_fenced(struct tes_master_link *link, uint64_t generation,
 	Store__Fenced msg = STORE__FENCED__INIT;
 
 	/* Another connection: its master asks again for what it still needs. */
-	if (generation != link->generation || !link->pulse)
+	if (generation != link->generation || !link->heartbeat)
 		return;
 	msg.fence = fence;
 	msg.status = rc ? TE_STORE_INTERNAL_ERROR : 0;
 	msg.pending = rc == -EBUSY;
-	if (tei_frame_send(link->pulse, STORE__STORE_TYPE__STORE_FENCED, 0, 0,
-			   &msg.base))
+	if (tei_frame_send(link->heartbeat, STORE__STORE_TYPE__STORE_FENCED, 0,
+			   0, &msg.base))
 		tes_master_link_lose(link, "a fence could not be answered");
 }
 
@@ -212,30 +210,30 @@ static void on_heartbeat_up(struct tei_frame_conn *conn, void *arg)
 {
 	struct tes_master_link *link = arg;
 
-	link->pulse_hello.done = on_pulse_hello;
-	if (heartbeat_hello(link, conn, &link->pulse_hello, true))
+	link->heartbeat_hello.done = on_heartbeat_hello;
+	if (send_hello(link, conn, &link->heartbeat_hello, true))
 		tes_master_link_lose(link, "no memory for a hello");
 }
 
-static const struct tei_frame_ops pulse_ops = {
+static const struct tei_frame_ops heartbeat_ops = {
 	.frame = on_heartbeat_frame,
 	.down = on_heartbeat_down,
 	.up = on_heartbeat_up,
 };
 
 /* Once the main connection is greeted. */
-static void pulse_start(struct tes_master_link *link)
+static void heartbeat_start(struct tes_master_link *link)
 {
 	if (tei_frame_connect(link->store->loop, &tes_store_protocol, &link->to,
-			      STEP_MS, &pulse_ops, link, &link->pulse))
+			      STEP_MS, &heartbeat_ops, link, &link->heartbeat))
 		tes_master_link_lose(link, "no memory or file to connect");
 }
 
 /* Stops the heartbeat's timer; the link closes the connection. */
-static void pulse_stop(struct tes_master_link *link)
+static void heartbeat_stop(struct tes_master_link *link)
 {
-	tei_timer_stop(link->pulse_timer);
-	link->pulse_timer = NULL;
+	tei_timer_stop(link->heartbeat_timer);
+	link->heartbeat_timer = NULL;
 }
 
 #define BACKOFF_MIN_MS 50
@@ -309,10 +307,10 @@ void tes_master_link_lose(struct tes_master_link *link, const char *why)
 
 static void close_both(struct tes_master_link *link)
 {
-	struct tei_frame_conn *main = link->main, *pulse = link->pulse;
+	struct tei_frame_conn *main = link->main, *heartbeat = link->heartbeat;
 
 	/* First NULL: answers to cancelled calls must not use them. */
-	link->main = link->pulse = NULL;
+	link->main = link->heartbeat = NULL;
 	link->generation++;
 	if (link->hangup)
 		event_free(link->hangup);
@@ -321,11 +319,11 @@ static void close_both(struct tes_master_link *link)
 	link->beaten = false;
 	tei_lookup_stop(link->lookup);
 	link->lookup = NULL;
-	pulse_stop(link);
+	heartbeat_stop(link);
 	if (main)
 		tei_frame_close(main);
-	if (pulse)
-		tei_frame_close(pulse);
+	if (heartbeat)
+		tei_frame_close(heartbeat);
 }
 
 /* ---- the main connection, as the channel's ---- */
@@ -488,7 +486,7 @@ static int enter(struct tes_master_link *link, const Store__HelloReply *reply)
 		LOG_WARN("master %s: back", link->master);
 	link->complained = false;
 	flush_waiting(link);
-	pulse_start(link);
+	heartbeat_start(link);
 	return 0;
 }
 
@@ -550,7 +548,7 @@ static void on_connection_up(struct tei_frame_conn *conn, void *arg)
 	struct tes_master_link *link = arg;
 
 	link->hello.done = on_hello;
-	if (heartbeat_hello(link, conn, &link->hello, false))
+	if (send_hello(link, conn, &link->hello, false))
 		tes_master_link_lose(link, "no memory for a hello");
 }
 

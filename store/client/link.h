@@ -70,9 +70,9 @@ struct tes_master_link {
 	uint64_t generation; /* of the pair of connections; late answers of
 			      * helpers belong to an older one */
 	struct tei_lookup *lookup;
-	struct tei_address to;               /* the one that was connected */
-	struct tei_frame_conn *main, *pulse; /* main: until it is greeted */
-	struct tei_frame_call hello, pulse_hello, beat;
+	struct tei_address to; /* the one that was connected */
+	struct tei_frame_conn *main, *heartbeat; /* main: until it is greeted */
+	struct tei_frame_call hello, heartbeat_hello, beat;
 	bool beating;              /* beat is under way */
 	bool mounting, unmounting; /* and these, see mounting.c */
 	bool more;                 /* segments came while mounting */
@@ -83,7 +83,7 @@ struct tes_master_link {
 	uint64_t broke_generation; /* of the channel then; guarded by its mu */
 	struct event *hangup;      /* of the channel's socket; or NULL */
 	struct event *retry;
-	struct tei_timer *pulse_timer;
+	struct tei_timer *heartbeat_timer;
 	uint64_t backoff_ms;
 	uint64_t down_since_ns;
 	bool complained; /* one warning a time away */

@@ -315,7 +315,7 @@ static bool send_answer(struct tes_master_link *link,
 	char message[96];
 	uint8_t id[16];
 
-	if (!link->pulse || !link->beaten || link->losing)
+	if (!link->heartbeat || !link->beaten || link->losing)
 		return false;
 	memcpy(id, a->id, sizeof(id));
 	memcpy(crcs, a->crcs, sizeof(crcs));
@@ -329,8 +329,8 @@ static bool send_answer(struct tes_master_link *link,
 	msg.n_crc = a->n_crcs;
 	msg.no_crc = a->no_crc;
 	msg.message = message;
-	if (!tei_frame_send(link->pulse, STORE__STORE_TYPE__STORE_TASK_DONE, 0,
-			    0, &msg.base))
+	if (!tei_frame_send(link->heartbeat, STORE__STORE_TYPE__STORE_TASK_DONE,
+			    0, 0, &msg.base))
 		return true;
 	tes_master_link_lose(link, "a task could not be answered");
 	return false;
@@ -604,7 +604,7 @@ void tes_executor_on_task(struct tes_master_link *link,
 	Store__Task *task = store__task__unpack(NULL, f->len, f->body);
 
 	if (!task || !copy_holds(task)) {
-		tei_frame_bad(link->pulse, "malformed task");
+		tei_frame_bad(link->heartbeat, "malformed task");
 	} else if (!x->ended && task->epoch == link->epoch &&
 		   !is_under_way(x, task) && !answer_again(link, task)) {
 		take(link, task);

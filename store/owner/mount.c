@@ -646,7 +646,7 @@ const struct tes_owner_messages tes_owner_messages = {
 	.count_mounts = mounting_count,
 	.heartbeat_done = mounting_heartbeat_done,
 	.fence = tes_segment_fence,
-	.committed = tes_keep_on_committed,
-	.bury = tes_keep_on_bury,
+	.committed = tes_ledger_on_committed,
+	.bury = tes_ledger_on_bury,
 	.task = tes_executor_on_task,
 };

@@ -84,7 +84,7 @@ void tes_segments_fini(struct te_store *store)
 
 void tes_segment_free(struct tes_segment *segment)
 {
-	tes_keep_fini(&segment->keep);
+	tes_ledger_fini(&segment->ledger);
 	tei_free(segment);
 }
 
@@ -96,7 +96,7 @@ static struct tes_segment *new_segment(uint64_t bytes)
 		return NULL;
 	tei_list_init(&segment->link);
 	segment->bytes = bytes;
-	tes_keep_init(&segment->keep, bytes);
+	tes_ledger_init(&segment->ledger, bytes);
 	if (RAND_bytes(segment->id, sizeof(segment->id)) == 1)
 		return segment;
 	tes_segment_free(segment);
@@ -395,7 +395,7 @@ static int settle_in(const struct publish_job *job, size_t i, bool kept,
 		     uint64_t digest_seed)
 {
 	const struct tes_segment *segment = job->segments[i];
-	const struct tes_keep_master master = {
+	const struct tes_ledger_master master = {
 		.generation = job->result.generation,
 		.epoch = job->epoch,
 		.digest_seed = digest_seed,
@@ -410,7 +410,7 @@ static int settle_in(const struct publish_job *job, size_t i, bool kept,
 			grace_ms, tei_now_ns() + MOUNT_NS);
 	if (code)
 		return code;
-	return tes_keep_mounted(job->store, job->segments[i], &master);
+	return tes_ledger_mounted(job->store, job->segments[i], &master);
 }
 
 /* Only at the master that the segment was published for. */
@@ -432,7 +432,7 @@ static int call_mount(struct publish_job *job, size_t i)
 	msg.name = name;
 	msg.address = (uint64_t)(uintptr_t)segment->memory;
 	msg.size = segment->bytes;
-	msg.offering = tes_keep_offers(segment);
+	msg.offering = tes_ledger_offers(segment);
 	tei_arena_init(&arena, 64u << 10);
 	code = tes_channel_call(&store->channel, result->generation,
 				STORE__STORE_TYPE__STORE_MOUNT, &msg.base,

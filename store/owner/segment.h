@@ -26,7 +26,7 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "store/client/helper.h"
-#include "store/owner/keep.h"
+#include "store/owner/ledger.h"
 #include "store/proto/protocol.h"
 
 struct te_store;
@@ -55,7 +55,7 @@ struct tes_segment {
 	te_region_id region;                /* 0: none */
 	uint8_t group[TES_STORE_GROUP_LEN]; /* of the region */
 	bool published;                     /* there may be writers */
-	struct tes_keep keep;               /* of what lies in it */
+	struct tes_ledger ledger;           /* of what lies in it */
 	/* The loop's. */
 	bool lasting;    /* comes back with every master; else one try */
 	bool publishing; /* the helper is at it */

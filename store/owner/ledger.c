@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keep.c - what the master says of the objects in an owner's segments */
-#include "store/owner/keep.h"
+/* ledger.c - what the master says of the objects in an owner's segments */
+#include "store/owner/ledger.h"
 
 #include <errno.h>
 #include <openssl/rand.h>
@@ -29,8 +29,8 @@ static uint8_t *header_at(const struct tes_segment *segment, uint64_t offset)
 }
 
 /* Void the header at @offset if it is of that generation. */
-static void keep_void(const struct tes_segment *segment, uint64_t offset,
-		      uint64_t gen_epoch, uint64_t generation)
+static void void_header(const struct tes_segment *segment, uint64_t offset,
+			uint64_t gen_epoch, uint64_t generation)
 {
 	uint8_t bytes[TES_EXTENT_HEADER_LEN];
 	uint8_t *at = header_at(segment, offset);
@@ -77,8 +77,8 @@ static bool renew_header(const struct tes_segment *segment,
  * Whether all extents of @o are what their headers say; then these are given
  * the digest of @seed, which every master draws anew.
  */
-static bool keep_renew(const struct tes_segment *segment,
-		       const struct tes_directory_object *o, uint64_t seed)
+static bool renew_headers(const struct tes_segment *segment,
+			  const struct tes_directory_object *o, uint64_t seed)
 {
 	uint64_t offset = 0;
 
@@ -183,7 +183,7 @@ static int tenant_column(struct offer *o, const struct tes_directory_object *it,
 			 uint32_t *out)
 {
 	const char *name =
-		tes_directory_tenant(&o->segment->keep.directory, it);
+		tes_directory_tenant(&o->segment->ledger.directory, it);
 	Store__Objects *m = &o->objects;
 	size_t i = m->n_tenants;
 
@@ -223,26 +223,26 @@ static void offer_add(struct offer *o, const struct tes_directory_object *it)
 /* The next ones; what is not there any more is forgotten. */
 static void offer_fill(struct offer *o)
 {
-	struct tes_keep *keep = &o->segment->keep;
+	struct tes_ledger *ledger = &o->segment->ledger;
 	const struct tes_directory_object *it;
 
-	tei_mutex_lock(&keep->mu);
+	tei_mutex_lock(&ledger->mu);
 	while (o->keys.n < OFFER_OBJECTS &&
 	       o->keys.bytes.len <= OFFER_KEY_BYTES - TES_DIRECTORY_KEY_MAX) {
-		it = tes_directory_next(&keep->directory, &o->cursor);
+		it = tes_directory_next(&ledger->directory, &o->cursor);
 		o->last = !it;
 		if (!it)
 			break;
-		if (it->gen_epoch == keep->epoch)
+		if (it->gen_epoch == ledger->epoch)
 			continue; /* it is this master's own */
-		if (keep_renew(o->segment, it, o->seed))
+		if (renew_headers(o->segment, it, o->seed))
 			offer_add(o, it);
 		else
-			(void)tes_directory_drop(&keep->directory,
+			(void)tes_directory_drop(&ledger->directory,
 						 it->extents[0].offset,
 						 it->gen_epoch, it->generation);
 	}
-	tei_mutex_unlock(&keep->mu);
+	tei_mutex_unlock(&ledger->mu);
 	o->objects.keys = o->keys.bytes;
 	o->objects.key_lens = o->keys.lens;
 	o->objects.n_key_lens = o->objects.n_generation =
@@ -257,7 +257,7 @@ static void offer_fill(struct offer *o)
 /* Refused ones have been replaced, or are not what they were. */
 static int take_reply(struct offer *o, const Store__OfferReply *reply)
 {
-	struct tes_keep *keep = &o->segment->keep;
+	struct tes_ledger *ledger = &o->segment->ledger;
 	const Store__Objects *m = &o->objects;
 	uint64_t base = (uint64_t)(uintptr_t)o->segment->memory;
 	size_t entry = 0;
@@ -270,11 +270,11 @@ static int take_reply(struct offer *o, const Store__OfferReply *reply)
 		if (reply->object[i] == TE_STORE_INTERNAL_ERROR)
 			return TE_STORE_INTERNAL_ERROR; /* no memory there */
 		if (reply->object[i]) {
-			tei_mutex_lock(&keep->mu);
+			tei_mutex_lock(&ledger->mu);
 			(void)tes_directory_drop(
-				&keep->directory, m->address[entry] - base,
+				&ledger->directory, m->address[entry] - base,
 				m->gen_epoch[i], m->generation[i]);
-			tei_mutex_unlock(&keep->mu);
+			tei_mutex_unlock(&ledger->mu);
 		}
 		entry += m->extents[i];
 	}
@@ -314,75 +314,75 @@ static int offer_some(struct offer *o)
 /* The master knows of nothing here, and it will use the space. */
 static void forget_all(struct tes_segment *segment)
 {
-	struct tes_keep *keep = &segment->keep;
+	struct tes_ledger *ledger = &segment->ledger;
 	const struct tes_directory_object *o;
 	uint64_t cursor = 0;
 
-	tei_mutex_lock(&keep->mu);
-	while ((o = tes_directory_next(&keep->directory, &cursor)))
+	tei_mutex_lock(&ledger->mu);
+	while ((o = tes_directory_next(&ledger->directory, &cursor)))
 		for (size_t i = 0; i < o->n_extents; i++)
-			keep_void(segment, o->extents[i].offset, o->gen_epoch,
-				  o->generation);
-	tes_directory_clear(&keep->directory);
-	tei_mutex_unlock(&keep->mu);
+			void_header(segment, o->extents[i].offset, o->gen_epoch,
+				    o->generation);
+	tes_directory_clear(&ledger->directory);
+	tei_mutex_unlock(&ledger->mu);
 }
 
-bool tes_keep_offers(const struct tes_segment *segment)
+bool tes_ledger_offers(const struct tes_segment *segment)
 {
-	return segment->keep.epoch != 0;
+	return segment->ledger.epoch != 0;
 }
 
-int tes_keep_mounted(struct te_store *store, struct tes_segment *segment,
-		     const struct tes_keep_master *master)
+int tes_ledger_mounted(struct te_store *store, struct tes_segment *segment,
+		       const struct tes_ledger_master *master)
 {
-	struct tes_keep *keep = &segment->keep;
+	struct tes_ledger *ledger = &segment->ledger;
 	struct offer o = {
 		.store = store,
 		.segment = segment,
 		.generation = master->generation,
 		.seed = master->digest_seed,
 	};
-	bool first = !keep->epoch;
+	bool first = !ledger->epoch;
 	int code = 0;
 
-	if (keep->epoch != master->epoch)
-		keep->offering = !first;
-	else if (!keep->offering && !master->kept)
+	if (ledger->epoch != master->epoch)
+		ledger->offering = !first;
+	else if (!ledger->offering && !master->kept)
 		forget_all(segment);
-	keep->epoch = master->epoch;
+	ledger->epoch = master->epoch;
 	if (first)
 		return 0;
 	/* Nothing to offer: it only has to be said. */
-	if (!keep->offering)
+	if (!ledger->offering)
 		o.cursor = UINT64_MAX;
-	keep->offering = true;
+	ledger->offering = true;
 	tei_arena_init(&o.arena, OFFER_ARENA_MAX);
 	while (!code && !o.last)
 		code = offer_some(&o);
 	tei_arena_fini(&o.arena);
 	if (!code)
-		keep->offering = false;
+		ledger->offering = false;
 	return code;
 }
 
 #define PUSH_ARENA_MAX (16u << 20) /* decoded */
 
-void tes_keep_init(struct tes_keep *keep, uint64_t bytes)
+void tes_ledger_init(struct tes_ledger *ledger, uint64_t bytes)
 {
 	uint64_t salt = 0;
 
 	/* Only against long paths: any salt is right. */
 	(void)RAND_bytes((unsigned char *)&salt, sizeof(salt));
-	tei_mutex_init(&keep->mu);
-	tes_directory_init(&keep->directory, bytes, salt);
-	keep->epoch = 0;
-	keep->offering = false;
+	tei_mutex_init(&ledger->mu);
+	tes_directory_init(&ledger->directory, bytes, salt);
+	ledger->epoch = 0;
+	ledger->offering = false;
 }
 
-void tes_keep_fini(struct tes_keep *keep)
+void tes_ledger_fini(struct tes_ledger *ledger)
 {
-	tes_directory_clear(&keep->directory);
-	tei_mutex_fini(&keep->mu);
+	tes_directory_clear(&ledger->directory);
+	tei_mutex_fini(&ledger->mu);
 }
 
 /* ---- commits ---- */
@@ -414,7 +414,7 @@ static bool columns_fit(const Store__Objects *m)
 	return tes_objects_fit(m) && m->keys.len == bytes;
 }
 
-/* The directory keeps those that it is told of. */
+/* The directory keeps the tenants that are added to it. */
 static bool tenants_fit(const Store__Objects *m)
 {
 	for (size_t i = 0; i < m->n_tenants; i++)
@@ -483,10 +483,10 @@ static void add(struct te_store *store, const Store__Objects *m, size_t i,
 		places[k].length = m->length[entry + k];
 		places[k].crc = m->crc[entry + k];
 	}
-	tei_mutex_lock(&segment->keep.mu);
+	tei_mutex_lock(&segment->ledger.mu);
 	/* Without memory it is lost with the master, and only then. */
-	(void)tes_directory_add(&segment->keep.directory, &e);
-	tei_mutex_unlock(&segment->keep.mu);
+	(void)tes_directory_add(&segment->ledger.directory, &e);
+	tei_mutex_unlock(&segment->ledger.mu);
 }
 
 static struct tes_segment *segment_named(struct te_store *store,
@@ -511,9 +511,9 @@ static void committed(struct te_store *store, const Store__Committed *m)
 	size_t entry = 0;
 
 	if (all && m->begins) {
-		tei_mutex_lock(&all->keep.mu);
-		tes_directory_begin(&all->keep.directory);
-		tei_mutex_unlock(&all->keep.mu);
+		tei_mutex_lock(&all->ledger.mu);
+		tes_directory_begin(&all->ledger.directory);
+		tei_mutex_unlock(&all->ledger.mu);
 	}
 	for (size_t i = 0; i < objects->n_key_lens; i++) {
 		add(store, objects, i, entry, key);
@@ -521,14 +521,14 @@ static void committed(struct te_store *store, const Store__Committed *m)
 		entry += objects->n_extents ? objects->extents[i] : 1;
 	}
 	if (all && m->ends) {
-		tei_mutex_lock(&all->keep.mu);
-		tes_directory_sweep(&all->keep.directory);
-		tei_mutex_unlock(&all->keep.mu);
+		tei_mutex_lock(&all->ledger.mu);
+		tes_directory_sweep(&all->ledger.directory);
+		tei_mutex_unlock(&all->ledger.mu);
 	}
 }
 
-void tes_keep_on_committed(struct tes_master_link *link,
-			   const struct tei_frame *f)
+void tes_ledger_on_committed(struct tes_master_link *link,
+			     const struct tei_frame *f)
 {
 	struct tei_arena arena;
 	const Store__Committed *m;
@@ -537,7 +537,7 @@ void tes_keep_on_committed(struct tes_master_link *link,
 	m = store__committed__unpack(&arena.pb, f->len, f->body);
 	if (!m || !m->objects || !columns_fit(m->objects) ||
 	    !tenants_fit(m->objects))
-		tei_frame_bad(link->pulse, "malformed commits");
+		tei_frame_bad(link->heartbeat, "malformed commits");
 	else
 		committed(link->store, m);
 	tei_arena_fini(&arena);
@@ -553,12 +553,12 @@ static void bury(struct te_store *store, const Store__Bury *m, size_t i)
 	if (!segment || offset % TES_DIRECTORY_UNIT ||
 	    segment->bytes - offset < TES_EXTENT_HEADER_LEN)
 		return;
-	tei_mutex_lock(&segment->keep.mu);
+	tei_mutex_lock(&segment->ledger.mu);
 	if (m->burial)
-		keep_void(segment, offset, m->gen_epoch[i], m->generation[i]);
-	(void)tes_directory_drop(&segment->keep.directory, offset,
+		void_header(segment, offset, m->gen_epoch[i], m->generation[i]);
+	(void)tes_directory_drop(&segment->ledger.directory, offset,
 				 m->gen_epoch[i], m->generation[i]);
-	tei_mutex_unlock(&segment->keep.mu);
+	tei_mutex_unlock(&segment->ledger.mu);
 }
 
 static void answer(struct tes_master_link *link, uint64_t burial)
@@ -566,12 +566,12 @@ static void answer(struct tes_master_link *link, uint64_t burial)
 	Store__Buried m = STORE__BURIED__INIT;
 
 	m.burial = burial;
-	if (tei_frame_send(link->pulse, STORE__STORE_TYPE__STORE_BURIED, 0, 0,
-			   &m.base))
+	if (tei_frame_send(link->heartbeat, STORE__STORE_TYPE__STORE_BURIED, 0,
+			   0, &m.base))
 		tes_master_link_lose(link, "a burial could not be answered");
 }
 
-void tes_keep_on_bury(struct tes_master_link *link, const struct tei_frame *f)
+void tes_ledger_on_bury(struct tes_master_link *link, const struct tei_frame *f)
 {
 	struct tei_arena arena;
 	const Store__Bury *m;
@@ -580,7 +580,7 @@ void tes_keep_on_bury(struct tes_master_link *link, const struct tei_frame *f)
 	m = store__bury__unpack(&arena.pb, f->len, f->body);
 	if (!m || m->n_generation != m->n_address ||
 	    m->n_gen_epoch != m->n_address) {
-		tei_frame_bad(link->pulse, "malformed burial");
+		tei_frame_bad(link->heartbeat, "malformed burial");
 		goto out;
 	}
 	for (size_t i = 0; i < m->n_address; i++)

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * keep.h - what an owner does for the objects in its segments
+ * ledger.h - what an owner does for the objects in its segments
  *
- * The master says what was committed and what is to be buried; a master that
- * was started anew is offered what there is. Headers in memory are the last
- * word: only what they still bear witness to is offered.
+ * The master reports which objects were committed and which are to be buried;
+ * a master that was started anew is offered the objects that the ledger lists.
+ * Headers in memory decide: an object is offered only if its headers still name
+ * it.
  *
  * Burying voids headers, which is safe because the master gives the space to
- * nobody before we confirm. Everything else only forgets.
+ * nobody before the owner confirms. All other calls only drop entries.
  *
  * Threads: commits and burials on the loop, mounting and offering on the
  * helper.
  */
-#ifndef STORE_OWNER_KEEP_H
-#define STORE_OWNER_KEEP_H
+#ifndef STORE_OWNER_LEDGER_H
+#define STORE_OWNER_LEDGER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,7 +28,7 @@ struct tes_segment;
 struct tes_master_link;
 struct tei_frame;
 
-struct tes_keep {
+struct tes_ledger {
 	struct tei_mutex mu;            /* lock 49 */
 	struct tes_directory directory; /* guarded by mu */
 	/* The helper's. */
@@ -35,22 +36,23 @@ struct tes_keep {
 	bool offering;  /* and that one has not got everything yet */
 };
 
-void tes_keep_init(struct tes_keep *keep, uint64_t bytes);
-/* Nobody is told of the segment any more. */
-void tes_keep_fini(struct tes_keep *keep);
+void tes_ledger_init(struct tes_ledger *ledger, uint64_t bytes);
+/* The caller has taken the segment off every list; entries are freed. */
+void tes_ledger_fini(struct tes_ledger *ledger);
 
 /* ---- the loop's: pushes of the master ---- */
 
-void tes_keep_on_committed(struct tes_master_link *link,
-			   const struct tei_frame *f);
-void tes_keep_on_bury(struct tes_master_link *link, const struct tei_frame *f);
+void tes_ledger_on_committed(struct tes_master_link *link,
+			     const struct tei_frame *f);
+void tes_ledger_on_bury(struct tes_master_link *link,
+			const struct tei_frame *f);
 
 /* ---- the helper's ---- */
 
 /* Whether @segment is to be mounted as offering: it was mounted before. */
-bool tes_keep_offers(const struct tes_segment *segment);
+bool tes_ledger_offers(const struct tes_segment *segment);
 /* The master that it was mounted at. */
-struct tes_keep_master {
+struct tes_ledger_master {
 	uint64_t generation; /* of the link to it */
 	uint64_t epoch, digest_seed;
 	bool kept; /* it had the segment, and what was put there */
@@ -60,9 +62,7 @@ struct tes_keep_master {
  * given us up meanwhile. A store code, of the call that failed; then it has to
  * be mounted again.
  */
-int tes_keep_mounted(struct te_store *store, struct tes_segment *segment,
-		     const struct tes_keep_master *master);
-
-/* ---- headers in our memory, with mu held ---- */
+int tes_ledger_mounted(struct te_store *store, struct tes_segment *segment,
+		       const struct tes_ledger_master *master);
 
 #endif
