@@ -184,7 +184,7 @@ static void take_slot(struct tei_hash_bucket *b, size_t i)
 	b->slot[last] = 0;
 }
 
-static void take(struct tei_hash_bucket *b, struct tei_hash_node *node)
+static void unlink_node(struct tei_hash_bucket *b, struct tei_hash_node *node)
 {
 	struct tei_hash_node *first = node_of(b->slot[CHAIN]), **at = &first;
 
@@ -288,7 +288,7 @@ void tei_hash_insert(struct tei_hash *h, struct tei_hash_node *node,
 
 void tei_hash_remove(struct tei_hash *h, struct tei_hash_node *node)
 {
-	take(bucket_of(h, node->hash), node);
+	unlink_node(bucket_of(h, node->hash), node);
 	h->n_nodes--;
 	if (!h->walking)
 		join_some(h, 1);

@@ -201,7 +201,7 @@ static int one_batch(struct worker *w)
 	return rc ? rc : te_batch_reset(w->batch);
 }
 
-static void *work(void *arg)
+static void *run_thread(void *arg)
 {
 	struct worker *w = arg;
 	struct worker_run *run = w->run;
@@ -258,7 +258,7 @@ static int start_and_join(struct worker_run *run)
 
 	while (!rc && started < run->n) {
 		rc = tei_thread_start(&run->workers[started].thread, "bench",
-				      work, &run->workers[started]);
+				      run_thread, &run->workers[started]);
 		started += !rc;
 	}
 	if (rc)

@@ -243,7 +243,7 @@ void tei_shm_views_sweep(struct shm_endpoint *ep)
 						       struct shm_view, link));
 }
 
-static struct shm_view *find(struct shm_endpoint *ep, uint64_t id)
+static struct shm_view *find_view(struct shm_endpoint *ep, uint64_t id)
 {
 	struct tei_hash_node *node =
 		tei_hash_first(&ep->views, tei_chance_mix(id));
@@ -356,7 +356,7 @@ struct shm_view *tei_shm_view_get(struct shm_endpoint *ep,
 		if (!tei_shm_key_decode(slice->key, SHM_KEY_LEN, &key))
 			return NULL;
 		id = key.id;
-		view = find(ep, id);
+		view = find_view(ep, id);
 		if (view && memcmp(view->key_bytes, slice->key, SHM_KEY_LEN))
 			return NULL; /* one id, two keys: one is made up */
 		if (view && may_ask_again(view)) {
@@ -442,7 +442,7 @@ static int open_view(struct shm_endpoint *ep, struct shm_view *view,
 static int take_grant(struct shm_endpoint *ep, const struct shm_message *m,
 		      int fd)
 {
-	struct shm_view *view = find(ep, m->id);
+	struct shm_view *view = find_view(ep, m->id);
 	int err, rc = 0;
 
 	if (!view || view->state != SHM_VIEW_ASKED)

@@ -130,7 +130,7 @@ static void refuse(struct shm_endpoint *ep, struct tei_slice *slice, int err)
 	tei_shm_kick(rail);
 }
 
-static void take(struct shm_endpoint *ep, struct tei_slice *slice)
+static void take_slice(struct shm_endpoint *ep, struct tei_slice *slice)
 {
 	struct shm_view *view;
 	int err;
@@ -157,7 +157,7 @@ int tei_shm_post(struct tei_endpoint *base, struct tei_slice *const slices[],
 	if (ep->broken)
 		return ep->broken;
 	for (taken = 0; taken < n && ep->n_slices < SHM_QUEUE_MAX; taken++)
-		take(ep, slices[taken]);
+		take_slice(ep, slices[taken]);
 	activate(ep);
 	return taken;
 }

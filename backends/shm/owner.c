@@ -35,7 +35,7 @@
 
 /* ---- regions ---- */
 
-static struct shm_region *find(struct shm_rail *rail, uint64_t id)
+static struct shm_region *find_region(struct shm_rail *rail, uint64_t id)
 	TEI_REQUIRES(rail->mu)
 {
 	struct tei_hash_node *node =
@@ -208,7 +208,7 @@ int tei_shm_region_hide(struct tei_rail *base, uint64_t id)
 	bool quiet;
 
 	tei_mutex_lock(&rail->mu);
-	region = find(rail, id);
+	region = find_region(rail, id);
 	assert(region);
 	if (!region->n_looks) {
 		revoke_all(rail, region);
@@ -226,7 +226,7 @@ void tei_shm_region_remove(struct tei_rail *base, uint64_t id)
 	struct shm_region *region;
 
 	tei_mutex_lock(&rail->mu);
-	region = find(rail, id);
+	region = find_region(rail, id);
 	assert(region && tei_list_empty(&region->grants));
 	tei_hash_remove(&rail->regions, &region->node);
 	tei_mutex_unlock(&rail->mu);
@@ -368,7 +368,7 @@ static int make_grant(struct shm_rail *rail, struct shm_endpoint *ep,
 static int record(struct shm_rail *rail, struct shm_endpoint *ep, uint64_t id,
 		  struct shm_message *m, int *fd) TEI_REQUIRES(rail->mu)
 {
-	struct shm_region *region = find(rail, id);
+	struct shm_region *region = find_region(rail, id);
 	struct shm_grant *grant;
 	int rc = 0;
 

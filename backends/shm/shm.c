@@ -544,7 +544,7 @@ static int report(struct shm_rail *rail)
 	return n;
 }
 
-static int look(struct shm_rail *rail, int budget)
+static int poll_sockets(struct shm_rail *rail, int budget)
 {
 	struct epoll_event events[EVENTS_MAX];
 	int i, n;
@@ -569,7 +569,7 @@ static int shm_progress(struct tei_rail *base, int budget)
 	rail->in_progress = true;
 	moved = tei_shm_move(rail);
 	if (!moved || ++rail->unlooked >= LOOK_EVERY)
-		n = look(rail, budget);
+		n = poll_sockets(rail, budget);
 	if (n >= 0)
 		n += report(rail);
 	rail->in_progress = false;

@@ -279,7 +279,7 @@ static void look_after(struct verbs_bundle *bundle)
  * A queue may still hold completions of queue pairs that are destroyed: their
  * tag is nobody's, or their number not under way.
  */
-static void take(struct verbs_rail *rail, const struct ibv_wc *wc)
+static void take_completion(struct verbs_rail *rail, const struct ibv_wc *wc)
 {
 	uint32_t tag = (uint32_t)(wc->wr_id >> 32);
 	uint32_t number = (uint32_t)wc->wr_id;
@@ -315,7 +315,7 @@ int tei_verbs_poll(struct verbs_rail *rail, int budget)
 		return -EIO;
 	}
 	for (int i = 0; i < n; i++)
-		take(rail, &rail->wcs[i]);
+		take_completion(rail, &rail->wcs[i]);
 	return n;
 }
 

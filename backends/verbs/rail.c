@@ -550,7 +550,7 @@ static void read_channel(struct verbs_rail *rail)
 }
 
 /* How many things, or -EIO. */
-static int look(struct verbs_rail *rail)
+static int poll_device(struct verbs_rail *rail)
 {
 	struct verbs_bundle *bundle;
 	eventfd_t times;
@@ -614,7 +614,7 @@ int tei_verbs_progress(struct tei_rail *base, int budget)
 	if (n >= 0)
 		pump_all(rail);
 	if (base->woken || ++rail->n_quiet >= LOOK_EVERY)
-		more = look(rail);
+		more = poll_device(rail);
 	reported = report(rail);
 	if (n < 0 || more < 0)
 		return -EIO;

@@ -31,7 +31,7 @@ struct crew {
 	_Atomic uint64_t next;
 };
 
-static void *work(void *arg)
+static void *check_pages(void *arg)
 {
 	struct crew *crew = arg;
 
@@ -72,10 +72,10 @@ static void verbs_prefault(uint64_t addr, uint64_t length)
 	unsigned int n = 0, wanted = helpers_for(length);
 	pthread_t helpers[THREADS_MAX];
 
-	while (n < wanted &&
-	       !tei_thread_start(&helpers[n], "te-prefault", work, &crew))
+	while (n < wanted && !tei_thread_start(&helpers[n], "te-prefault",
+					       check_pages, &crew))
 		n++;
-	(void)work(&crew); /* also alone */
+	(void)check_pages(&crew); /* also alone */
 	while (n)
 		pthread_join(helpers[--n], NULL);
 }

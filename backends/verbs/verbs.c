@@ -79,7 +79,7 @@ static int check_descriptors(void)
 }
 
 /* Have it in use, unless there is none, or no device for it: @why says so. */
-static int find(const char *path, char *why)
+static int find_device(const char *path, char *why)
 {
 	const struct verbs_provider *api = tei_verbs_in_use();
 	int rc = api ? 1 : has_devices();
@@ -117,7 +117,7 @@ static int verbs_probe(const struct tei_search *search)
 {
 	char why[TEI_MODULE_ERROR_LEN] = "no port of any device can be used";
 	struct count count = {.search = search};
-	int rc = find(search->module_path, why);
+	int rc = find_device(search->module_path, why);
 
 	if (!rc)
 		rc = tei_verbs_ports_find(tei_verbs_in_use(), search->config,

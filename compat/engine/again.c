@@ -68,8 +68,8 @@ struct trip {
  * All of a trip to one peer go to one of its lives, or none would wait for
  * others.
  */
-static int find(struct mc_batch *b, struct trip *trip, int64_t number,
-		te_segment_id *out)
+static int find_life(struct mc_batch *b, struct trip *trip, int64_t number,
+		     te_segment_id *out)
 {
 	int rc;
 
@@ -96,7 +96,7 @@ static bool add(struct mc_batch *b, struct trip *trip, struct mc_try *t,
 {
 	uint64_t now = mc_now_ms();
 
-	if (find(b, trip, target, &r.segment))
+	if (find_life(b, trip, target, &r.segment))
 		return false;
 	trip->pieces[trip->n] = bytes;
 	r.pieces = &trip->pieces[trip->n];

@@ -189,7 +189,7 @@ static void free_room(struct submission *s)
 }
 
 /* Returns what is wrong with an entry, or NULL. */
-static const char *fault(const struct transfer_request *entry)
+static const char *entry_fault(const struct transfer_request *entry)
 {
 	if (entry->opcode != OPCODE_READ && entry->opcode != OPCODE_WRITE)
 		return "opcode is neither OPCODE_READ nor OPCODE_WRITE";
@@ -209,7 +209,7 @@ static int translate(struct mc_engine *e, const char *function,
 
 	for (size_t i = 0; i < s->n; i++) {
 		const struct transfer_request *entry = &entries[i];
-		const char *why = fault(entry);
+		const char *why = entry_fault(entry);
 
 		if (!why && entry->target_id != number) {
 			int rc = mc_segment_find(e, entry->target_id, 0, &id);

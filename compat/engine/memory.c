@@ -55,7 +55,7 @@ static void settle(struct mc_engine *e, const void *addr, te_region_id id)
 }
 
 /* The id of what is registered at @addr, which others do not find any more. */
-static te_region_id take(struct mc_engine *e, const void *addr)
+static te_region_id take_region(struct mc_engine *e, const void *addr)
 {
 	te_region_id id = 0;
 
@@ -72,7 +72,7 @@ static te_region_id take(struct mc_engine *e, const void *addr)
 }
 
 /* Returns what is wrong with @buffer, or NULL. */
-static const char *fault(const buffer_entry_t *buffer)
+static const char *buffer_fault(const buffer_entry_t *buffer)
 {
 	if (!buffer->addr)
 		return "the address is NULL";
@@ -94,7 +94,7 @@ static int add(struct mc_engine *e, const char *function,
 		.location = location && *location ? location : "*",
 		.access = remote ? ACCESS_PEERS : TE_ACCESS_LOCAL,
 	};
-	const char *why = fault(buffer);
+	const char *why = buffer_fault(buffer);
 	int rc =
 		why ? MC_ERROR_INVALID : claim(e, buffer->addr, buffer->length);
 	te_region_id id = 0;
@@ -118,7 +118,7 @@ static int add(struct mc_engine *e, const char *function,
 
 static int drop(struct mc_engine *e, const char *function, void *addr)
 {
-	te_region_id id = take(e, addr);
+	te_region_id id = take_region(e, addr);
 
 	if (!id) {
 		mc_warn(function, "nothing is registered at %p", addr);

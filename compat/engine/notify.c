@@ -79,7 +79,7 @@ static int unpack(const struct te_notify *in, notify_msg_t *out)
 }
 
 /* Takes one more; false: there is none, or no memory, and then it is lost. */
-static bool take(struct mc_engine *e, notify_msg_t **all, int *n)
+static bool take_message(struct mc_engine *e, notify_msg_t **all, int *n)
 {
 	struct te_notify notify;
 	notify_msg_t *more;
@@ -107,7 +107,7 @@ notify_msg_t *getNotifsFromEngine(transfer_engine_t engine, int *size)
 
 	if (e && !size)
 		mc_warn(__func__, "size is NULL: nobody could free them");
-	while (e && size && n < INT32_MAX && take(e, &all, &n))
+	while (e && size && n < INT32_MAX && take_message(e, &all, &n))
 		;
 	if (!n) {
 		free(all);

@@ -579,9 +579,9 @@ static int loop(int fd, struct batch *b, const struct tei_bare_shape *s,
 	return rc;
 }
 
-static int run(const struct tei_bare_peer *peer, enum tei_bare_kind kind,
-	       const struct tei_bare_shape *s, struct batch *b,
-	       struct tei_bare_figure *out)
+static int run_rounds(const struct tei_bare_peer *peer, enum tei_bare_kind kind,
+		      const struct tei_bare_shape *s, struct batch *b,
+		      struct tei_bare_figure *out)
 {
 	struct tei_histogram *rtt = tei_calloc(1, sizeof(*rtt));
 	uint64_t elapsed;
@@ -616,7 +616,7 @@ int tei_exchange_run(const struct tei_bare_peer *peer,
 
 	if (!b)
 		return -EINVAL;
-	rc = run(peer, TEI_BARE_EXCHANGE, shape, b, out);
+	rc = run_rounds(peer, TEI_BARE_EXCHANGE, shape, b, out);
 	tei_free(b);
 	return rc;
 }
@@ -625,5 +625,5 @@ int tei_pingpong_run(const struct tei_bare_peer *peer,
 		     const struct tei_bare_shape *shape,
 		     struct tei_bare_figure *out)
 {
-	return run(peer, TEI_BARE_PINGPONG, shape, NULL, out);
+	return run_rounds(peer, TEI_BARE_PINGPONG, shape, NULL, out);
 }

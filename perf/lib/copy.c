@@ -168,7 +168,7 @@ static int some(struct copier *c)
 	return 0;
 }
 
-static void *work(void *arg)
+static void *copy_thread(void *arg)
 {
 	struct copier *c = arg;
 	uint64_t start = tei_now_ns(), now;
@@ -226,7 +226,7 @@ int tei_copy_rate(const struct tei_bare_peer *peer,
 			rc = -EINVAL;
 		else
 			rc = tei_thread_start(&c[started].thread, "copier",
-					      work, &c[started]);
+					      copy_thread, &c[started]);
 		started += !rc;
 	}
 	joined = c ? join_all(c, started, out) : 0;

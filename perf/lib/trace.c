@@ -23,7 +23,7 @@ struct parser {
 	json_error_t json_error;
 };
 
-static int bad(struct parser *p, const char *reason)
+static int refuse_line(struct parser *p, const char *reason)
 {
 	p->reason = reason;
 	return -EINVAL;
@@ -62,7 +62,7 @@ static int read_uint(struct parser *p, const json_t *line, const char *name,
 	const json_t *v = json_object_get(line, name);
 
 	if (!json_is_integer(v) || json_integer_value(v) < 0)
-		return bad(p, reason);
+		return refuse_line(p, reason);
 	*out = (uint64_t)json_integer_value(v);
 	return 0;
 }
@@ -75,14 +75,14 @@ static int read_ids(struct parser *p, const json_t *line,
 	int rc;
 
 	if (!json_is_array(ids))
-		return bad(p, "\"hash_ids\" must be an array");
+		return refuse_line(p, "\"hash_ids\" must be an array");
 	r->first = p->trace->n_ids;
 	r->n_blocks = json_array_size(ids);
 	json_array_foreach(ids, i, id)
 	{
 		if (!json_is_integer(id) || json_integer_value(id) < 0)
-			return bad(p, "\"hash_ids\" must hold integers "
-				      "from 0 on");
+			return refuse_line(p, "\"hash_ids\" must hold integers "
+					      "from 0 on");
 		rc = add_id(p->trace, (uint64_t)json_integer_value(id));
 		if (rc)
 			return rc;
@@ -97,7 +97,7 @@ static int read_request(struct parser *p, const json_t *line)
 	int rc;
 
 	if (!json_is_object(line))
-		return bad(p, "not a JSON object");
+		return refuse_line(p, "not a JSON object");
 	rc = read_uint(p, line, "timestamp",
 		       "\"timestamp\" must be an integer from 0 on",
 		       &r.timestamp_ms);
@@ -128,7 +128,7 @@ static int read_line(struct parser *p, const char *text, size_t len)
 		return 0;
 	line = json_loadb(text, len, JSON_REJECT_DUPLICATES, &p->json_error);
 	if (!line)
-		return bad(p, p->json_error.text);
+		return refuse_line(p, p->json_error.text);
 	rc = read_request(p, line);
 	json_decref(line);
 	return rc;
@@ -154,7 +154,7 @@ static int read_lines(struct parser *p, FILE *f, uint64_t limit,
 	}
 	free(text); /* of getline(), not ours */
 	if (!rc && !p->trace->n_requests)
-		rc = bad(p, "the file holds no request");
+		rc = refuse_line(p, "the file holds no request");
 	return rc;
 }
 

@@ -168,7 +168,7 @@ static void *warm_up(void *arg)
 	return NULL;
 }
 
-static void *work(void *arg)
+static void *run_thread(void *arg)
 {
 	struct worker *w = arg;
 	uint64_t now;
@@ -311,7 +311,7 @@ static int measure(struct run *run, struct row *row,
 		return rc;
 	begin_clock(run);
 	cpu = cpu_ns(run);
-	rc = on_all(run, work);
+	rc = on_all(run, run_thread);
 	if (rc)
 		return rc;
 	sum_row(run, row, latency, cpu_ns(run) - cpu);

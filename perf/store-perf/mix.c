@@ -27,7 +27,8 @@ const char *mix_op_name(enum mix_op op)
 
 /* ---- the plan ---- */
 
-static int bad(const char *setting, const char *text, const char *wanted)
+static int refuse_setting(const char *setting, const char *text,
+			  const char *wanted)
 {
 	fprintf(stderr, "store-perf: %s: \"%s\" is wrong, give %s\n", setting,
 		text, wanted);
@@ -41,7 +42,7 @@ static int plan_ops(const char *text, struct mix_plan *plan)
 		"get:80,put:15,exist:5";
 
 	if (tei_weights_parse(text, &plan->ops))
-		return bad("mix", text, wanted);
+		return refuse_setting("mix", text, wanted);
 	for (uint32_t i = 0; i < plan->ops.n; i++) {
 		unsigned int op = 0;
 
@@ -49,7 +50,8 @@ static int plan_ops(const char *text, struct mix_plan *plan)
 		       strcmp(names[op], plan->ops.each[i].name) != 0)
 			op++;
 		if (op == MIX_FILL)
-			return bad("mix", plan->ops.each[i].name, wanted);
+			return refuse_setting("mix", plan->ops.each[i].name,
+					      wanted);
 		plan->op_of[i] = op;
 	}
 	return 0;
@@ -61,13 +63,13 @@ static int plan_sizes(const char *text, struct mix_plan *plan)
 		"a size, or several with their shares as in 4k:70,256k:30";
 
 	if (tei_weights_parse(text, &plan->sizes))
-		return bad("value_size", text, wanted);
+		return refuse_setting("value_size", text, wanted);
 	for (uint32_t i = 0; i < plan->sizes.n; i++) {
 		const char *name = plan->sizes.each[i].name;
 
 		if (tei_parse_size(name, &plan->size[i]) || !plan->size[i] ||
 		    plan->size[i] > OPTIONS_VALUE_MAX)
-			return bad("value_size", name, wanted);
+			return refuse_setting("value_size", name, wanted);
 		if (plan->size[i] > plan->max_size)
 			plan->max_size = plan->size[i];
 	}
@@ -108,7 +110,7 @@ int mix_plan_make(const struct options *o, struct mix_plan *out)
 	memset(out, 0, sizeof(*out));
 	plan_numbers(o, out);
 	if (o->backends && strlen(o->backends) >= sizeof(out->backends))
-		return bad("backends", o->backends, "fewer");
+		return refuse_setting("backends", o->backends, "fewer");
 	snprintf(out->host, sizeof(out->host), "%s", o->host);
 	snprintf(out->backends, sizeof(out->backends), "%s",
 		 o->backends ? o->backends : "");

@@ -550,7 +550,7 @@ static void sum_up(struct mixed *m)
 }
 
 /* Tells whether it proves anything: right bytes, and anything at all. */
-static int judge(const struct mixed *m)
+static int check_result(const struct mixed *m)
 {
 	const struct mix_tally *t = &m->results.sum;
 	uint64_t keys = 0, failed = 0;
@@ -605,7 +605,7 @@ static int measure(struct mixed *m)
 		return rc;
 	sum_up(m);
 	rc = report_mixed(&m->results, m->o);
-	return judge(m) ? -EIO : rc;
+	return check_result(m) ? -EIO : rc;
 }
 
 int mixed_run(const struct options *o)

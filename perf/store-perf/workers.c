@@ -514,7 +514,7 @@ static void add_stats(struct workers *c)
 	}
 }
 
-static int work(struct workers *c)
+static int run_all(struct workers *c)
 {
 	int rc;
 
@@ -542,7 +542,7 @@ int workers_main(const struct options *o)
 	int rc = workers_init(&c, o);
 
 	if (!rc)
-		rc = work(&c);
+		rc = run_all(&c);
 	if (rc)
 		fprintf(stderr, "store-perf: worker %" PRIu64 ": %s\n",
 			o->index, strerror(-rc));

@@ -192,7 +192,7 @@ static bool is_over(const struct worker *w)
 	return w->start_ns >= event && w->last_ns - event >= l->after_event_ns;
 }
 
-static void *work(void *arg)
+static void *run_thread(void *arg)
 {
 	struct worker *w = arg;
 
@@ -301,7 +301,7 @@ static int start_and_join(struct run *run)
 
 	while (!rc && started < run->n) {
 		rc = tei_thread_start(&run->workers[started].thread, "load",
-				      work, &run->workers[started]);
+				      run_thread, &run->workers[started]);
 		started += !rc;
 	}
 	probing = !rc && run->probe;

@@ -221,7 +221,7 @@ static void end_session(struct listener *l)
 }
 
 /* While a session runs, others wait in the backlog. */
-static void run(struct listener *l)
+static void serve_session(struct listener *l)
 {
 	struct pollfd pfd[2] = {{.fd = l->signals, .events = POLLIN}};
 
@@ -284,7 +284,7 @@ int serve_listen(const struct options *o)
 	tei_name_join(host[0] ? host : "*", port, name);
 	printf("te-perf listens on %s\n", name);
 	fflush(stdout);
-	run(&l);
+	serve_session(&l);
 	close(l.fd);
 	tei_process_terminate(&l.session, LISTEN_STOP_MS);
 	close(l.signals);

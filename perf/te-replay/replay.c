@@ -282,7 +282,7 @@ static int report(struct replay *r, const char *trace_path)
 }
 
 /* Tells whether the replay proves anything: right bytes, and any at all. */
-static int judge(const struct replay *r)
+static int check_result(const struct replay *r)
 {
 	const struct tally *t = &r->sum;
 
@@ -311,7 +311,7 @@ static int replay(struct replay *r, const char *trace_path)
 		add_tally(&r->sum, &r->share->tally[i]);
 	measure_idle(r);
 	rc = report(r, trace_path);
-	return judge(r) ? -EIO : rc;
+	return check_result(r) ? -EIO : rc;
 }
 
 /* -EIO when a process did not end well: then its figures prove nothing. */

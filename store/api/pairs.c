@@ -149,7 +149,7 @@ static char *trimmed(const char *value)
 	return text;
 }
 
-static int take(struct tei_conf *c, const struct te_store_pair *pair)
+static int set_pair(struct tei_conf *c, const struct te_store_pair *pair)
 {
 	char why[TEI_CONF_ERROR_LEN], *value;
 	int rc;
@@ -185,7 +185,7 @@ static int take_all(struct tei_conf *c, const struct te_store_pair *pairs,
 		return TE_STORE_INVALID_PARAMS;
 	}
 	for (size_t i = 0; !code && i < n; i++)
-		code = take(c, &pairs[i]);
+		code = set_pair(c, &pairs[i]);
 	if (!code && tei_conf_ignored(c, text, sizeof(text)))
 		LOG_WARN("setup: accepted, but without effect here: %s", text);
 	return code;

@@ -284,7 +284,8 @@ void te_store_buffer_free(struct te_store_buffer *buffer)
 
 /* ---- registration of the caller's memory ---- */
 
-static struct tes_registered *take(struct te_store *store, const void *addr)
+static struct tes_registered *take_registered(struct te_store *store,
+					      const void *addr)
 {
 	struct tes_registered *found = NULL;
 
@@ -337,7 +338,7 @@ int tes_direct_unregister(struct te_store *store, void *addr)
 
 	if (!store)
 		return TE_STORE_INVALID_PARAMS;
-	r = take(store, addr);
+	r = take_registered(store, addr);
 	if (!r)
 		return TE_STORE_INVALID_PARAMS;
 	(void)te_region_remove(store->engine, r->region);

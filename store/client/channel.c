@@ -528,7 +528,7 @@ static void channel_break(struct tes_channel *ch, const char *why)
 
 /* ---- calls ---- */
 
-static struct tes_channel_call *find(struct tes_channel *ch, uint64_t id)
+static struct tes_channel_call *find_call(struct tes_channel *ch, uint64_t id)
 {
 	tei_list_for_each (node, &ch->calls) {
 		struct tes_channel_call *call =
@@ -556,7 +556,7 @@ static int keep_body(struct tes_channel_call *call, const struct tei_frame *f)
 /* The answer to a call that may still be there. */
 static void channel_answer(struct tes_channel *ch, const struct tei_frame *f)
 {
-	struct tes_channel_call *call = find(ch, f->id);
+	struct tes_channel_call *call = find_call(ch, f->id);
 
 	if (!call)
 		return; /* it was late */

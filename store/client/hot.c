@@ -127,8 +127,8 @@ void tes_hot_put(struct tes_hot *hot, struct tes_hot_value *v)
 
 /* ---- the table ---- */
 
-static struct tes_hot_value *find(struct tes_hot *hot, const void *key,
-				  size_t len, uint64_t digest)
+static struct tes_hot_value *find_value(struct tes_hot *hot, const void *key,
+					size_t len, uint64_t digest)
 	TEI_REQUIRES(hot->mu)
 {
 	struct tei_hash_node *node = tei_hash_first(&hot->table, digest);
@@ -164,7 +164,7 @@ struct tes_hot_value *tes_hot_get(struct tes_hot *hot,
 	struct tes_hot_value *v, *old = NULL;
 
 	tei_mutex_lock(&hot->mu);
-	v = find(hot, name->key, name->key_len, name->digest);
+	v = find_value(hot, name->key, name->key_len, name->digest);
 	if (v && (v->generation != name->generation ||
 		  v->gen_epoch != name->gen_epoch)) {
 		unlink_value(hot, v);
@@ -286,7 +286,7 @@ void tes_hot_add(struct tes_hot *hot, struct tes_hot_value *v, uint64_t digest)
 	struct tes_hot_value *old;
 
 	tei_mutex_lock(&hot->mu);
-	old = find(hot, v->key, v->key_len, digest);
+	old = find_value(hot, v->key, v->key_len, digest);
 	if (old)
 		unlink_value(hot, old);
 	tei_hash_insert(&hot->table, &v->node, digest);
@@ -307,7 +307,7 @@ void tes_hot_drop(struct tes_hot *hot, const void *key, size_t len,
 	if (!tes_hot_on(hot))
 		return;
 	tei_mutex_lock(&hot->mu);
-	v = find(hot, key, len, digest);
+	v = find_value(hot, key, len, digest);
 	if (v)
 		unlink_value(hot, v);
 	tei_mutex_unlock(&hot->mu);

@@ -80,9 +80,9 @@ static void link_entry(struct tes_locations *l, struct tes_location *e,
 	l->bytes += size_of(e);
 }
 
-static struct tes_location *find(struct tes_locations *l, const void *key,
-				 size_t len, uint64_t digest)
-	TEI_REQUIRES(l->mu)
+static struct tes_location *find_location(struct tes_locations *l,
+					  const void *key, size_t len,
+					  uint64_t digest) TEI_REQUIRES(l->mu)
 {
 	struct tei_hash_node *node = tei_hash_first(&l->table, digest);
 
@@ -139,7 +139,7 @@ struct tes_location *tes_locations_get(struct tes_locations *l, const void *key,
 	if (!tes_locations_on(l))
 		return NULL;
 	tei_mutex_lock(&l->mu);
-	e = find(l, key, len, digest);
+	e = find_location(l, key, len, digest);
 	if (e && e->expires_ns <= now_ns) {
 		over = end_entry(l, e);
 		e = NULL;
@@ -263,7 +263,7 @@ static struct tes_location *replace(struct tes_locations *l,
 				    struct tes_location *e, uint64_t digest,
 				    uint32_t more_pins) TEI_REQUIRES(l->mu)
 {
-	struct tes_location *old = find(l, e->key, e->key_len, digest);
+	struct tes_location *old = find_location(l, e->key, e->key_len, digest);
 
 	e->pins = more_pins + (old ? old->pins : 0);
 	if (!e->pins && !l->n_max)
@@ -325,7 +325,7 @@ uint64_t tes_locations_unpin(struct tes_locations *l, const void *key,
 	if (!tes_locations_on(l))
 		return 0;
 	tei_mutex_lock(&l->mu);
-	e = find(l, key, len, digest);
+	e = find_location(l, key, len, digest);
 	if (!e || !e->pins) {
 		e = NULL;
 	} else if (e->pins > 1) {
@@ -349,7 +349,7 @@ void tes_locations_drop(struct tes_locations *l, const void *key, size_t len,
 	if (!tes_locations_on(l))
 		return;
 	tei_mutex_lock(&l->mu);
-	e = find(l, key, len, digest);
+	e = find_location(l, key, len, digest);
 	if (e && generation && e->generation != generation)
 		e = NULL;
 	if (e)

@@ -154,8 +154,8 @@ static bool is_life(const struct tes_owner *owner, const char *name,
 	       strcmp(owner->name, name) == 0;
 }
 
-static struct tes_owner *find(struct tes_owners *owners, const char *name,
-			      const uint8_t *incarnation)
+static struct tes_owner *find_owner(struct tes_owners *owners, const char *name,
+				    const uint8_t *incarnation)
 	TEI_REQUIRES(owners->mu)
 {
 	tei_list_for_each (node, &owners->list) {
@@ -201,7 +201,7 @@ static struct tes_owner *keep(struct tes_owners *owners,
 	struct tes_owner *owner, *old;
 
 	tei_mutex_lock(&owners->mu);
-	owner = find(owners, fresh->name, fresh->incarnation);
+	owner = find_owner(owners, fresh->name, fresh->incarnation);
 	old = owner ? fresh : NULL;
 	if (!owner) {
 		tei_list_add_head(&owners->list, &fresh->link);
@@ -247,7 +247,8 @@ err_free:
 	return rc;
 }
 
-static void tell(const struct tes_owners *owners, const uint8_t *incarnation)
+static void notify_failed(const struct tes_owners *owners,
+			  const uint8_t *incarnation)
 {
 	if (owners->silent)
 		owners->silent(owners->silent_arg, incarnation);
@@ -268,7 +269,7 @@ static int open_patiently(struct tes_owners *owners, const char *name,
 		first = timeout_ms;
 	rc = open_fresh(owners, name, first, out);
 	if (rc && rc != -ENOMEM && rc != -EMFILE)
-		tell(owners, incarnation);
+		notify_failed(owners, incarnation);
 	if (rc == -ETIMEDOUT && !doubt && first < timeout_ms)
 		rc = open_fresh(owners, name, timeout_ms - first, out);
 	if (!rc)
@@ -287,7 +288,7 @@ int tes_owners_get(struct tes_owners *owners, const char *name,
 	int rc;
 
 	tei_mutex_lock(&owners->mu);
-	owner = find(owners, name, incarnation);
+	owner = find_owner(owners, name, incarnation);
 	rc = owner ? 0 : recent_failure(owners, name, &doubt);
 	tei_mutex_unlock(&owners->mu);
 	if (owner) {
@@ -363,7 +364,7 @@ static bool is_due(atomic_ullong *next, uint64_t now, uint64_t after)
 void tes_owners_report(struct tes_owners *owners, struct tes_owner *owner)
 {
 	if (is_due(&owner->reported_ns, tei_now_ns(), REPORT_NS))
-		tell(owners, owner->incarnation);
+		notify_failed(owners, owner->incarnation);
 }
 
 static void avoid(struct tes_owner *owner, uint64_t probe_after_ns)

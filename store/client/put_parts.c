@@ -93,8 +93,8 @@ static uint64_t hash_of(const void *key, size_t len)
 	return tes_key_digest(key, len, 0);
 }
 
-static struct tes_draft *find(struct tes_drafts *drafts, const void *key,
-			      size_t len) TEI_REQUIRES(drafts->mu)
+static struct tes_draft *find_draft(struct tes_drafts *drafts, const void *key,
+				    size_t len) TEI_REQUIRES(drafts->mu)
 {
 	struct tei_hash_node *node =
 		tei_hash_first(&drafts->table, hash_of(key, len));
@@ -135,7 +135,7 @@ static int drafts_add(struct tes_drafts *drafts, struct tes_draft *draft)
 	int rc = -EEXIST;
 
 	tei_mutex_lock(&drafts->mu);
-	if (!find(drafts, draft->key, draft->key_len)) {
+	if (!find_draft(drafts, draft->key, draft->key_len)) {
 		tei_hash_insert(&drafts->table, &draft->node,
 				hash_of(draft->key, draft->key_len));
 		rc = 0;
@@ -150,7 +150,7 @@ static struct tes_draft *drafts_enter(struct tes_drafts *drafts,
 	struct tes_draft *draft;
 
 	tei_mutex_lock(&drafts->mu);
-	draft = find(drafts, key, key_len);
+	draft = find_draft(drafts, key, key_len);
 	if (draft)
 		draft->n_writers++;
 	tei_mutex_unlock(&drafts->mu);
@@ -182,7 +182,7 @@ static int drafts_take(struct tes_drafts *drafts, const void *key,
 	int rc = 0;
 
 	tei_mutex_lock(&drafts->mu);
-	draft = find(drafts, key, key_len);
+	draft = find_draft(drafts, key, key_len);
 	if (!draft)
 		rc = -ENOENT;
 	else if (draft->n_writers)
@@ -411,7 +411,7 @@ static size_t measure(struct writing *w, size_t end)
 	return n;
 }
 
-static void judge(struct writing *w, int rc)
+static void note_results(struct writing *w, int rc)
 {
 	struct tes_drafts *drafts = &w->store->drafts;
 	struct te_completion done;
@@ -447,7 +447,7 @@ static void set_result(struct writing *w, uint32_t range)
 		w->results[range] = (int64_t)r->length;
 }
 
-static int run(struct writing *w, size_t n)
+static int write_planned(struct writing *w, size_t n)
 {
 	size_t i;
 	int rc;
@@ -461,7 +461,7 @@ static int run(struct writing *w, size_t n)
 			plan_range(w, w->order[i]);
 	rc = tes_work_run(w->work, &w->places);
 	tes_places_fini(&w->places);
-	judge(w, rc);
+	note_results(w, rc);
 	return 0;
 }
 
@@ -472,7 +472,7 @@ static void write_ranges(struct writing *w, size_t n_ranges)
 
 	for (w->from = 0; w->from < n_ranges; w->from = w->to) {
 		n = measure(w, n_ranges);
-		rc = n ? run(w, n) : 0;
+		rc = n ? write_planned(w, n) : 0;
 		for (i = w->from; i < w->to; i++) {
 			if (w->results[w->order[i]])
 				continue;

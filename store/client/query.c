@@ -500,7 +500,8 @@ int tes_direct_move(struct te_store *store, const struct te_store_key *key,
 	return create(store, &msg, key, id);
 }
 
-static void take(struct te_store_task *out, const Store__TaskQueryReply *answer)
+static void copy_task(struct te_store_task *out,
+		      const Store__TaskQueryReply *answer)
 {
 	memset(out, 0, sizeof(*out));
 	out->type = answer->type;
@@ -538,7 +539,7 @@ int tes_direct_task(struct te_store *store,
 						 reply.body);
 	code = answer ? answer->status : tes_bad_reply("task query");
 	if (answer && !code)
-		take(out, answer);
+		copy_task(out, answer);
 out:
 	tei_arena_fini(&arena);
 	return code;

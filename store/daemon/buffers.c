@@ -174,7 +174,7 @@ bool tes_agent_buffer_cut(struct tes_agent_buffers *b, uint64_t length,
 	return placed;
 }
 
-static struct piece *take(struct tes_agent_buffers *b, uint64_t id)
+static struct piece *take_piece(struct tes_agent_buffers *b, uint64_t id)
 	TEI_REQUIRES(b->mu)
 {
 	struct tei_hash_node *node = tei_hash_first(&b->by_id, id);
@@ -196,7 +196,7 @@ void tes_agent_buffers_give_back(struct tes_agent_buffers *b,
 		struct piece *piece;
 
 		tei_mutex_lock(&b->mu);
-		piece = take(b, ids[i]);
+		piece = take_piece(b, ids[i]);
 		tei_mutex_unlock(&b->mu);
 		tei_free(piece);
 	}

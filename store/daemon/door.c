@@ -255,10 +255,10 @@ static int leave_door(struct greeter *greeter)
 	return fd;
 }
 
-static enum tes_greeting_status judge(struct greeter *greeter,
-				      const struct tes_greeting *g, int fd,
-				      unsigned int n_fds,
-				      struct tes_agent_session **out)
+static enum tes_greeting_status check_greeting(struct greeter *greeter,
+					       const struct tes_greeting *g,
+					       int fd, unsigned int n_fds,
+					       struct tes_agent_session **out)
 {
 	struct tes_agent *agent = greeter->agent;
 
@@ -375,7 +375,7 @@ static void on_greeting(evutil_socket_t socket, short what, void *arg)
 	else if (rc)
 		(void)close(leave_door(greeter));
 	if (!rc) {
-		status = judge(greeter, &g, fd, n_fds, &session);
+		status = check_greeting(greeter, &g, fd, n_fds, &session);
 		if (session && g.word == TES_GREETING_BUFFERS)
 			hand_out_buffers(greeter, session);
 		else

@@ -245,8 +245,8 @@ struct call {
 	int64_t *results;
 };
 
-static int run(struct tes_dummy_batch *b, const struct call *call, size_t from,
-	       size_t n)
+static int call_range(struct tes_dummy_batch *b, const struct call *call,
+		      size_t from, size_t n)
 {
 	const struct te_store_value *values =
 		call->values ? call->values + from : NULL;
@@ -291,7 +291,7 @@ static void run_batch(const struct call *call, size_t from, size_t n)
 	size_t i;
 
 	tei_arena_init(&arena, TES_BATCH_ARENA_MAX);
-	code = run(&b, call, from, n);
+	code = call_range(&b, call, from, n);
 	if (!b.which)
 		for (i = 0; i < n; i++)
 			results[i] = code;

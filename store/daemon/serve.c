@@ -581,8 +581,8 @@ static int get_ranges(struct te_store *store, struct tes_agent_job *job,
 	return 0;
 }
 
-static int run(struct tes_agent *agent, struct tes_agent_job *job,
-	       struct batch *b, Agent__Results *out)
+static int run_verb(struct tes_agent *agent, struct tes_agent_job *job,
+		    struct batch *b, Agent__Results *out)
 {
 	bool ranges = job->frame.type == AGENT__AGENT_TYPE__AGENT_RANGES;
 	size_t n = ranges ? b->msg->n_offset : b->n, i;
@@ -630,7 +630,7 @@ static void serve_batch(struct tes_agent *agent, struct tes_agent_job *job)
 		return;
 	}
 	if (!code)
-		code = run(agent, job, &b, out);
+		code = run_verb(agent, job, &b, out);
 	out->code = code;
 	job->answer = &out->base;
 }

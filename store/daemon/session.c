@@ -199,7 +199,7 @@ static bool next(struct tes_agent *agent, struct tes_agent_job **job,
 	return !stopping;
 }
 
-static void *run(void *arg)
+static void *serve_session(void *arg)
 {
 	struct tes_agent *agent = arg;
 	struct tes_agent_session *gone;
@@ -225,8 +225,8 @@ int tes_workers_start(struct tes_agent *agent, unsigned int n)
 	/* Before the first one looks at it. */
 	agent->n_threads = n;
 	for (unsigned int i = 0; i < n; i++) {
-		rc = tei_thread_start(&agent->threads[i], "te-agent", run,
-				      agent);
+		rc = tei_thread_start(&agent->threads[i], "te-agent",
+				      serve_session, agent);
 		if (!rc)
 			continue;
 		(void)tes_workers_quiet(agent, UINT64_MAX);

@@ -201,7 +201,7 @@ static uint32_t join(const uint32_t *crcs, const uint64_t *lengths, size_t n)
 	return crc;
 }
 
-static void judge(struct trip *trip)
+static void assess_copy(struct trip *trip)
 {
 	struct tes_copy_answer *a = &trip->copy->answer;
 	const Store__Objects *o = trip->source;
@@ -253,7 +253,7 @@ static void go(struct trip *trip)
 	if (rc)
 		fail(trip, tes_store_code(rc), true, te_strerror(rc));
 	else
-		judge(trip);
+		assess_copy(trip);
 }
 
 static void set_value(struct trip *trip)
@@ -426,7 +426,7 @@ static void unbind(struct tes_copy *copy)
 	tei_mutex_unlock(&x->mu);
 }
 
-static void run(struct tes_job *job, bool stopping)
+static void run_job(struct tes_job *job, bool stopping)
 {
 	struct tes_copy *copy = TEI_CONTAINER(job, struct tes_copy, job);
 
@@ -525,7 +525,7 @@ static struct tes_copy *new_copy(struct tes_master_link *link,
 		return NULL;
 	}
 	tei_list_init(&copy->link);
-	copy->job.run = run;
+	copy->job.run = run_job;
 	copy->store = link->store;
 	copy->task = task;
 	copy->begun_ns = tei_now_ns();
@@ -576,7 +576,7 @@ static bool is_under_way(struct tes_executor *x, const Store__Task *task)
 }
 
 /* Takes @task. */
-static void take(struct tes_master_link *link, Store__Task *task)
+static void accept_task(struct tes_master_link *link, Store__Task *task)
 {
 	struct tes_segment *segment = source_of(link->store, task->source);
 	struct tes_copy *copy;
@@ -607,7 +607,7 @@ void tes_executor_on_task(struct tes_master_link *link,
 		tei_frame_bad(link->heartbeat, "malformed task");
 	} else if (!x->ended && task->epoch == link->epoch &&
 		   !is_under_way(x, task) && !answer_again(link, task)) {
-		take(link, task);
+		accept_task(link, task);
 		return;
 	}
 	if (task)

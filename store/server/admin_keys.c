@@ -517,7 +517,7 @@ static void count(struct tes_server *s, const struct walk *w, int32_t code)
 	s->counters.op[op].failures += code != 0;
 }
 
-static struct walk *find(const struct tes_server *s, uint64_t cookie)
+static struct walk *find_walk(const struct tes_server *s, uint64_t cookie)
 {
 	tei_list_for_each (link, &s->walks) {
 		struct walk *w = tei_list_entry(link, struct walk, link);
@@ -531,7 +531,7 @@ static struct walk *find(const struct tes_server *s, uint64_t cookie)
 void tes_server_remove_all_done(struct tes_server *s,
 				const struct tes_action *action)
 {
-	struct walk *w = find(s, action->cookie);
+	struct walk *w = find_walk(s, action->cookie);
 	struct tes_server_session *session;
 	int32_t code = action->u.reply.code;
 	const char *why = "";

@@ -346,7 +346,8 @@ static bool take_at_a_time(json_t *root, struct wanted *w,
 }
 
 /* Decodes @root; strings stay its own. False: answered with 400. */
-static bool take(json_t *root, struct wanted *w, struct tei_http_reply *reply)
+static bool decode_wanted(json_t *root, struct wanted *w,
+			  struct tei_http_reply *reply)
 {
 	static const char *const members[] = {"segments", "target_segments",
 					      "max_concurrency"};
@@ -453,7 +454,7 @@ int tes_server_admin_drain(const struct tei_http_request *request,
 	root = tes_server_admin_body(request, reply);
 	if (!root)
 		return 400;
-	if (take(root, &w, reply))
+	if (decode_wanted(root, &w, reply))
 		status = create(arg, &w, reply);
 	json_decref(root);
 	return status;

@@ -534,7 +534,7 @@ static struct tes_events_chunk *next_chunk(struct tes_events *e)
 	return chunk;
 }
 
-static void *run(void *arg)
+static void *publish_events(void *arg)
 {
 	struct tes_events *e = arg;
 	struct tes_events_chunk *chunk;
@@ -572,7 +572,7 @@ static int start(struct tes_events *e, const struct tes_server_settings *set,
 			       why);
 		goto fini_packer;
 	}
-	rc = tei_thread_start(&e->thread, "te-events", run, e);
+	rc = tei_thread_start(&e->thread, "te-events", publish_events, e);
 	if (rc)
 		goto close_socket;
 	return 0;

@@ -39,7 +39,7 @@ struct tes_events_socket {
 };
 
 /* POSIX has functions fit into what dlsym() returns. */
-static bool find(void *handle, const char *name, void *out)
+static bool load_symbol(void *handle, const char *name, void *out)
 {
 	void *at = dlsym(handle, name);
 
@@ -55,16 +55,16 @@ static int load(struct library *zmq, char why[TES_EVENTS_WHY_LEN])
 		(void)snprintf(why, TES_EVENTS_WHY_LEN, "%s", dlerror());
 		return -ENOPKG;
 	}
-	if (find(h, "zmq_ctx_new", &zmq->ctx_new) &&
-	    find(h, "zmq_ctx_term", &zmq->ctx_term) &&
-	    find(h, "zmq_socket", &zmq->socket) &&
-	    find(h, "zmq_setsockopt", &zmq->setsockopt) &&
-	    find(h, "zmq_getsockopt", &zmq->getsockopt) &&
-	    find(h, "zmq_bind", &zmq->bind) &&
-	    find(h, "zmq_send", &zmq->send) &&
-	    find(h, "zmq_close", &zmq->close) &&
-	    find(h, "zmq_errno", &zmq->last_errno) &&
-	    find(h, "zmq_strerror", &zmq->strerror))
+	if (load_symbol(h, "zmq_ctx_new", &zmq->ctx_new) &&
+	    load_symbol(h, "zmq_ctx_term", &zmq->ctx_term) &&
+	    load_symbol(h, "zmq_socket", &zmq->socket) &&
+	    load_symbol(h, "zmq_setsockopt", &zmq->setsockopt) &&
+	    load_symbol(h, "zmq_getsockopt", &zmq->getsockopt) &&
+	    load_symbol(h, "zmq_bind", &zmq->bind) &&
+	    load_symbol(h, "zmq_send", &zmq->send) &&
+	    load_symbol(h, "zmq_close", &zmq->close) &&
+	    load_symbol(h, "zmq_errno", &zmq->last_errno) &&
+	    load_symbol(h, "zmq_strerror", &zmq->strerror))
 		return 0;
 	(void)snprintf(why, TES_EVENTS_WHY_LEN, LIBRARY ": too old");
 	return -ENOPKG;

@@ -122,8 +122,8 @@ static void expire(struct tes_metadata *m, uint64_t now, size_t most)
 		drop(m, TEI_CONTAINER(top, struct entry, expiry));
 }
 
-static struct entry *find(struct tes_metadata *m, const char *key, size_t len,
-			  uint64_t now)
+static struct entry *find_entry(struct tes_metadata *m, const char *key,
+				size_t len, uint64_t now)
 {
 	struct tei_hash_node *node;
 
@@ -145,7 +145,7 @@ static struct entry *find(struct tes_metadata *m, const char *key, size_t len,
 bool tes_metadata_get(struct tes_metadata *m, const char *key, size_t len,
 		      uint64_t now_ms, const char **value, size_t *value_len)
 {
-	const struct entry *e = find(m, key, len, now_ms);
+	const struct entry *e = find_entry(m, key, len, now_ms);
 
 	if (!e)
 		return false;
@@ -157,7 +157,7 @@ bool tes_metadata_get(struct tes_metadata *m, const char *key, size_t len,
 int tes_metadata_remove(struct tes_metadata *m, const char *key, size_t len,
 			const char *life, size_t life_len, uint64_t now_ms)
 {
-	struct entry *e = find(m, key, len, now_ms);
+	struct entry *e = find_entry(m, key, len, now_ms);
 
 	if (!e)
 		return -ENOENT;
@@ -285,7 +285,7 @@ enum tes_metadata_result tes_metadata_put(struct tes_metadata *m,
 	    put->life_len > TES_METADATA_LIFE_MAX ||
 	    put->value_len > m->limits.value)
 		return TES_METADATA_TOO_LONG;
-	old = find(m, put->key, put->key_len, now_ms);
+	old = find_entry(m, put->key, put->key_len, now_ms);
 	if (!holds(put, old))
 		return TES_METADATA_CONFLICT;
 	if (old && is_anothers(put, old))
@@ -320,7 +320,8 @@ struct tes_metadata_server {
 	uint64_t refused[TEI_HTTP_REFUSALS];
 };
 
-static int say(struct tei_http_reply *reply, int status, const char *words)
+static int reply_text(struct tei_http_reply *reply, int status,
+		      const char *words)
 {
 	evbuffer_add(reply->body, words, strlen(words));
 	return status;
@@ -328,7 +329,7 @@ static int say(struct tei_http_reply *reply, int status, const char *words)
 
 static int say_no_key(struct tei_http_reply *reply)
 {
-	return say(reply, 400, "metadata key is required");
+	return reply_text(reply, 400, "metadata key is required");
 }
 
 /* NULL: there is none. */
@@ -351,7 +352,7 @@ static int get_key(const struct tei_http_request *request,
 		return say_no_key(reply);
 	if (!tes_metadata_get(s->metadata, key, key_len, tei_now_ms(), &value,
 			      &len))
-		return say(reply, 404, "metadata not found");
+		return reply_text(reply, 404, "metadata not found");
 	reply->type = "application/json";
 	evbuffer_add(reply->body, value, len);
 	return 200;
@@ -387,19 +388,21 @@ static int say_result(struct tei_http_reply *reply,
 {
 	switch (result) {
 	case TES_METADATA_UPDATED:
-		return say(reply, 200, "metadata updated");
+		return reply_text(reply, 200, "metadata updated");
 	case TES_METADATA_UNCHANGED:
-		return say(reply, 200, "metadata unchanged");
+		return reply_text(reply, 200, "metadata unchanged");
 	case TES_METADATA_TAKEN:
-		return say(reply, 400, "Duplicate rpc_meta key not allowed");
+		return reply_text(reply, 400,
+				  "Duplicate rpc_meta key not allowed");
 	case TES_METADATA_CONFLICT:
-		return say(reply, 412, "incarnation does not match");
+		return reply_text(reply, 412, "incarnation does not match");
 	case TES_METADATA_TOO_LONG:
-		return say(reply, 413, "key, value or incarnation too long");
+		return reply_text(reply, 413,
+				  "key, value or incarnation too long");
 	case TES_METADATA_FULL:
 		break;
 	}
-	return say(reply, 507, "no room for more metadata");
+	return reply_text(reply, 507, "no room for more metadata");
 }
 
 static int put_key(const struct tei_http_request *request,
@@ -414,9 +417,9 @@ static int put_key(const struct tei_http_request *request,
 	if (!p.key)
 		return say_no_key(reply);
 	if (!request->has_length)
-		return say(reply, 411, "a value needs a Content-Length");
+		return reply_text(reply, 411, "a value needs a Content-Length");
 	if (!take_ttl(request, &p.ttl_ms))
-		return say(reply, 400, "ttl_ms should be 0 .. 86400000");
+		return reply_text(reply, 400, "ttl_ms should be 0 .. 86400000");
 	p.life = tei_http_query(request, "incarnation", &p.life_len);
 	if (!p.life)
 		p.life_len = 0;
@@ -444,10 +447,10 @@ static int remove_key(const struct tei_http_request *request,
 	rc = tes_metadata_remove(s->metadata, key, key_len, life, life_len,
 				 tei_now_ms());
 	if (rc == -ENOENT)
-		return say(reply, 404, "metadata not found");
+		return reply_text(reply, 404, "metadata not found");
 	if (rc)
 		return say_result(reply, TES_METADATA_CONFLICT);
-	return say(reply, 200, "metadata deleted");
+	return reply_text(reply, 200, "metadata deleted");
 }
 
 /* ---- what is counted ---- */
@@ -516,7 +519,7 @@ static int health(const struct tei_http_request *request,
 {
 	(void)request;
 	(void)arg;
-	return say(reply, 200, "OK");
+	return reply_text(reply, 200, "OK");
 }
 
 static const struct tei_http_route routes[] = {

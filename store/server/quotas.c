@@ -61,7 +61,8 @@ static int bad_line(struct reader *r, size_t line, const char *why)
 	return -EINVAL;
 }
 
-static int bad(struct reader *r, const yaml_event_t *event, const char *why)
+static int refuse_event(struct reader *r, const yaml_event_t *event,
+			const char *why)
 {
 	return bad_line(r, event->start_mark.line, why);
 }
@@ -113,14 +114,16 @@ static int take_name(struct reader *r, const yaml_event_t *event,
 	const char *text = text_of(event);
 
 	if (*to->name)
-		return bad(r, event, "name is given twice");
+		return refuse_event(r, event, "name is given twice");
 	if (!text || is_null(event) || !tes_core_tenant_name_valid(text))
-		return bad(r, event,
-			   "a tenant's name has 1 to 64 bytes, no control "
-			   "characters and no _ at the beginning");
+		return refuse_event(
+			r, event,
+			"a tenant's name has 1 to 64 bytes, no control "
+			"characters and no _ at the beginning");
 	for (size_t i = 0; i < r->out->n; i++)
 		if (strcmp(r->out->at[i].name, text) == 0)
-			return bad(r, event, "a tenant of this name is there");
+			return refuse_event(r, event,
+					    "a tenant of this name is there");
 	memcpy(to->name, text, strlen(text) + 1);
 	return 0;
 }
@@ -131,12 +134,13 @@ static int take_quota(struct reader *r, const yaml_event_t *event,
 	const char *text = text_of(event);
 
 	if (to->bytes)
-		return bad(r, event, "quota is given twice");
+		return refuse_event(r, event, "quota is given twice");
 	if (!text || strchr(text, '.') || tei_parse_size(text, &to->bytes) ||
 	    !to->bytes)
-		return bad(r, event,
-			   "a quota is a whole number above 0, with B, KB, MB, "
-			   "GB or TB");
+		return refuse_event(
+			r, event,
+			"a quota is a whole number above 0, with B, KB, MB, "
+			"GB or TB");
 	return 0;
 }
 
@@ -169,7 +173,7 @@ static int take_field(struct reader *r, const yaml_event_t *name, void *quota)
 	int rc;
 
 	if (!is(name, "name") && !is(name, "quota"))
-		return bad(r, name, "a tenant has name and quota");
+		return refuse_event(r, name, "a tenant has name and quota");
 	rc = next(r, &value);
 	if (rc)
 		return rc;
@@ -202,7 +206,7 @@ static int take_entry(struct reader *r, const yaml_event_t *entry, void *arg)
 {
 	(void)arg;
 	if (entry->type != YAML_MAPPING_START_EVENT)
-		return bad(r, entry, "a tenant has name and quota");
+		return refuse_event(r, entry, "a tenant has name and quota");
 	return take_tenant(r, entry->start_mark.line);
 }
 
@@ -212,7 +216,7 @@ static int take_tenants(struct reader *r, const yaml_event_t *value)
 	if (is_null(value))
 		return 0;
 	if (value->type != YAML_SEQUENCE_START_EVENT)
-		return bad(r, value, "tenants is a list");
+		return refuse_event(r, value, "tenants is a list");
 	return take_all(r, YAML_SEQUENCE_END_EVENT, take_entry, NULL);
 }
 
@@ -220,7 +224,7 @@ static int take_tenants(struct reader *r, const yaml_event_t *value)
 
 static int take_version(struct reader *r, const yaml_event_t *value)
 {
-	return is(value, "1") ? 0 : bad(r, value, "version is 1");
+	return is(value, "1") ? 0 : refuse_event(r, value, "version is 1");
 }
 
 static int take_pair(struct reader *r, const yaml_event_t *name, void *arg)
@@ -232,9 +236,10 @@ static int take_pair(struct reader *r, const yaml_event_t *name, void *arg)
 
 	(void)arg;
 	if (!version && !is(name, "tenants"))
-		return bad(r, name, "version and tenants are expected");
+		return refuse_event(r, name,
+				    "version and tenants are expected");
 	if (*seen)
-		return bad(r, name, "given twice");
+		return refuse_event(r, name, "given twice");
 	*seen = true;
 	rc = next(r, &value);
 	if (rc)
@@ -263,12 +268,14 @@ static int take_stream(struct reader *r)
 			rc = take_all(r, YAML_MAPPING_END_EVENT, take_pair,
 				      NULL);
 		} else if (type == YAML_DOCUMENT_START_EVENT && map) {
-			rc = bad(r, &event, "one document is expected");
+			rc = refuse_event(r, &event,
+					  "one document is expected");
 		} else if (type != YAML_STREAM_START_EVENT &&
 			   type != YAML_STREAM_END_EVENT &&
 			   type != YAML_DOCUMENT_START_EVENT &&
 			   type != YAML_DOCUMENT_END_EVENT) {
-			rc = bad(r, &event, "version and tenants are expected");
+			rc = refuse_event(r, &event,
+					  "version and tenants are expected");
 		}
 		yaml_event_delete(&event);
 	}

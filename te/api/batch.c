@@ -294,7 +294,8 @@ static void clear_event(struct te_batch *batch)
 		signal_event(event);
 }
 
-static int take(struct te_batch *batch, struct te_completion *out, int max)
+static int take_completions(struct te_batch *batch, struct te_completion *out,
+			    int max)
 {
 	uint32_t n_done = atomic_load(&batch->n_done);
 	int n = 0;
@@ -315,11 +316,11 @@ int te_batch_poll(struct te_batch *batch, struct te_completion *out, int max)
 
 	if (!tei_engine_alive(batch->engine) || max <= 0)
 		return 0;
-	n = take(batch, out, max);
+	n = take_completions(batch, out, max);
 	if (n || all_done(batch))
 		return n;
 	tei_worker_poke(batch->engine->worker);
-	return take(batch, out, max);
+	return take_completions(batch, out, max);
 }
 
 int te_batch_result(struct te_batch *batch, uint32_t index,

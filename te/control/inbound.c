@@ -595,7 +595,7 @@ static void describe(struct tei_inbound_conn *v, const struct tei_frame *to);
 /*
  * Returns the groups shown that this engine has, too, and whose proof is right.
  */
-static tei_group_mask judge(struct tei_inbound_conn *v)
+static tei_group_mask check_proofs(struct tei_inbound_conn *v)
 {
 	struct te_engine *engine = v->engine;
 	struct tei_group_set groups;
@@ -623,7 +623,7 @@ static tei_group_mask judge(struct tei_inbound_conn *v)
 
 static bool update_groups(struct tei_inbound_conn *v)
 {
-	tei_group_mask more = judge(v);
+	tei_group_mask more = check_proofs(v);
 
 	if (!more)
 		return false;
@@ -807,7 +807,7 @@ static void went_down(struct tei_frame_conn *conn, int err, const char *text,
 	tei_inbound_conn_leave(arg);
 }
 
-static void fault(enum tei_frame_fault kind, void *arg)
+static void count_fault(enum tei_frame_fault kind, void *arg)
 {
 	struct tei_inbound_conn *v = arg;
 
@@ -817,7 +817,7 @@ static void fault(enum tei_frame_fault kind, void *arg)
 static const struct tei_frame_ops inbound_ops = {
 	.frame = frame_came,
 	.down = went_down,
-	.fault = fault,
+	.fault = count_fault,
 };
 
 int tei_inbound_conn_came(struct te_engine *engine, struct tei_frame_conn *conn)

@@ -341,7 +341,7 @@ static const char *what_is_wrong(const struct tei_inbound_peer *inbound,
 }
 
 /* -EAGAIN: the rest finds no room. -ENOMEM. */
-static int take(struct tei_inbound_conn *v, const Te__Notify *m)
+static int take_notifications(struct tei_inbound_conn *v, const Te__Notify *m)
 {
 	struct te_engine *engine = v->engine;
 	struct tei_inbound_peer *inbound = v->inbound;
@@ -381,7 +381,8 @@ void tei_inbound_conn_notify(struct tei_inbound_conn *v,
 		tei_frame_bad(v->conn, why);
 		return;
 	}
-	rc = m->epoch == atomic_load(&inbound->epoch) ? take(v, m) : -ESTALE;
+	rc = m->epoch == atomic_load(&inbound->epoch) ? take_notifications(v, m)
+						      : -ESTALE;
 	if (rc == -ENOMEM) {
 		tei_frame_refuse_for_now(v->conn, "out of memory");
 		return;

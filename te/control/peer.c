@@ -273,7 +273,7 @@ static int tell_self(struct tei_peer *peer)
 	return 0;
 }
 
-static struct tei_peer *find(struct te_engine *engine, const char *name)
+static struct tei_peer *find_peer(struct te_engine *engine, const char *name)
 	TEI_REQUIRES(engine->mu)
 {
 	tei_list_for_each (node, &engine->peers) {
@@ -348,14 +348,15 @@ int tei_peer_get(struct te_engine *engine, const char *name,
 	if (rc)
 		return rc;
 	tei_mutex_lock(&engine->mu);
-	peer = find(engine, full);
+	peer = find_peer(engine, full);
 	tei_mutex_unlock(&engine->mu);
 	if (!peer) {
 		rc = make(engine, full, &made);
 		if (rc)
 			return rc;
 		tei_mutex_lock(&engine->mu);
-		peer = find(engine, full); /* another may have been faster */
+		peer = find_peer(engine,
+				 full); /* another may have been faster */
 		if (!peer) {
 			tei_list_add_tail(&engine->peers, &made->link);
 			peer = made;

@@ -247,8 +247,8 @@ static void tell_life(struct tei_peer *peer)
 }
 
 /* @question: the last one that @remote answers; 0: a push, it answers none. */
-static void tell(struct tei_peer *peer, struct tei_remote *remote,
-		 uint64_t question)
+static void announce_remote(struct tei_peer *peer, struct tei_remote *remote,
+			    uint64_t question)
 {
 	struct te_engine *engine = peer->engine;
 	struct tei_remote *old;
@@ -289,7 +289,7 @@ static int take_description(struct tei_peer *peer, const struct tei_frame *f,
 		tei_peer_failed(peer, rc, rc == -EPROTO);
 		return rc;
 	}
-	tell(peer, remote, question);
+	announce_remote(peer, remote, question);
 	return 0;
 }
 
@@ -437,7 +437,7 @@ static void went_down(struct tei_frame_conn *conn, int err, const char *text,
 	tei_peer_failed(peer, err, refused || err == -EPROTO);
 }
 
-static void fault(enum tei_frame_fault kind, void *arg)
+static void count_fault(enum tei_frame_fault kind, void *arg)
 {
 	struct tei_peer *peer = arg;
 
@@ -448,7 +448,7 @@ const struct tei_frame_ops tei_peer_frame_ops = {
 	.frame = frame_came,
 	.down = went_down,
 	.up = came_up,
-	.fault = fault,
+	.fault = count_fault,
 };
 
 /* ---- Connect and Drop, asked on behalf of the worker's links ---- */

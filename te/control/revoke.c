@@ -281,7 +281,7 @@ static bool await(struct revocation *r, uint64_t until)
 	return done;
 }
 
-static int run(struct revocation *r, uint32_t timeout_ms)
+static int run_revocation(struct revocation *r, uint32_t timeout_ms)
 {
 	struct te_engine *engine = r->engine;
 	uint64_t ms = timeout_ms ? timeout_ms : DEFAULT_MS;
@@ -310,7 +310,8 @@ int te_peer_revoke(struct te_engine *engine,
 		.anew = true,
 	};
 
-	return tei_engine_alive(engine) ? run(&r, timeout_ms) : -ESTALE;
+	return tei_engine_alive(engine) ? run_revocation(&r, timeout_ms)
+					: -ESTALE;
 }
 
 int te_peer_revoke_wait(struct te_engine *engine,
@@ -319,5 +320,6 @@ int te_peer_revoke_wait(struct te_engine *engine,
 {
 	struct revocation r = {.engine = engine, .incarnation = incarnation};
 
-	return tei_engine_alive(engine) ? run(&r, timeout_ms) : -ESTALE;
+	return tei_engine_alive(engine) ? run_revocation(&r, timeout_ms)
+					: -ESTALE;
 }

@@ -55,7 +55,8 @@ uint64_t tei_handle_add(struct tei_handles *h, void *object)
 	return (uint64_t)slot->generation << 32 | place;
 }
 
-static struct tei_handle_slot *find(const struct tei_handles *h, uint64_t id)
+static struct tei_handle_slot *find_slot(const struct tei_handles *h,
+					 uint64_t id)
 {
 	uint32_t place = (uint32_t)id, generation = (uint32_t)(id >> 32);
 	struct tei_handle_slot *slot;
@@ -70,14 +71,14 @@ static struct tei_handle_slot *find(const struct tei_handles *h, uint64_t id)
 
 void *tei_handle_get(const struct tei_handles *h, uint64_t id)
 {
-	struct tei_handle_slot *slot = find(h, id);
+	struct tei_handle_slot *slot = find_slot(h, id);
 
 	return slot ? slot->object : NULL;
 }
 
 void *tei_handle_remove(struct tei_handles *h, uint64_t id)
 {
-	struct tei_handle_slot *slot = find(h, id);
+	struct tei_handle_slot *slot = find_slot(h, id);
 	void *object;
 
 	if (!slot)

@@ -313,7 +313,7 @@ static int get(struct finding *f, struct tei_entry *out)
 }
 
 /* Whatever is wrong, it may be right the next time. */
-static int find(void *arg, struct tei_address *out, int max)
+static int find_address(void *arg, struct tei_address *out, int max)
 {
 	struct tei_entry entry;
 	int n = get(arg, &entry);
@@ -335,7 +335,7 @@ int tei_directory_look_up(struct tei_directory *dir, struct tei_loop *loop,
 			  const char *name, tei_lookup_fn *fn, void *arg,
 			  struct tei_lookup **out)
 {
-	static const struct tei_lookup_by by = {find, finding_free};
+	static const struct tei_lookup_by by = {find_address, finding_free};
 	struct finding *f = tei_calloc(1, sizeof(*f));
 	int rc;
 

@@ -57,7 +57,7 @@ static void close_client(void *client)
 }
 
 /* Anything but all of it makes libcurl end the transfer. */
-static size_t take(char *bytes, size_t size, size_t n, void *arg)
+static size_t append_body(char *bytes, size_t size, size_t n, void *arg)
 {
 	struct tei_http_call *call = arg;
 
@@ -85,7 +85,7 @@ static CURLcode set_up(CURL *curl, struct tei_http_call *call,
 	SET(CURLOPT_TIMEOUT_MS, (long)call->timeout_ms);
 	SET(CURLOPT_BUFFERSIZE, 16384L);
 	SET(CURLOPT_HTTPHEADER, headers);
-	SET(CURLOPT_WRITEFUNCTION, take);
+	SET(CURLOPT_WRITEFUNCTION, append_body);
 	SET(CURLOPT_WRITEDATA, call);
 	if (call->body) {
 		SET(CURLOPT_POSTFIELDSIZE, (long)call->body_len);

@@ -186,7 +186,7 @@ static int take_text(const redisReply *reply, struct tei_redis_call *call)
 	return 0;
 }
 
-static int take(const redisReply *reply, struct tei_redis_call *call)
+static int take_reply(const redisReply *reply, struct tei_redis_call *call)
 {
 	switch (reply->type) {
 	case REDIS_REPLY_NIL:
@@ -223,7 +223,7 @@ static int call_conn(void *conn, struct tei_redis_call *call)
 		rc = receive(c, until, &reply, call->error);
 	if (rc || !reply)
 		return rc ? rc : -EPROTO;
-	rc = take(reply, call);
+	rc = take_reply(reply, call);
 	freeReplyObject(reply);
 	return rc;
 }

@@ -143,7 +143,7 @@ static int attempt(struct tei_publisher *p)
 	return rc;
 }
 
-static void say(struct tei_publisher *p, int rc)
+static void log_result(struct tei_publisher *p, int rc)
 {
 	if (!rc && !p->published)
 		LOG_INFO("directory %s: %s is published", p->dir->text,
@@ -163,7 +163,7 @@ static uint64_t turn(struct tei_publisher *p)
 	uint64_t rest = p->dir->ttl_ms / REST, ms;
 	int rc = attempt(p);
 
-	say(p, rc);
+	log_result(p, rc);
 	if (!rc || rc == -EBUSY) {
 		p->published = !rc;
 		p->outdated = false;

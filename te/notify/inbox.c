@@ -118,7 +118,7 @@ int te_notify_take(struct te_engine *engine, struct te_notify *out)
 	struct tei_inbox *inbox = engine->inbox;
 	struct message *m = NULL;
 	struct tei_list *node;
-	bool tell = false;
+	bool has_room = false;
 
 	if (!tei_engine_alive(engine))
 		return -ESTALE;
@@ -128,14 +128,14 @@ int te_notify_take(struct te_engine *engine, struct te_notify *out)
 	node = tei_list_pop(&inbox->messages);
 	if (node) {
 		m = tei_list_entry(node, struct message, link);
-		tell = account_settle(inbox, m->account, m->length,
-				      memory_of(m));
+		has_room = account_settle(inbox, m->account, m->length,
+					  memory_of(m));
 		clear_event(inbox);
 	}
 	tei_mutex_unlock(&inbox->mu);
 	if (!m)
 		return -EAGAIN;
-	if (tell)
+	if (has_room)
 		tei_loop_post(engine->loop, &inbox->turns.call);
 	*out = (struct te_notify){.from = m->data,
 				  .bytes = m->data + strlen(m->data) + 1,
@@ -435,7 +435,7 @@ static struct tei_inbound_peer *next_to_tell(struct tei_inbox *inbox)
 static void turns_ended(void *arg);
 
 /* Notifies senders of room; they use it soon, or others get it. */
-static void tell(struct tei_inbox *inbox)
+static void notify_room(struct tei_inbox *inbox)
 {
 	struct tei_turns *turns = &inbox->turns;
 	struct tei_inbound_peer *inbound;
@@ -458,7 +458,7 @@ static void turns_ended(void *arg)
 
 	tei_timer_stop(inbox->turns.timer);
 	inbox->turns.timer = NULL;
-	tell(inbox);
+	notify_room(inbox);
 }
 
 static void call_came(struct tei_call *call)
@@ -470,7 +470,7 @@ static void call_came(struct tei_call *call)
 	inbox->turns.posted = false;
 	tei_mutex_unlock(&inbox->mu);
 	if (!inbox->turns.closed)
-		tell(inbox);
+		notify_room(inbox);
 }
 
 void tei_turns_close(struct tei_turns *turns)

@@ -216,7 +216,7 @@ static void memory_free(struct memory *memory)
 }
 
 /* Where @addr lies; NULL: in none. */
-static struct memory *find(struct te_engine *engine, const void *addr)
+static struct memory *find_memory(struct te_engine *engine, const void *addr)
 	TEI_REQUIRES(engine->mu)
 {
 	tei_list_for_each (node, &engine->memories) {
@@ -239,7 +239,7 @@ int tei_memory_backing(struct tei_engine_core *core, const void *addr,
 	int rc = -ENOENT;
 
 	tei_mutex_lock(&engine->mu);
-	memory = find(engine, addr);
+	memory = find_memory(engine, addr);
 	if (memory && memory->fd >= 0) {
 		*out = (struct tei_backing){
 			.fd = memory->fd,
@@ -261,7 +261,7 @@ void te_memory_free(struct te_engine *engine, void *addr)
 	if (!addr || !tei_engine_alive(engine))
 		return;
 	tei_mutex_lock(&engine->mu);
-	found = find(engine, addr);
+	found = find_memory(engine, addr);
 	if (found && found->addr == addr)
 		tei_list_del(&found->link);
 	else

@@ -648,8 +648,9 @@ static bool is_due(const struct tei_region *region,
 	return (region->due & bit_of(box)) && !is_down(box);
 }
 
-static void say(const struct te_engine *engine, const struct tei_region *region,
-		const struct tei_rail_box *box, int rc)
+static void log_refusal(const struct te_engine *engine,
+			const struct tei_region *region,
+			const struct tei_rail_box *box, int rc)
 {
 	static struct tei_log_limit limit = {.per_minute = 6};
 
@@ -674,7 +675,7 @@ static bool give(const struct te_engine *engine, struct tei_regions *r,
 
 	tei_mutex_unlock(&r->mu);
 	rc = region_offer(region, box, &key);
-	say(engine, region, box, rc);
+	log_refusal(engine, region, box, rc);
 	tei_mutex_lock(&r->mu);
 	if (!rc)
 		region->key[box->rail.index] = key;
@@ -742,7 +743,7 @@ static void rest(struct tei_regions *r) TEI_REQUIRES(r->mu)
 	(void)tei_cond_wait(&r->late.work, &r->mu, r->late.again_at);
 }
 
-static void *run(void *arg)
+static void *retry_regions(void *arg)
 {
 	struct te_engine *engine = arg;
 	struct tei_regions *r = engine->regions;
@@ -780,7 +781,8 @@ int tei_late_start(struct te_engine *engine)
 		any |= tei_is_rdma(w->rails[i]->rail.ops);
 	if (!any || tei_clock_simulated())
 		return 0;
-	rc = tei_thread_start(&late->thread, "te-regions", run, engine);
+	rc = tei_thread_start(&late->thread, "te-regions", retry_regions,
+			      engine);
 	late->started = !rc;
 	return rc;
 }

@@ -639,7 +639,7 @@ static void good(struct tei_work *work)
 }
 
 /* The request has ended already, or ends now with @err. */
-static void bad(struct tei_work *work, int err, bool loud)
+static void fail_part(struct tei_work *work, int err, bool loud)
 {
 	struct tei_request *r = work->request;
 
@@ -698,7 +698,7 @@ static void doubt(struct tei_work *work, int err)
 		return;
 	}
 	if (r->error || r->doubted || r->peer->self) {
-		bad(work, err, false);
+		fail_part(work, err, false);
 		return;
 	}
 	r->doubting = true;
@@ -716,7 +716,7 @@ static void unsettled(struct tei_work *work)
 	if (!r->provider_code)
 		r->provider_code = work->slice.provider_code;
 	if (r->error && !tei_work_is_merged(work)) {
-		bad(work, r->error, !link->out.settled);
+		fail_part(work, r->error, !link->out.settled);
 	} else if (r->op == TE_READ || link->out.settled) {
 		redo(work);
 	} else if (tei_work_is_merged(work)) {
@@ -733,7 +733,7 @@ static void unsettled(struct tei_work *work)
 static void stale(struct tei_work *work)
 {
 	tei_peer_epoch_over(work->request->peer, work->request->epoch);
-	bad(work, -ESTALE, false);
+	fail_part(work, -ESTALE, false);
 }
 
 /* The owner has no room: not an error, but not again at once either. */
@@ -745,7 +745,7 @@ static void busy(struct tei_work *work)
 	bool enough = r->retries > BUSY_MAX;
 
 	if (!tei_work_is_merged(work) && (r->error || enough)) {
-		bad(work, r->error ? r->error : -EIO, false);
+		fail_part(work, r->error ? r->error : -EIO, false);
 		return;
 	}
 	peer->w.pause_until =
@@ -767,7 +767,7 @@ static void elsewhere(struct tei_work *work)
 	if (tei_work_is_merged(work))
 		redo(work);
 	else if (r->error || !(r->reach & ~r->avoid))
-		bad(work, r->error ? r->error : -EIO, false);
+		fail_part(work, r->error ? r->error : -EIO, false);
 	else
 		redo(work);
 }
@@ -788,7 +788,7 @@ void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 	} else if (link->out.state == TEI_LINK_BROKEN && !work->canceled)
 		unsettled(work);
 	else if (link->flushing) /* @err is of the link */
-		bad(work, -ECANCELED, !link->out.settled);
+		fail_part(work, -ECANCELED, !link->out.settled);
 	else if (err == -EACCES || err == -EFAULT)
 		doubt(work, err);
 	else if (err == -ESTALE)
@@ -798,11 +798,11 @@ void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 	else if (err == -EOPNOTSUPP && !work->canceled)
 		elsewhere(work);
 	else if (work->canceled)
-		bad(work, -ECANCELED, !link->out.settled);
+		fail_part(work, -ECANCELED, !link->out.settled);
 	else if (tei_work_is_merged(work))
 		merged_failed(work);
 	else
-		bad(work, -EIO, true);
+		fail_part(work, -EIO, true);
 	if (err == -ESTALE && link->out.state != TEI_LINK_BROKEN)
 		tei_link_break(link, err);
 	/* The link has room now: the driver schedules more when it releases. */
@@ -832,6 +832,6 @@ void tei_works_lost(struct tei_link *link)
 		struct tei_work *work = tei_list_entry(
 			link->out.limbo.next, struct tei_work, of_link);
 
-		bad(work, tei_lost_error(link->out.err), true);
+		fail_part(work, tei_lost_error(link->out.err), true);
 	}
 }

@@ -228,7 +228,8 @@ uint64_t tei_pairs_near(const struct tei_peer *peer,
 
 /* ---- rails that reach none of a peer's, though both have the backend ---- */
 
-static void tell(const struct tei_peer *peer, struct tei_rail_box *box)
+static void report_unmatched(const struct tei_peer *peer,
+			     struct tei_rail_box *box)
 {
 	TEI_COUNT(peer->engine, rails_unmatched);
 	if (!box->unmatched_reported)
@@ -258,7 +259,7 @@ static void look_at(struct tei_peer *peer, uint32_t i)
 		return;
 	}
 	atomic_fetch_add_explicit(&box->n_unmatched, 1, memory_order_relaxed);
-	tell(peer, box);
+	report_unmatched(peer, box);
 }
 
 void tei_unmatched_look(struct tei_peer *peer)

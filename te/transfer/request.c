@@ -437,7 +437,7 @@ static uint64_t next_look(const struct tei_cohort *cohort)
 	return heeds_silence(cohort) && at < deadline ? at : deadline;
 }
 
-static void look(struct tei_due *due)
+static void deadline_due(struct tei_due *due)
 {
 	struct tei_cohort *cohort = TEI_CONTAINER(due, struct tei_cohort, due);
 	struct tei_worker *w = cohort->first->peer->engine->worker;
@@ -490,7 +490,7 @@ static void cohort_begin(struct tei_cohort *cohort)
 		tei_peer_sync_self(peer);
 	tei_list_add_tail(&peer->w.active, &cohort->of_peer);
 	cohort->begun_at = peer->engine->worker->now;
-	cohort->due.fn = look;
+	cohort->due.fn = deadline_due;
 	rc = tei_due_set(peer->engine->worker, &cohort->due, next_look(cohort));
 	for (i = 0; i < cohort->n; i++) {
 		struct tei_request *r = &first[i];

@@ -375,7 +375,7 @@ static void look_at_pairs(struct schedule *s)
 		look_at_pair(s, i);
 }
 
-static void look(struct schedule *s)
+static void read_state(struct schedule *s)
 {
 	const struct tei_config *config = &s->peer->engine->config;
 	uint64_t left, prior;
@@ -587,7 +587,7 @@ static bool schedule_once(struct schedule *s, uint64_t quantum)
 	bool spent = false;
 	int class;
 
-	look(s);
+	read_state(s);
 	if (s->trial)
 		try_pairs(s);
 	while (!spent && (class = tei_queue_turn(q, stuck)) >= 0) {
@@ -641,7 +641,7 @@ static void open_links(struct schedule *s)
 
 static bool schedule_peer(struct tei_peer *peer, uint64_t quantum)
 {
-	struct schedule s; /* large; look() sets what is used */
+	struct schedule s; /* large; read_state() sets what is used */
 	bool spent;
 
 	s.peer = peer;

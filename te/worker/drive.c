@@ -859,7 +859,7 @@ static void sleep_missed(struct tei_worker *w)
 	clear_fd(w->kick);
 }
 
-static void *run(void *arg)
+static void *drive_rails(void *arg)
 {
 	struct tei_worker *w = arg;
 
@@ -884,7 +884,7 @@ int tei_worker_start(struct tei_worker *w)
 	if (!worker_has_thread(w))
 		return 0;
 	w->started = true;
-	rc = tei_thread_start(&w->thread, "te-worker", run, w);
+	rc = tei_thread_start(&w->thread, "te-worker", drive_rails, w);
 	if (rc)
 		w->started = false;
 	return rc;

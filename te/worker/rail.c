@@ -67,8 +67,8 @@ static bool add_nic(struct tei_devices *out, const struct te_topo_nic *nic)
 	return add(out->rdma, nic->rdma);
 }
 
-static int find(const struct te_topo *topo, const char *at, size_t n,
-		struct tei_devices *out)
+static int find_devices(const struct te_topo *topo, const char *at, size_t n,
+			struct tei_devices *out)
 {
 	char name[TEI_DEVICES_MAX];
 	struct te_topo_nic nic;
@@ -112,7 +112,7 @@ static int devices_find(const char *list, struct tei_devices *out)
 		return rc;
 	}
 	for (; !rc && (n = tei_word(&at)); at += n)
-		rc = find(topo, at, n, out);
+		rc = find_devices(topo, at, n, out);
 	te_topo_destroy(topo);
 	return rc;
 }
@@ -579,7 +579,7 @@ const char *te_rail_state_name(uint32_t state)
 	}
 }
 
-static struct te_rail_info look(struct tei_rail_box *box)
+static struct te_rail_info rail_info(struct tei_rail_box *box)
 {
 	struct tei_device device = tei_rail_device(box);
 	struct tei_rail *rail = &box->rail;
@@ -612,7 +612,7 @@ int te_engine_rails(struct te_engine *engine, struct te_rail_info *out,
 	room = *n;
 	*n = engine->worker->n_rails;
 	for (i = 0; i < *n && i < room; i++)
-		out[i] = look(engine->worker->rails[i]);
+		out[i] = rail_info(engine->worker->rails[i]);
 	return 0;
 }
 
