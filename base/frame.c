@@ -250,7 +250,7 @@ static void step_is_late(struct tei_frame_conn *conn)
 {
 	conn->step_ms = conn->part_ms = TEI_FRAME_NEVER;
 	if (conn->state == TEI_FRAME_UP)
-		tei_frame_count(conn, TEI_FRAME_LATE);
+		tei_frame_count(conn, TEI_FRAME_TIMEOUT);
 	tei_frame_end(conn, -ETIMEDOUT);
 }
 
@@ -550,7 +550,7 @@ void tei_frame_refuse(struct tei_frame_conn *conn, const char *text)
 
 void tei_frame_refuse_for_now(struct tei_frame_conn *conn, const char *text)
 {
-	begin_refusal(conn, TEI_FRAME_LATER, text);
+	begin_refusal(conn, TEI_FRAME_RETRY, text);
 }
 
 void tei_frame_bad(struct tei_frame_conn *conn, const char *text)
@@ -642,7 +642,7 @@ static void reject(struct tei_frame_server *server, int fd,
 	conn->refused = true;
 	server->n_conns--;
 	server->n_refused++;
-	if (fault == TEI_FRAME_CROWD)
+	if (fault == TEI_FRAME_FULL)
 		tei_frame_refuse_for_now(conn, text);
 	else
 		tei_frame_refuse(conn, text);
@@ -656,12 +656,12 @@ static void admit(struct tei_frame_server *server, int fd,
 	struct tei_frame_conn *conn;
 
 	if (!tei_peer_allowed(peer, config->insecure, config->protocol->name)) {
-		reject(server, fd, peer, TEI_FRAME_STRANGER,
+		reject(server, fd, peer, TEI_FRAME_PROTECTED,
 		       TEI_PROTECTED_TEXT);
 		return;
 	}
 	if (config->n_max && server->n_conns >= config->n_max) {
-		reject(server, fd, peer, TEI_FRAME_CROWD,
+		reject(server, fd, peer, TEI_FRAME_FULL,
 		       "too many connections");
 		return;
 	}

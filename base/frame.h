@@ -29,7 +29,7 @@
 #define TEI_FRAME_HEADER_LEN 16
 #define TEI_FRAME_REFUSED    0 /* type: body is UTF-8 text, sender closes */
 #define TEI_FRAME_REPLY      (1u << 0) /* flag: answers that request id */
-#define TEI_FRAME_LATER      (1u << 1) /* flag of "refused": only for now */
+#define TEI_FRAME_RETRY      (1u << 1) /* flag of "refused": only for now */
 #define TEI_FRAME_TYPES      64        /* types are 0 .. 63 */
 
 struct tei_loop;
@@ -54,10 +54,10 @@ struct tei_frame_protocol {
 enum tei_frame_fault {
 	TEI_FRAME_BAD_TYPE,
 	TEI_FRAME_TOO_LONG,
-	TEI_FRAME_BAD_BODY, /* reported by the user with tei_frame_bad() */
-	TEI_FRAME_LATE,     /* a step did not end in time */
-	TEI_FRAME_STRANGER, /* protected mode */
-	TEI_FRAME_CROWD,    /* too many connections */
+	TEI_FRAME_BAD_BODY,  /* reported by the user with tei_frame_bad() */
+	TEI_FRAME_TIMEOUT,   /* a step did not end in time */
+	TEI_FRAME_PROTECTED, /* protected mode */
+	TEI_FRAME_FULL,      /* too many connections */
 	TEI_FRAME_FAULTS,
 };
 

@@ -107,7 +107,7 @@ static bool flags_are_known(const struct tei_frame *f)
 	unsigned int known = TEI_FRAME_REPLY;
 
 	if (f->type == TEI_FRAME_REFUSED)
-		known = TEI_FRAME_LATER;
+		known = TEI_FRAME_RETRY;
 	return !(f->flags & ~known);
 }
 
@@ -142,7 +142,7 @@ static void refused_by_peer(struct tei_frame_conn *conn,
 		conn->text[len] = '\0';
 	}
 	tei_frame_end(conn,
-		      f->flags & TEI_FRAME_LATER ? -EAGAIN : -ECONNREFUSED);
+		      f->flags & TEI_FRAME_RETRY ? -EAGAIN : -ECONNREFUSED);
 }
 
 /* A whole frame with the header conn->in. */

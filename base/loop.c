@@ -39,8 +39,8 @@ struct tei_loop {
 	bool has_thread;             /* to be joined by stop() */
 	pthread_t thread;
 	struct tei_list orphans;
-	struct tei_spin spin;   /* max 0: sleeps at once */
-	struct tei_crowd crowd; /* while it spins */
+	struct tei_spin spin;             /* max 0: sleeps at once */
+	struct tei_contention contention; /* while it spins */
 	/* Under a simulated clock. */
 	struct tei_list turned; /* in turned_loops */
 	struct tei_list alarms; /* struct tei_alarm that are set */
@@ -217,7 +217,7 @@ static int poll_or_sleep(struct tei_loop *loop)
 		if (flags == EVLOOP_NONBLOCK && loop->n_noted == noted &&
 		    !event_base_got_break(loop->base)) {
 			if (now - since >= loop->spin.now ||
-			    !tei_crowd_yield(&loop->crowd, &now))
+			    !tei_contention_yield(&loop->contention, &now))
 				flags = EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY;
 			continue;
 		}

@@ -4,11 +4,11 @@
 
 #include <sched.h>
 
-#define YIELD_LONG   (5 * TEI_NS_PER_US)
-#define CROWDED      TEI_NS_PER_MS
-#define TIME_SLICE   TEI_NS_PER_MS /* and more: somebody else's */
-#define WORTH_MOST   5u            /* times as long, as a power of two */
-#define CROWDED_MOST TEI_NS_PER_S
+#define YIELD_LONG     (5 * TEI_NS_PER_US)
+#define CONTENDED      TEI_NS_PER_MS
+#define TIME_SLICE     TEI_NS_PER_MS /* and more: somebody else's */
+#define WORTH_MOST     5u            /* times as long, as a power of two */
+#define CONTENDED_MOST TEI_NS_PER_S
 
 /*
  * The thread that is waited for may need this very core: schedulers like to
@@ -20,33 +20,35 @@
  * would have: no thread yields again before twice that time, and when the next
  * one takes long as well, before 4, 8 .. 32 times that time.
  */
-void tei_crowd_learn(struct tei_crowd *crowd, uint64_t from, uint64_t to)
+void tei_contention_learn(struct tei_contention *contention, uint64_t from,
+			  uint64_t to)
 {
 	uint64_t took = to - from, worth;
 
 	if (took < YIELD_LONG) {
-		crowd->n_long = 0;
+		contention->n_long = 0;
 		return;
 	}
-	crowd->n_long++;
+	contention->n_long++;
 	worth = (uint64_t)1
-		<< (crowd->n_long < WORTH_MOST ? crowd->n_long : WORTH_MOST);
-	if (took > CROWDED_MOST / worth)
-		crowd->until = to + CROWDED_MOST;
+		<< (contention->n_long < WORTH_MOST ? contention->n_long
+						    : WORTH_MOST);
+	if (took > CONTENDED_MOST / worth)
+		contention->until = to + CONTENDED_MOST;
 	else if (took >= TIME_SLICE)
-		crowd->until = to + took * worth;
-	else if (crowd->n_long > 1)
-		crowd->until = to + CROWDED;
+		contention->until = to + took * worth;
+	else if (contention->n_long > 1)
+		contention->until = to + CONTENDED;
 }
 
-bool tei_crowd_yield(struct tei_crowd *crowd, uint64_t *now)
+bool tei_contention_yield(struct tei_contention *contention, uint64_t *now)
 {
 	uint64_t from = *now;
 
-	if (tei_crowd_is_there(crowd, from))
+	if (tei_contention_lasts(contention, from))
 		return false;
 	sched_yield();
 	*now = tei_now_ns();
-	tei_crowd_learn(crowd, from, *now);
+	tei_contention_learn(contention, from, *now);
 	return true;
 }

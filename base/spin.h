@@ -38,25 +38,26 @@ static inline void tei_spin_learn(struct tei_spin *spin, uint64_t waited)
 }
 
 /* Load of this core by others, as yields show it; zeroed at first. */
-struct tei_crowd {
+struct tei_contention {
 	uint32_t n_long; /* yields that took long, in a row */
 	uint64_t until;  /* ns: others need the core */
 };
 
 /* A yield has taken from @from to @to, ns. */
-void tei_crowd_learn(struct tei_crowd *crowd, uint64_t from, uint64_t to);
+void tei_contention_learn(struct tei_contention *contention, uint64_t from,
+			  uint64_t to);
 
 /* At @now, ns: spinning would only keep others from the core. */
-static inline bool tei_crowd_is_there(const struct tei_crowd *crowd,
-				      uint64_t now)
+static inline bool tei_contention_lasts(const struct tei_contention *contention,
+					uint64_t now)
 {
-	return now < crowd->until;
+	return now < contention->until;
 }
 
 /*
  * Once more round without work: let others run. @now, ns, is brought up to
- * date. False: there is a crowd.
+ * date. False: others need the core.
  */
-bool tei_crowd_yield(struct tei_crowd *crowd, uint64_t *now);
+bool tei_contention_yield(struct tei_contention *contention, uint64_t *now);
 
 #endif

@@ -283,11 +283,11 @@ struct tei_backend_ops {
 	 */
 	int (*wait_fd)(struct tei_rail *rail);
 	/*
-	 * Nobody calls progress() for a while: from now to the next progress()
-	 * wait_fd() must tell. Before, it need not. Takes no time where nothing
-	 * is to be done. NULL: it always tells.
+	 * Arms wait_fd(): until the next progress() it must become readable
+	 * when there is something to do. Before arm() it need not. Takes
+	 * no time where nothing is to be done. NULL: it is always armed.
 	 */
-	void (*doze)(struct tei_rail *rail);
+	void (*arm)(struct tei_rail *rail);
 };
 
 /*

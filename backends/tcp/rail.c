@@ -563,7 +563,7 @@ static int read_polled(struct tcp_rail *rail, bool *ask)
 	return n;
 }
 
-void tei_tcp_doze(struct tei_rail *base)
+void tei_tcp_arm(struct tei_rail *base)
 {
 	struct tcp_rail *rail = tcp_rail(base);
 

@@ -986,5 +986,5 @@ const struct tei_backend_ops tei_backend_tcp = {
 	.drop = endpoint_drop,
 	.progress = tei_tcp_progress,
 	.wait_fd = wait_fd,
-	.doze = tei_tcp_doze,
+	.arm = tei_tcp_arm,
 };

@@ -378,7 +378,7 @@ void tei_tcp_zerocopy_recall(struct tcp_lane *lane);
 int tei_tcp_rail_open(struct tei_rail *rail);
 void tei_tcp_rail_close(struct tei_rail *rail);
 int tei_tcp_progress(struct tei_rail *rail, int budget);
-void tei_tcp_doze(struct tei_rail *rail);
+void tei_tcp_arm(struct tei_rail *rail);
 /* Have progress() called soon, for refused slices and broken endpoints. */
 void tei_tcp_signal(struct tcp_rail *rail);
 int tei_tcp_watch(struct tcp_rail *rail, int fd, struct tcp_source *source,

@@ -630,7 +630,7 @@ int tei_verbs_wait_fd(struct tei_rail *base)
  * The device does not signal completions that came before the queue was armed:
  * they are taken here, for the next progress(), and the eventfd is signalled.
  */
-void tei_verbs_doze(struct tei_rail *base)
+void tei_verbs_arm(struct tei_rail *base)
 {
 	struct verbs_rail *rail = verbs_rail(base);
 	int n;

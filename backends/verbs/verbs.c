@@ -178,5 +178,5 @@ const struct tei_backend_ops tei_backend_verbs = {
 	.drop = tei_verbs_drop,
 	.progress = tei_verbs_progress,
 	.wait_fd = tei_verbs_wait_fd,
-	.doze = tei_verbs_doze,
+	.arm = tei_verbs_arm,
 };

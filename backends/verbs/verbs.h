@@ -272,7 +272,7 @@ struct verbs_rail {
 	struct tei_slice *watched;  /* NULL once it has ended; for cancel() */
 
 	struct ibv_wc wcs[VERBS_POLL_MAX];
-	int n_wcs; /* polled by doze(), for the next progress() */
+	int n_wcs; /* polled by arm(), for the next progress() */
 
 	/* Being built. */
 	struct ibv_send_wr chain[VERBS_CHAIN_MAX];
@@ -310,7 +310,7 @@ int tei_verbs_rail_match(struct tei_rail *rail, const struct tei_address *peer,
 			 const void *blob, size_t len);
 int tei_verbs_progress(struct tei_rail *rail, int budget);
 int tei_verbs_wait_fd(struct tei_rail *rail);
-void tei_verbs_doze(struct tei_rail *rail);
+void tei_verbs_arm(struct tei_rail *rail);
 /* Have progress() called soon. Any thread. */
 void tei_verbs_kick(const struct verbs_rail *rail);
 

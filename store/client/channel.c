@@ -202,7 +202,7 @@ static void refused(struct tes_channel *ch, const struct tei_frame *f)
 {
 	char text[TES_CHANNEL_WHY_LEN];
 
-	ch->for_good = !(f->flags & TEI_FRAME_LATER);
+	ch->for_good = !(f->flags & TEI_FRAME_RETRY);
 	(void)snprintf(text, sizeof(text), "%.*s", (int)f->len,
 		       (const char *)f->body);
 	channel_break(ch, text);
@@ -217,7 +217,7 @@ static bool header_holds(const struct tei_frame *f)
 	if (!cap || f->len > cap)
 		return false;
 	if (f->type == TEI_FRAME_REFUSED)
-		return !(f->flags & ~TEI_FRAME_LATER);
+		return !(f->flags & ~TEI_FRAME_RETRY);
 	return !(f->flags & ~TEI_FRAME_REPLY);
 }
 
@@ -361,7 +361,7 @@ static ssize_t spin(struct tes_channel *ch, uint64_t *since)
 	if (!*since)
 		*since = now;
 	while (n == -EAGAIN && now - *since < ch->spin.now &&
-	       tei_crowd_yield(&ch->crowd, &now))
+	       tei_contention_yield(&ch->crowd, &now))
 		n = receive_bytes(ch);
 	return n;
 }

@@ -62,8 +62,8 @@ struct tes_channel {
 	struct tes_channel_out out;   /* of those who came meanwhile */
 	struct tes_channel_out going; /* the sender's; stays when it leaves */
 
-	struct tei_spin spin;   /* the driver's */
-	struct tei_crowd crowd; /* the driver's */
+	struct tei_spin spin;        /* the driver's */
+	struct tei_contention crowd; /* the driver's */
 	uint8_t *in; /* the driver's: in[n_in], a frame begins at 0 */
 	size_t n_in, room_in;
 	uint64_t part_ns; /* a frame began to come then; 0: none has */

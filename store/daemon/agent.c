@@ -202,9 +202,9 @@ static void faults(struct evbuffer *out, const struct tes_agent *agent)
 		[TEI_FRAME_BAD_TYPE] = "bad_type",
 		[TEI_FRAME_TOO_LONG] = "too_long",
 		[TEI_FRAME_BAD_BODY] = "malformed",
-		[TEI_FRAME_LATE] = "late",
-		[TEI_FRAME_STRANGER] = "protected_mode",
-		[TEI_FRAME_CROWD] = "too_many_connections",
+		[TEI_FRAME_TIMEOUT] = "late",
+		[TEI_FRAME_PROTECTED] = "protected_mode",
+		[TEI_FRAME_FULL] = "too_many_connections",
 	};
 
 	tei_http_metric_head(out, name, "counter",

@@ -325,9 +325,9 @@ static void refusal_metrics(const struct tes_server *s, struct evbuffer *out)
 		[TEI_FRAME_BAD_TYPE] = "bad type",
 		[TEI_FRAME_TOO_LONG] = "too long",
 		[TEI_FRAME_BAD_BODY] = "malformed",
-		[TEI_FRAME_LATE] = "late",
-		[TEI_FRAME_STRANGER] = "protected mode",
-		[TEI_FRAME_CROWD] = "too many connections",
+		[TEI_FRAME_TIMEOUT] = "late",
+		[TEI_FRAME_PROTECTED] = "protected mode",
+		[TEI_FRAME_FULL] = "too many connections",
 	};
 	static const char *const http[TEI_HTTP_REFUSALS] = {
 		[TEI_HTTP_MALFORMED] = "malformed",

@@ -217,7 +217,7 @@ void tes_server_hello_done(struct tes_server *s, struct tes_server_link *link,
 	session = link->session;
 	session->main = NULL;
 	link->session = NULL;
-	link->role = TES_SERVER_STRANGER;
+	link->role = TES_SERVER_UNKNOWN;
 	tes_server_session_end(s, session->id);
 	send_hello(s, link, f, code, "the master could not open a session");
 }
@@ -349,9 +349,9 @@ static void dispatch(struct tes_server_link *link, const struct tei_frame *f)
 
 	if (f->flags || !id_fits(f))
 		tei_frame_bad(link->conn, "unknown flags, or no request id");
-	else if (link->role == TES_SERVER_STRANGER && hello)
+	else if (link->role == TES_SERVER_UNKNOWN && hello)
 		server_on_hello(link, f);
-	else if (link->role == TES_SERVER_STRANGER)
+	else if (link->role == TES_SERVER_UNKNOWN)
 		tei_frame_bad(link->conn, "say hello first");
 	else if (hello)
 		tei_frame_bad(link->conn, "hello is said once");

@@ -48,7 +48,7 @@ static void rail_down(struct tei_rail_box *box)
 static void rail_up(struct tei_rail_box *box)
 {
 	tei_transfer_rail_up(box);
-	tei_late_rail_up(box->rail.core->engine);
+	tei_deferred_rail_up(box->rail.core->engine);
 }
 
 static void rail_renewed(struct te_engine *engine)
@@ -148,7 +148,7 @@ static int start(struct te_engine *engine, const struct te_config *config,
 	rc = tei_worker_open(engine->worker, engine, config);
 	if (rc)
 		goto fini_guests;
-	rc = tei_late_start(engine);
+	rc = tei_deferred_start(engine);
 	if (rc)
 		goto close_worker;
 	rc = open_control(engine, port);
@@ -163,12 +163,12 @@ close_control:
 	tei_loop_do(engine->loop, close_server, engine);
 	tei_loop_stop(engine->loop);
 	tei_loop_destroy(engine->loop);
-	tei_late_stop(engine);
+	tei_deferred_stop(engine);
 	tei_inbound_peers_fini(engine);
 	tei_worker_close(engine->worker);
 	return rc;
 stop_late:
-	tei_late_stop(engine);
+	tei_deferred_stop(engine);
 close_worker:
 	tei_worker_close(engine->worker);
 fini_guests:
@@ -354,7 +354,7 @@ void te_engine_destroy(struct te_engine *engine)
 	tei_loop_do(engine->loop, close_all, engine);
 	tei_loop_stop(engine->loop);
 	tei_worker_stop(engine->worker);
-	tei_late_stop(engine);
+	tei_deferred_stop(engine);
 	free_all(engine);
 	tei_loop_destroy(engine->loop);
 	tei_publisher_stop(engine->publisher, until);

@@ -141,13 +141,13 @@ void tei_control_count_fault(struct te_engine *engine,
 	case TEI_FRAME_BAD_BODY:
 		TEI_COUNT(engine, bad_body);
 		break;
-	case TEI_FRAME_LATE:
+	case TEI_FRAME_TIMEOUT:
 		TEI_COUNT(engine, late);
 		break;
-	case TEI_FRAME_STRANGER:
+	case TEI_FRAME_PROTECTED:
 		TEI_COUNT(engine, stranger);
 		break;
-	case TEI_FRAME_CROWD:
+	case TEI_FRAME_FULL:
 		TEI_COUNT(engine, crowd);
 		break;
 	case TEI_FRAME_FAULTS:

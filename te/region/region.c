@@ -21,7 +21,7 @@
 #define WARN_MS    2000
 #define ACCESS_ALL (TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE)
 
-static void late_init(struct tei_late *late);
+static void deferred_init(struct tei_deferred *deferred);
 
 void tei_regions_init(struct tei_regions *r)
 {
@@ -34,7 +34,7 @@ void tei_regions_init(struct tei_regions *r)
 	atomic_init(&r->version, 1);
 	atomic_init(&r->changes, 1);
 	atomic_init(&r->any_near, false);
-	late_init(&r->late);
+	deferred_init(&r->deferred);
 }
 
 static void region_free(struct tei_region *region, uint32_t n_rails)
@@ -46,12 +46,12 @@ static void region_free(struct tei_region *region, uint32_t n_rails)
 	tei_free(region);
 }
 
-static void late_fini(struct tei_late *late);
+static void deferred_fini(struct tei_deferred *deferred);
 
 void tei_regions_fini(struct tei_regions *r)
 {
 	tei_free(r->sorted);
-	late_fini(&r->late);
+	deferred_fini(&r->deferred);
 	tei_handles_fini(&r->handles);
 	tei_cond_fini(&r->unpinned);
 	tei_mutex_fini(&r->mu);
@@ -121,7 +121,7 @@ static void take_out(struct tei_regions *r, struct tei_region *region)
 	memmove(&r->sorted[place], &r->sorted[place + 1],
 		(r->n - place - 1) * sizeof(struct tei_region *));
 	r->n--;
-	tei_list_del(&region->late);
+	tei_list_del(&region->deferred);
 	atomic_fetch_add_explicit(&r->changes, 1, memory_order_release);
 	tei_handle_remove(&r->handles, region->id);
 }
@@ -159,7 +159,7 @@ static struct tei_region *region_make(struct te_engine *engine,
 	region->length = from->length;
 	region->access = from->access;
 	region->group = -1;
-	tei_list_init(&region->late);
+	tei_list_init(&region->deferred);
 	tei_topology_locate(engine, from->addr, from->location,
 			    region->location, sizeof(region->location));
 	region->near = tei_topology_near(engine, region->location);
@@ -218,7 +218,7 @@ static void regions_changed(struct tei_regions *r,
 		atomic_fetch_add_explicit(&r->version, 1, memory_order_release);
 }
 
-static void late_add(struct tei_regions *r, struct tei_region *region)
+static void deferred_add(struct tei_regions *r, struct tei_region *region)
 	TEI_REQUIRES(r->mu);
 
 static int register_region(struct te_engine *engine, struct tei_region *region);
@@ -247,7 +247,7 @@ int te_region_add(struct te_engine *engine, const struct te_region *region,
 	tei_mutex_lock(&r->mu);
 	added->shown = true;
 	regions_changed(r, added);
-	late_add(r, added);
+	deferred_add(r, added);
 	*out = added->id;
 	tei_mutex_unlock(&r->mu);
 	if (region->access)
@@ -615,17 +615,18 @@ static int register_region(struct te_engine *engine, struct tei_region *region)
 #define PAUSE_MIN TEI_NS_PER_S
 #define PAUSE_MAX (64 * TEI_NS_PER_S)
 
-static void late_init(struct tei_late *late)
+static void deferred_init(struct tei_deferred *deferred)
 {
-	*late = (struct tei_late){.again_at = UINT64_MAX, .pause = PAUSE_MIN};
-	tei_list_init(&late->todo);
-	tei_list_init(&late->waiting);
-	tei_cond_init(&late->work);
+	*deferred = (struct tei_deferred){.again_at = UINT64_MAX,
+					  .pause = PAUSE_MIN};
+	tei_list_init(&deferred->todo);
+	tei_list_init(&deferred->waiting);
+	tei_cond_init(&deferred->work);
 }
 
-static void late_fini(struct tei_late *late)
+static void deferred_fini(struct tei_deferred *deferred)
 {
-	tei_cond_fini(&late->work);
+	tei_cond_fini(&deferred->work);
 }
 
 /* ---- one region ---- */
@@ -685,18 +686,18 @@ static bool give(const struct te_engine *engine, struct tei_regions *r,
 }
 
 /* For a while, unless some rail has come up since @n_ups were counted. */
-static void put_off(struct tei_late *late, struct tei_region *region,
-		    uint64_t n_ups)
+static void defer(struct tei_deferred *deferred, struct tei_region *region,
+		  uint64_t n_ups)
 {
-	if (late->n_ups != n_ups) {
-		tei_list_add_tail(&late->todo, &region->late);
+	if (deferred->n_ups != n_ups) {
+		tei_list_add_tail(&deferred->todo, &region->deferred);
 		return;
 	}
-	tei_list_add_tail(&late->waiting, &region->late);
-	if (late->again_at != UINT64_MAX)
+	tei_list_add_tail(&deferred->waiting, &region->deferred);
+	if (deferred->again_at != UINT64_MAX)
 		return;
-	late->again_at = tei_now_ns() + late->pause;
-	late->pause *= late->pause < PAUSE_MAX ? 2 : 1;
+	deferred->again_at = tei_now_ns() + deferred->pause;
+	deferred->pause *= deferred->pause < PAUSE_MAX ? 2 : 1;
 }
 
 /* True: peers may use a rail more. */
@@ -704,13 +705,13 @@ static bool serve(const struct te_engine *engine, struct tei_regions *r,
 		  struct tei_region *region) TEI_REQUIRES(r->mu)
 {
 	const struct tei_worker *w = engine->worker;
-	uint64_t n_ups = r->late.n_ups;
+	uint64_t n_ups = r->deferred.n_ups;
 	bool news = false;
 
 	region->pins++;
 	region->in_background = true;
 	for (uint32_t i = 0; i < w->n_rails; i++) {
-		if (region->shown && !r->late.stop &&
+		if (region->shown && !r->deferred.stop &&
 		    is_due(region, w->rails[i]))
 			news |= give(engine, r, region, w->rails[i]);
 	}
@@ -721,7 +722,7 @@ static bool serve(const struct te_engine *engine, struct tei_regions *r,
 		return false;
 	}
 	if (region->due)
-		put_off(&r->late, region, n_ups);
+		defer(&r->deferred, region, n_ups);
 	if (news)
 		regions_changed(r, region);
 	return news && region->access;
@@ -729,37 +730,37 @@ static bool serve(const struct te_engine *engine, struct tei_regions *r,
 
 /* ---- all of them ---- */
 
-static void try_again(struct tei_late *late)
+static void try_again(struct tei_deferred *deferred)
 {
-	tei_list_splice_tail(&late->todo, &late->waiting);
-	late->again_at = UINT64_MAX;
+	tei_list_splice_tail(&deferred->todo, &deferred->waiting);
+	deferred->again_at = UINT64_MAX;
 }
 
 /* Until there is something to do, or something to be tried again. */
 static void rest(struct tei_regions *r) TEI_REQUIRES(r->mu)
 {
-	if (tei_list_empty(&r->late.waiting))
-		r->late.pause = PAUSE_MIN;
-	(void)tei_cond_wait(&r->late.work, &r->mu, r->late.again_at);
+	if (tei_list_empty(&r->deferred.waiting))
+		r->deferred.pause = PAUSE_MIN;
+	(void)tei_cond_wait(&r->deferred.work, &r->mu, r->deferred.again_at);
 }
 
 static void *retry_regions(void *arg)
 {
 	struct te_engine *engine = arg;
 	struct tei_regions *r = engine->regions;
-	struct tei_late *late = &r->late;
+	struct tei_deferred *deferred = &r->deferred;
 	struct tei_list *node;
 
 	tei_mutex_lock(&r->mu);
-	while (!late->stop) {
-		if (tei_now_ns() >= late->again_at)
-			try_again(late);
-		node = tei_list_pop(&late->todo);
+	while (!deferred->stop) {
+		if (tei_now_ns() >= deferred->again_at)
+			try_again(deferred);
+		node = tei_list_pop(&deferred->todo);
 		if (!node) {
 			rest(r);
 		} else if (serve(engine, r,
 				 tei_list_entry(node, struct tei_region,
-						late))) {
+						deferred))) {
 			tei_mutex_unlock(&r->mu);
 			engine->regions->ops->push(engine);
 			tei_mutex_lock(&r->mu);
@@ -770,10 +771,10 @@ static void *retry_regions(void *arg)
 }
 
 /* A simulated clock waits for no thread. */
-int tei_late_start(struct te_engine *engine)
+int tei_deferred_start(struct te_engine *engine)
 {
 	const struct tei_worker *w = engine->worker;
-	struct tei_late *late = &engine->regions->late;
+	struct tei_deferred *deferred = &engine->regions->deferred;
 	bool any = false;
 	int rc;
 
@@ -781,43 +782,43 @@ int tei_late_start(struct te_engine *engine)
 		any |= tei_is_rdma(w->rails[i]->rail.ops);
 	if (!any || tei_clock_simulated())
 		return 0;
-	rc = tei_thread_start(&late->thread, "te-regions", retry_regions,
+	rc = tei_thread_start(&deferred->thread, "te-regions", retry_regions,
 			      engine);
-	late->started = !rc;
+	deferred->started = !rc;
 	return rc;
 }
 
-void tei_late_stop(struct te_engine *engine)
+void tei_deferred_stop(struct te_engine *engine)
 {
 	struct tei_regions *r = engine->regions;
 
-	if (!r->late.started)
+	if (!r->deferred.started)
 		return;
 	tei_mutex_lock(&r->mu);
-	r->late.stop = true;
-	tei_cond_signal(&r->late.work);
+	r->deferred.stop = true;
+	tei_cond_signal(&r->deferred.work);
 	tei_mutex_unlock(&r->mu);
-	pthread_join(r->late.thread, NULL);
-	r->late.started = false;
+	pthread_join(r->deferred.thread, NULL);
+	r->deferred.started = false;
 }
 
 /* Queues a published region for rails that did not take it at first. */
-static void late_add(struct tei_regions *r, struct tei_region *region)
+static void deferred_add(struct tei_regions *r, struct tei_region *region)
 {
-	if (!region->due || !r->late.started)
+	if (!region->due || !r->deferred.started)
 		return;
-	tei_list_add_tail(&r->late.todo, &region->late);
-	tei_cond_signal(&r->late.work);
+	tei_list_add_tail(&r->deferred.todo, &region->deferred);
+	tei_cond_signal(&r->deferred.work);
 }
 
-void tei_late_rail_up(struct te_engine *engine)
+void tei_deferred_rail_up(struct te_engine *engine)
 {
 	struct tei_regions *r = engine->regions;
 
 	tei_mutex_lock(&r->mu);
-	r->late.n_ups++;
-	r->late.pause = PAUSE_MIN;
-	try_again(&r->late);
-	tei_cond_signal(&r->late.work);
+	r->deferred.n_ups++;
+	r->deferred.pause = PAUSE_MIN;
+	try_again(&r->deferred);
+	tei_cond_signal(&r->deferred.work);
 	tei_mutex_unlock(&r->mu);
 }

@@ -5,7 +5,7 @@
  * Regions are sorted by address and never overlap. A region is added hidden,
  * then registered with every rail without the lock, then shown; it is removed
  * the other way round, once nobody pins it. Rails that it could not be given to
- * then may get it later, while it is shown (tei_late).
+ * then may get it later, while it is shown (tei_deferred).
  *
  *   add:    hidden -> shown        remove:  shown -> hidden -> gone
  *
@@ -55,13 +55,14 @@ struct tei_region {
 	uint64_t near; /* tei_topology_near(); fixed */
 	/* Rails that refused it and may take it yet, a bit each. */
 	uint64_t due;
-	struct tei_list late;  /* in a list of regions.late */
-	struct tei_key *key[]; /* key[n_rails] */
+	struct tei_list deferred; /* in a list of regions.deferred */
+	struct tei_key *key[];    /* key[n_rails] */
 };
 
 /* Regions that some rail does not have yet, and the thread that sees to it. */
-struct tei_late {
-	struct tei_list todo, waiting; /* of tei_region.late; guarded by mu */
+struct tei_deferred {
+	struct tei_list todo,
+		waiting;   /* of tei_region.deferred; guarded by mu */
 	uint64_t again_at; /* ns: then `waiting` is tried; guarded by mu */
 	uint64_t pause;    /* ns: until then, the next time; guarded by mu */
 	uint64_t n_ups;    /* rails that came up; guarded by mu */
@@ -97,7 +98,7 @@ struct tei_regions {
 	/* Grows with each region that comes or goes; the same. */
 	_Atomic uint64_t changes;
 	_Atomic bool any_near; /* some region's near was not 0; relaxed */
-	struct tei_late late;
+	struct tei_deferred deferred;
 };
 
 void tei_regions_init(struct tei_regions *r);
@@ -111,14 +112,14 @@ void tei_regions_renew(struct te_engine *engine);
 /* Hide and unregister every region, with the rails still open. */
 void tei_regions_remove_all(struct te_engine *engine);
 
-/* ---- region_late.c ---- */
+/* ---- registration deferred to a background thread ---- */
 
 /* The rails are open. -EAGAIN, -ENOMEM: there is no thread. */
-int tei_late_start(struct te_engine *engine);
+int tei_deferred_start(struct te_engine *engine);
 /* Blocks while a device registers something. Before the regions are removed. */
-void tei_late_stop(struct te_engine *engine);
+void tei_deferred_stop(struct te_engine *engine);
 /* Some rail has a link again. Any thread. */
-void tei_late_rail_up(struct te_engine *engine);
+void tei_deferred_rail_up(struct te_engine *engine);
 
 /* With mu held: the place of the first region that ends above @addr. */
 size_t tei_regions_place(const struct tei_regions *r, uint64_t addr);

@@ -50,8 +50,8 @@ static void arm_rails(struct tei_worker *w)
 	for (i = 0; i < w->n_rails; i++) {
 		struct tei_rail_box *box = w->rails[i];
 
-		if (!box->dead && box->rail.ops->doze)
-			box->rail.ops->doze(&box->rail);
+		if (!box->dead && box->rail.ops->arm)
+			box->rail.ops->arm(&box->rail);
 	}
 }
 
@@ -114,15 +114,15 @@ static bool spin_once(struct tei_worker *w, uint64_t since)
 {
 	uint64_t now = w->now;
 
-	if (tei_crowd_is_there(&w->crowd, now))
+	if (tei_contention_lasts(&w->contention, now))
 		return false;
 	if (since <= SPIN_ALONE && now < w->yield_at) {
 		tei_relax();
 		return true;
 	}
 	now = tei_now_ns();
-	(void)tei_crowd_yield(&w->crowd, &now);
-	if (!w->crowd.n_long)
+	(void)tei_contention_yield(&w->contention, &now);
+	if (!w->contention.n_long)
 		w->yield_at = now + YIELD_EVERY;
 	return true;
 }

@@ -199,7 +199,7 @@ struct tei_worker {
 	uint32_t n_hot;     /* waits that came soon after another */
 	uint32_t n_inbound; /* endpoints of other engines towards us */
 	struct tei_spin spin_waiting, spin_tail, spin_thread;
-	struct tei_crowd crowd;
+	struct tei_contention contention;
 	uint64_t yield_at; /* ns: to be tried by who spins */
 	struct tei_heap dues;
 	struct tei_list runnable; /* peers with something to post */

@@ -438,7 +438,7 @@ static void idle_waiter_hears_of_busy_lanes_again(void **state)
 	assert_false(lane->interest & EPOLLIN);
 	raw_put(k.fd, "T", 1);
 	assert_false(is_readable(fd, 0));
-	ops->doze(raw_rail.rail);
+	ops->arm(raw_rail.rail);
 	assert_true(is_readable(fd, FAKE_LIMIT_MS));
 	raw_turn();
 	assert_false(is_readable(fd, 0));

@@ -112,7 +112,7 @@ static void idle_rail_is_woken_by_its_descriptor(void **state)
 	(void)state;
 	for (int i = 0; i < 200; i++)
 		fake_progress(&rig.pair);
-	tei_backend_verbs.doze(rail);
+	tei_backend_verbs.arm(rail);
 	assert_int_equal(fake_post(&rig.pair, s), 0);
 	assert_int_equal(poll(&fd, 1, FAKE_LIMIT_MS), 1);
 	rail->woken = true;

@@ -215,7 +215,7 @@ static void idle_rail_is_woken_by_its_descriptor(void **state)
 	(void)state;
 	for (int i = 0; i < 200; i++) /* takes back what threads hold, too */
 		fake_progress(&rig.pair);
-	tei_backend_verbs.doze(rail);
+	tei_backend_verbs.arm(rail);
 	assert_int_equal(poll(&fd, 1, 0), 0);
 	assert_int_equal(fake_post(&rig.pair, s), 0);
 	assert_int_equal(poll(&fd, 1, 0), 1); /* armed: done at once */
@@ -228,7 +228,7 @@ static void idle_rail_is_woken_by_its_descriptor(void **state)
 	for (int i = 0; i < 200; i++)
 		fake_progress(&rig.pair);
 	assert_int_equal(fake_post(&rig.pair, s), 0);
-	tei_backend_verbs.doze(rail);
+	tei_backend_verbs.arm(rail);
 	assert_int_equal(poll(&fd, 1, 0), 1);
 	rail->woken = true;
 	assert_true(tei_backend_verbs.progress(rail, 64) > 0);

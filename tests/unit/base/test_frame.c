@@ -283,7 +283,7 @@ static void crowd_is_told_and_counted(void **state)
 	b = raw_connect();
 	pump_until(int_is_set, &server.n_accepted);
 	assert_string_equal(raw_refusal(raw_connect()), "too many connections");
-	assert_int_equal(server.faults[TEI_FRAME_CROWD], 1);
+	assert_int_equal(server.faults[TEI_FRAME_FULL], 1);
 	close(a);
 	pump_until(int_is_set, &server.n_closed);
 	server.n_closed = server.n_accepted = 0;

@@ -106,7 +106,7 @@ static void unknown_types_are_refused_and_counted(void **state)
 
 static void unknown_flags_are_refused_and_counted(void **state)
 {
-	static const uint8_t flags[] = {TEI_FRAME_LATER, 4, 128};
+	static const uint8_t flags[] = {TEI_FRAME_RETRY, 4, 128};
 
 	(void)state;
 	for (size_t i = 0; i < TEST_COUNT(flags); i++) {
@@ -215,7 +215,7 @@ static void byte_after_byte_does_not_hold_off_the_hello_deadline(void **state)
 	pump_until(int_is_set, &server.n_down);
 	tei_timer_stop(timer);
 	assert_int_equal(server.err, -ETIMEDOUT);
-	assert_int_equal(server.faults[TEI_FRAME_LATE], 1);
+	assert_int_equal(server.faults[TEI_FRAME_TIMEOUT], 1);
 	assert_true(d.n_sent > 0 && d.n_sent < TEI_FRAME_HEADER_LEN);
 	close(d.fd);
 }
@@ -266,7 +266,7 @@ static void frame_begun_must_be_ended_in_time(void **state)
 	tei_frame_tick_now(server.conn);
 	pump_until(int_is_set, &server.n_down);
 	assert_int_equal(server.err, -ETIMEDOUT);
-	assert_int_equal(server.faults[TEI_FRAME_LATE], 1);
+	assert_int_equal(server.faults[TEI_FRAME_TIMEOUT], 1);
 	close(fd);
 }
 

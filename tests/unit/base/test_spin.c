@@ -31,49 +31,53 @@ static void after_long_waits_nobody_spins(void **state)
 static void nobody_spins_where_others_need_the_core(void **state)
 {
 	uint64_t now = tei_now_ns();
-	struct tei_crowd crowd = {.until = now + TEI_NS_PER_S};
+	struct tei_contention contention = {.until = now + TEI_NS_PER_S};
 
 	(void)state;
-	assert_false(tei_crowd_yield(&crowd, &now));
-	now = crowd.until;
-	assert_true(tei_crowd_yield(&crowd, &now));
+	assert_false(tei_contention_yield(&contention, &now));
+	now = contention.until;
+	assert_true(tei_contention_yield(&contention, &now));
 }
 
-static void two_long_yields_in_a_row_are_a_crowd(void **state)
+static void two_long_yields_in_a_row_are_contention(void **state)
 {
-	struct tei_crowd crowd = {0};
+	struct tei_contention contention = {0};
 
 	(void)state;
-	tei_crowd_learn(&crowd, 0, 20 * TEI_NS_PER_US);
-	tei_crowd_learn(&crowd, 20 * TEI_NS_PER_US, 21 * TEI_NS_PER_US);
-	tei_crowd_learn(&crowd, 21 * TEI_NS_PER_US, 41 * TEI_NS_PER_US);
-	assert_false(tei_crowd_is_there(&crowd, 41 * TEI_NS_PER_US));
-	tei_crowd_learn(&crowd, 41 * TEI_NS_PER_US, 61 * TEI_NS_PER_US);
-	assert_true(tei_crowd_is_there(&crowd, 61 * TEI_NS_PER_US));
-	assert_false(tei_crowd_is_there(&crowd, 2 * TEI_NS_PER_MS));
+	tei_contention_learn(&contention, 0, 20 * TEI_NS_PER_US);
+	tei_contention_learn(&contention, 20 * TEI_NS_PER_US,
+			     21 * TEI_NS_PER_US);
+	tei_contention_learn(&contention, 21 * TEI_NS_PER_US,
+			     41 * TEI_NS_PER_US);
+	assert_false(tei_contention_lasts(&contention, 41 * TEI_NS_PER_US));
+	tei_contention_learn(&contention, 41 * TEI_NS_PER_US,
+			     61 * TEI_NS_PER_US);
+	assert_true(tei_contention_lasts(&contention, 61 * TEI_NS_PER_US));
+	assert_false(tei_contention_lasts(&contention, 2 * TEI_NS_PER_MS));
 }
 
 /* However long yields take, little of the time goes on them. */
 static void a_time_slice_given_away_is_made_good(void **state)
 {
-	struct tei_crowd crowd = {0};
+	struct tei_contention contention = {0};
 	uint64_t now = 0, yielding = 0;
 
 	(void)state;
 	while (now < 10 * TEI_NS_PER_S) {
 		uint64_t took = 3 * TEI_NS_PER_MS;
 
-		if (tei_crowd_is_there(&crowd, now)) {
+		if (tei_contention_lasts(&contention, now)) {
 			now += 100 * TEI_NS_PER_US; /* asleep */
 			continue;
 		}
-		tei_crowd_learn(&crowd, now, now + took);
+		tei_contention_learn(&contention, now, now + took);
 		now += took;
 		yielding += took;
 	}
 	assert_true(yielding < now / 20);
-	tei_crowd_learn(&crowd, now, now + 600 * TEI_NS_PER_S);
-	assert_false(tei_crowd_is_there(&crowd, now + 602 * TEI_NS_PER_S));
+	tei_contention_learn(&contention, now, now + 600 * TEI_NS_PER_S);
+	assert_false(
+		tei_contention_lasts(&contention, now + 602 * TEI_NS_PER_S));
 }
 
 int main(void)
@@ -82,7 +86,7 @@ int main(void)
 		cmocka_unit_test(what_comes_soon_is_waited_for_awake),
 		cmocka_unit_test(after_long_waits_nobody_spins),
 		cmocka_unit_test(nobody_spins_where_others_need_the_core),
-		cmocka_unit_test(two_long_yields_in_a_row_are_a_crowd),
+		cmocka_unit_test(two_long_yields_in_a_row_are_contention),
 		cmocka_unit_test(a_time_slice_given_away_is_made_good),
 	};
 

@@ -48,7 +48,7 @@ static void refuse(int fd, const struct owner_script *script)
 	size_t len = strlen(script->refusal);
 
 	put_header(bytes, len, TEI_FRAME_REFUSED,
-		   script->for_now ? TEI_FRAME_LATER : 0, 0);
+		   script->for_now ? TEI_FRAME_RETRY : 0, 0);
 	memcpy(bytes + TEI_FRAME_HEADER_LEN, script->refusal, len);
 	(void)!send(fd, bytes, TEI_FRAME_HEADER_LEN + len, MSG_NOSIGNAL);
 }
