@@ -449,8 +449,8 @@ static void drain(const struct client_settings *s, struct te_store *store,
 	if (!s->drain_timeout || te_store_health(store) ||
 	    tei_thread_start(&thread, "signals", await_second_signal, &second))
 		return;
-	LOG_INFO("mooncake_client: what is here is moved to others, for at "
-		 "most %llu ms",
+	LOG_INFO("mooncake_client: moving objects to other owners, for at most "
+		 "%llu ms",
 		 (unsigned long long)s->drain_timeout);
 	(void)te_store_drain(store, NULL, (uint32_t)s->drain_timeout, NULL);
 	atomic_store(&second.unwanted, true);

@@ -511,8 +511,7 @@ static int open_named(struct verbs_port *port, struct ibv_device *device,
 	if (!port->why)
 		return 0;
 	if (later) {
-		LOG_INFO("device %s: not used before this is over: %s", name,
-			 port->why);
+		LOG_INFO("device %s: not usable yet: %s", name, port->why);
 		return 0;
 	}
 	LOG_WARN("device %s: %s", name, port->why);

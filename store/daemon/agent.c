@@ -110,7 +110,7 @@ int tes_agent_start(const struct tes_agent_config *config,
 		destroy(agent);
 		return rc;
 	}
-	LOG_INFO("dummies: served at %s, which port %u tells", agent->path,
+	LOG_INFO("dummies: served at %s, announced on port %u", agent->path,
 		 (unsigned int)agent->port);
 	*out = agent;
 	return 0;

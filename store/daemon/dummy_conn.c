@@ -179,9 +179,9 @@ int tes_dummy_find(struct tes_dummy *dummy, uint64_t deadline_ns)
 		return fd;
 	(void)close(fd);
 	if (tei_log_allowed(&limit))
-		LOG_WARN("daemon: who serves port %u is neither our user nor "
-			 "root: to be trusted it is to be named by the path of "
-			 "its socket",
+		LOG_WARN("daemon: the process at port %u runs as neither our "
+			 "user nor root: refused; name it by the path of its "
+			 "socket to trust it",
 			 (unsigned int)dummy->port);
 	return -EPERM;
 }

@@ -210,8 +210,8 @@ static void replace(struct tes_dummy *dummy, uint64_t page, uint64_t end)
 			return;
 		(void)munmap(copy, len);
 	}
-	LOG_ERROR("daemon: stands still, and there is no memory to take back "
-		  "%zu bytes that it has",
+	LOG_ERROR("daemon: does not answer, and no memory to replace the %zu "
+		  "bytes lent to it: it still has them",
 		  len);
 }
 

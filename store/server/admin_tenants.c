@@ -66,8 +66,8 @@ int tes_server_tenants_start(struct tes_server *s,
 	}
 	if (path)
 		return load(s, path, error);
-	LOG_WARN("master: quotas of tenants are forgotten at the end, there is "
-		 "no --tenant_quota_connector_uri");
+	LOG_WARN("master: quotas of tenants are not saved: there is no "
+		 "--tenant_quota_connector_uri");
 	return 0;
 }
 

@@ -476,8 +476,8 @@ static int replace(const char *path, mode_t mode, const struct tes_quotas *q)
 	(void)snprintf(beside, sizeof(beside), "%s.XXXXXX", path);
 	rc = fill_beside(beside, path, mode, q);
 	if (!rc && fsync(folder))
-		LOG_WARN("master: %s: it may be as before after a crash of "
-			 "this host: %s",
+		LOG_WARN("master: %s: folder not synced, so a crash of this "
+			 "host may undo the change: %s",
 			 path, strerror(errno));
 	(void)close(folder);
 	return rc;

@@ -35,7 +35,7 @@ static void send_reply(struct tes_server *s, const ProtobufCMessage *m)
 		return;
 	rc = tei_frame_reply(link->conn, s->call.frame, m);
 	if (rc < 0)
-		LOG_WARN("master: a reply was lost: %s", strerror(-rc));
+		LOG_WARN("master: reply not sent: %s", strerror(-rc));
 }
 
 static void *zeros(struct columns *c, size_t item)
@@ -629,7 +629,7 @@ void tes_server_push_committed(struct tes_server *s,
 	if (!link)
 		return;
 	if (fill(&objects, &action->u.committed.objects, &s->out)) {
-		LOG_ERROR("master: out of memory to tell an owner");
+		LOG_ERROR("master: out of memory for a notice to an owner");
 		tei_frame_refuse_for_now(link->conn, "out of memory");
 		return;
 	}
@@ -670,8 +670,8 @@ void tes_server_tell_owner(const struct tes_action *action)
 				 "its objects are misses until it is back",
 				 engine);
 		else
-			LOG_WARN("master: owner %s is silent for %.1f s: its "
-				 "objects are misses until it is back",
+			LOG_WARN("master: owner %s has been silent for %.1f s: "
+				 "gets of its objects miss until it is back",
 				 engine, s);
 		break;
 	case TES_OWNER_BACK:

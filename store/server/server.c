@@ -239,8 +239,8 @@ static void take_epoch(struct tes_server *s)
 
 	if (epoch == s->epoch)
 		return;
-	LOG_WARN("master: the clock was later once: its life is not %llu, but "
-		 "%llu",
+	LOG_WARN("master: wall clock is behind a known epoch: epoch raised "
+		 "from %llu to %llu",
 		 (unsigned long long)s->epoch, (unsigned long long)epoch);
 	s->epoch = epoch;
 }

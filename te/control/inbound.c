@@ -545,8 +545,8 @@ static void take_name(struct tei_inbound_conn *v, const char *name)
 		TEI_COUNT(engine, refused_name);
 		tei_address_text(tei_frame_peer(v->conn), from);
 		if (tei_log_allowed(&limit))
-			LOG_WARN("control: hello of %s: it says that it is %s, "
-				 "as we are, and stays without a name",
+			LOG_WARN("control: hello of %s: it claims our own name "
+				 "%s: served without a name",
 				 from, name);
 		return;
 	}

@@ -703,7 +703,8 @@ static bool reroute(struct tei_peer *peer, int err)
 		peer->c->tried = 0;
 		return false;
 	}
-	LOG_DEBUG("peer %s: %s: by another way", peer->name, te_strerror(err));
+	LOG_DEBUG("peer %s: %s: control connection rerouted", peer->name,
+		  te_strerror(err));
 	if (peer->c->state == TEI_PEER_UP)
 		TEI_COUNT(peer->engine, control_rerouted);
 	tell_down(peer);

@@ -88,9 +88,10 @@ static bool is_free(const struct tei_publisher *p, const char *text,
 static void say_taken(struct tei_publisher *p, const struct tei_entry *other)
 {
 	if (!p->taken)
-		LOG_WARN("directory %s: %s is the name of another engine, at "
-			 "%s port %u, which lives: this one is not published",
-			 p->dir->text, p->name, other->host, other->port);
+		LOG_WARN(
+			"directory %s: %s is the name of another engine, at "
+			"%s port %u, which is alive: this one is not published",
+			p->dir->text, p->name, other->host, other->port);
 	p->taken = true;
 }
 

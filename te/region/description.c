@@ -207,7 +207,7 @@ struct tei_remote *tei_describe_self(struct te_engine *engine)
 	if (!rc)
 		rc = tei_remote_make(&description, &remote);
 	if (rc)
-		LOG_WARN("engine: describe itself: %s", te_strerror(rc));
+		LOG_WARN("engine: description not made: %s", te_strerror(rc));
 	tei_arena_fini(&arena);
 	return rc ? NULL : remote;
 }

@@ -579,8 +579,9 @@ static int register_some(struct te_engine *engine, struct tei_region *region,
 		if (!outcome->refused)
 			outcome->refused = rc;
 		region->due |= (uint64_t)1 << i;
-		LOG_WARN("engine %s: a region goes without rail %s, %s: %s",
-			 engine->name, w->rails[i]->name, spare, strerror(-rc));
+		LOG_WARN(
+			"engine %s: a region is not registered on rail %s, %s: %s",
+			engine->name, w->rails[i]->name, spare, strerror(-rc));
 	}
 	return 0;
 }
@@ -659,11 +660,12 @@ static void log_refusal(const struct te_engine *engine,
 		return;
 	if (!rc)
 		LOG_INFO("engine %s: rail %s has a region of %" PRIu64
-			 " bytes after all",
+			 " bytes now",
 			 engine->name, box->name, region->length);
 	else
-		LOG_WARN("engine %s: a region still goes without rail %s: %s",
-			 engine->name, box->name, strerror(-rc));
+		LOG_WARN(
+			"engine %s: a region is still not registered on rail %s: %s",
+			engine->name, box->name, strerror(-rc));
 }
 
 /* Lets go of the lock meanwhile. True: it took it. */

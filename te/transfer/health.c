@@ -78,7 +78,7 @@ static void blame_device(struct tei_link *link, int err)
 	tei_rail_show(box);
 	TEI_COUNT(link->engine, device_pauses);
 	if (!box->breaker.reported)
-		LOG_WARN("rail %s: paused, it reaches nobody: %s", box->name,
+		LOG_WARN("rail %s: paused, it reaches no peer: %s", box->name,
 			 strerror(-err));
 	box->breaker.reported = true;
 }

@@ -40,9 +40,8 @@ void tei_slots_retire(struct tei_link *link)
 	link->out.retiring = true;
 	link->rail->n_retiring++;
 	TEI_COUNT(link->engine, links_retired);
-	LOG_DEBUG("peer %s: endpoint %llu on %s gives way",
-		  link->out.peer->name, (unsigned long long)link->number,
-		  link->rail->name);
+	LOG_DEBUG("peer %s: endpoint %llu on %s retires", link->out.peer->name,
+		  (unsigned long long)link->number, link->rail->name);
 	tei_slots_idle(link);
 }
 

@@ -36,7 +36,8 @@ void daemon_again(struct daemon *d)
 	for (size_t i = 0; i < DAEMON_MORE - 1 && d->more[i]; i++)
 		args[n++] = d->more[i];
 	d->process = test_process_start("mooncake_client", args);
-	line = test_process_line(d->process, "which port ", POOL_START_MS);
+	line = test_process_line(d->process, "announced on port ",
+				 POOL_START_MS);
 	assert_non_null(line);
 	d->port = (uint16_t)atoi(strstr(line, "port ") + 5);
 	line = test_process_line(d->process, "HTTP on port", POOL_START_MS);

@@ -137,7 +137,8 @@ static void start_in_runtime_dir(struct daemon *d, const char *port)
 	const char *line;
 
 	d->process = test_process_start("mooncake_client", args);
-	line = test_process_line(d->process, "which port ", POOL_START_MS);
+	line = test_process_line(d->process, "announced on port ",
+				 POOL_START_MS);
 	assert_non_null(line);
 	d->port = (uint16_t)atoi(strstr(line, "port ") + 5);
 	assert_non_null(
