@@ -415,7 +415,7 @@ void tei_inbound_peers_break_links(struct te_engine *engine)
 		;
 }
 
-static void free_guest(struct tei_hash_node *node, void *arg)
+static void free_peer(struct tei_hash_node *node, void *arg)
 {
 	struct te_engine *engine = arg;
 	struct tei_inbound_peer *inbound =
@@ -442,7 +442,7 @@ void tei_inbound_peers_fini(struct te_engine *engine)
 	while (table->n_nodes) {
 		size_t cursor = 0;
 
-		tei_hash_walk(table, &cursor, SIZE_MAX, free_guest, engine);
+		tei_hash_walk(table, &cursor, SIZE_MAX, free_peer, engine);
 	}
 	tei_hash_fini(&engine->control->inbound.table);
 	tei_account_leave(engine->inbox, engine->control->inbound.self.account);
@@ -588,9 +588,7 @@ static void hello(struct tei_inbound_conn *v, const struct tei_frame *f)
 		tei_frame_refuse_for_now(v->conn, "out of memory");
 }
 
-/* ---- prove ---- */
-
-static void describe(struct tei_inbound_conn *v, const struct tei_frame *to);
+/* ---- prove, describe ---- */
 
 /*
  * Returns the groups shown that this engine has, too, and whose proof is right.
@@ -629,6 +627,49 @@ static bool update_groups(struct tei_inbound_conn *v)
 		return false;
 	v->groups |= more;
 	inbound_update_groups(v);
+	return true;
+}
+
+/* Answer @to, or push when it is NULL. */
+static void describe(struct tei_inbound_conn *v, const struct tei_frame *to)
+{
+	Te__Description m = TE__DESCRIPTION__INIT;
+	struct te_engine *engine = v->engine;
+	int rc;
+
+	if (tei_frame_backlog(v->conn) > BACKLOG_MAX) {
+		tei_frame_refuse_for_now(v->conn, "answers are not being read");
+		return;
+	}
+	tei_arena_reset(&engine->control->arena);
+	rc = tei_describe(engine, v->groups, &engine->control->arena, &m);
+	m.epoch_ending =
+		atomic_load(&v->inbound->epoch) != v->inbound->announced_epoch;
+	if (!rc && to)
+		rc = tei_frame_reply(v->conn, to, &m.base);
+	else if (!rc)
+		rc = tei_frame_send(v->conn, TE__CONTROL_TYPE__CONTROL_REGIONS,
+				    0, 0, &m.base);
+	if (rc == -ENOMEM)
+		tei_frame_refuse_for_now(v->conn, "out of memory");
+	else if (rc == -EMSGSIZE)
+		tei_frame_refuse(v->conn, "the description is too long");
+	v->announced_version = m.version;
+}
+
+bool tei_inbound_conn_push(struct tei_inbound_conn *v)
+{
+	uint64_t version = atomic_load_explicit(&v->engine->regions->version,
+						memory_order_acquire);
+
+	if (!v->inbound)
+		return true;
+	update_groups(v);
+	if (!v->announced_version || v->announced_version == version)
+		return true;
+	if (tei_frame_backlog(v->conn) > PUSH_BACKLOG_MAX)
+		return false;
+	describe(v, NULL);
 	return true;
 }
 
@@ -688,51 +729,6 @@ static void prove(struct tei_inbound_conn *v, const struct tei_frame *f)
 		describe(v, NULL);
 }
 
-/* ---- describe ---- */
-
-/* Answer @to, or push when it is NULL. */
-static void describe(struct tei_inbound_conn *v, const struct tei_frame *to)
-{
-	Te__Description m = TE__DESCRIPTION__INIT;
-	struct te_engine *engine = v->engine;
-	int rc;
-
-	if (tei_frame_backlog(v->conn) > BACKLOG_MAX) {
-		tei_frame_refuse_for_now(v->conn, "answers are not being read");
-		return;
-	}
-	tei_arena_reset(&engine->control->arena);
-	rc = tei_describe(engine, v->groups, &engine->control->arena, &m);
-	m.epoch_ending =
-		atomic_load(&v->inbound->epoch) != v->inbound->announced_epoch;
-	if (!rc && to)
-		rc = tei_frame_reply(v->conn, to, &m.base);
-	else if (!rc)
-		rc = tei_frame_send(v->conn, TE__CONTROL_TYPE__CONTROL_REGIONS,
-				    0, 0, &m.base);
-	if (rc == -ENOMEM)
-		tei_frame_refuse_for_now(v->conn, "out of memory");
-	else if (rc == -EMSGSIZE)
-		tei_frame_refuse(v->conn, "the description is too long");
-	v->announced_version = m.version;
-}
-
-bool tei_inbound_conn_push(struct tei_inbound_conn *v)
-{
-	uint64_t version = atomic_load_explicit(&v->engine->regions->version,
-						memory_order_acquire);
-
-	if (!v->inbound)
-		return true;
-	update_groups(v);
-	if (!v->announced_version || v->announced_version == version)
-		return true;
-	if (tei_frame_backlog(v->conn) > PUSH_BACKLOG_MAX)
-		return false;
-	describe(v, NULL);
-	return true;
-}
-
 /* ---- probe, revoked ---- */
 
 static void probe(struct tei_inbound_conn *v, const struct tei_frame *f)
@@ -751,109 +747,6 @@ void tei_control_revoked(struct tei_inbound_conn *v, uint64_t epoch)
 			   &m.base) == -ENOMEM)
 		tei_frame_refuse_for_now(v->conn, "out of memory");
 }
-
-/* ---- the connection ---- */
-
-static void visitor_connect(struct tei_inbound_conn *v,
-			    const struct tei_frame *f);
-
-static void visitor_drop(struct tei_inbound_conn *v, const struct tei_frame *f);
-
-static void frame_came(struct tei_frame_conn *conn, const struct tei_frame *f,
-		       void *arg)
-{
-	struct tei_inbound_conn *v = arg;
-
-	tei_arena_reset(&v->engine->control->arena);
-	if (f->type != TE__CONTROL_TYPE__CONTROL_HELLO && !v->inbound) {
-		tei_frame_bad(conn, "say hello first");
-		return;
-	}
-	switch (f->type) {
-	case TE__CONTROL_TYPE__CONTROL_HELLO:
-		hello(v, f);
-		break;
-	case TE__CONTROL_TYPE__CONTROL_PROVE:
-		prove(v, f);
-		break;
-	case TE__CONTROL_TYPE__CONTROL_DESCRIBE:
-		/* A region may be of a group that was not ours till now. */
-		update_groups(v);
-		describe(v, f);
-		break;
-	case TE__CONTROL_TYPE__CONTROL_CONNECT:
-		visitor_connect(v, f);
-		break;
-	case TE__CONTROL_TYPE__CONTROL_DROP:
-		visitor_drop(v, f);
-		break;
-	case TE__CONTROL_TYPE__CONTROL_PROBE:
-		probe(v, f);
-		break;
-	case TE__CONTROL_TYPE__CONTROL_NOTIFY:
-		tei_inbound_conn_notify(v, f);
-		break;
-	default:
-		tei_frame_bad(conn, "only an owner says that");
-	}
-}
-
-static void went_down(struct tei_frame_conn *conn, int err, const char *text,
-		      void *arg)
-{
-	(void)conn;
-	(void)err;
-	(void)text;
-	tei_inbound_conn_leave(arg);
-}
-
-static void count_fault(enum tei_frame_fault kind, void *arg)
-{
-	struct tei_inbound_conn *v = arg;
-
-	tei_control_count_fault(v->engine, kind);
-}
-
-static const struct tei_frame_ops inbound_ops = {
-	.frame = frame_came,
-	.down = went_down,
-	.fault = count_fault,
-};
-
-int tei_inbound_conn_came(struct te_engine *engine, struct tei_frame_conn *conn)
-{
-	struct tei_inbound_conn *v = tei_calloc(1, sizeof(*v));
-
-	if (!v)
-		return -ENOMEM;
-	v->engine = engine;
-	v->conn = conn;
-	tei_list_init(&v->of_peer);
-	tei_list_add_tail(&engine->control->inbound.conns, &v->link);
-	tei_frame_set_ops(conn, &inbound_ops, v);
-	TEI_COUNT(engine, inbound_conns);
-	return 0;
-}
-
-void tei_inbound_conn_leave(struct tei_inbound_conn *v)
-{
-	tei_frame_close(v->conn);
-	tei_list_del(&v->link);
-	tei_list_del(&v->of_peer);
-	if (v->inbound) {
-		if (v->inbound->account && tei_list_empty(&v->inbound->conns))
-			tei_account_give_up(v->engine->inbox,
-					    v->inbound->account);
-		forget_conn_of_links(v);
-		tei_inbound_peer_release(v->engine, v->inbound);
-	}
-	tei_free(v->proofs);
-	tei_free(v);
-}
-
-/*
- * ---- connect and drop, asked for by an inbound peer ----
- */
 
 /* ---- connect ---- */
 
@@ -925,8 +818,8 @@ static void connect_refused(struct tei_inbound_conn *v,
 	tei_inbound_conn_reply(v, f, &m.base);
 }
 
-static void visitor_connect(struct tei_inbound_conn *v,
-			    const struct tei_frame *f)
+static void handle_connect(struct tei_inbound_conn *v,
+			   const struct tei_frame *f)
 {
 	struct tei_rail_box *box;
 	struct tei_link *link;
@@ -980,7 +873,7 @@ static void control_dropped(struct tei_inbound_conn *v, uint64_t id)
 }
 
 /* visit_link.c: a Connect, a Drop. */
-static void visitor_drop(struct tei_inbound_conn *v, const struct tei_frame *f)
+static void handle_drop(struct tei_inbound_conn *v, const struct tei_frame *f)
 {
 	struct tei_dropper *dropper;
 	struct tei_link *link;
@@ -1006,3 +899,101 @@ static void visitor_drop(struct tei_inbound_conn *v, const struct tei_frame *f)
 	tei_list_add_tail(&link->in.droppers, &dropper->link);
 	tei_inbound_peer_drop_link(link);
 }
+
+/* ---- the connection ---- */
+
+static void frame_came(struct tei_frame_conn *conn, const struct tei_frame *f,
+		       void *arg)
+{
+	struct tei_inbound_conn *v = arg;
+
+	tei_arena_reset(&v->engine->control->arena);
+	if (f->type != TE__CONTROL_TYPE__CONTROL_HELLO && !v->inbound) {
+		tei_frame_bad(conn, "say hello first");
+		return;
+	}
+	switch (f->type) {
+	case TE__CONTROL_TYPE__CONTROL_HELLO:
+		hello(v, f);
+		break;
+	case TE__CONTROL_TYPE__CONTROL_PROVE:
+		prove(v, f);
+		break;
+	case TE__CONTROL_TYPE__CONTROL_DESCRIBE:
+		/* A region may be of a group that was not ours till now. */
+		update_groups(v);
+		describe(v, f);
+		break;
+	case TE__CONTROL_TYPE__CONTROL_CONNECT:
+		handle_connect(v, f);
+		break;
+	case TE__CONTROL_TYPE__CONTROL_DROP:
+		handle_drop(v, f);
+		break;
+	case TE__CONTROL_TYPE__CONTROL_PROBE:
+		probe(v, f);
+		break;
+	case TE__CONTROL_TYPE__CONTROL_NOTIFY:
+		tei_inbound_conn_notify(v, f);
+		break;
+	default:
+		tei_frame_bad(conn, "only an owner says that");
+	}
+}
+
+static void went_down(struct tei_frame_conn *conn, int err, const char *text,
+		      void *arg)
+{
+	(void)conn;
+	(void)err;
+	(void)text;
+	tei_inbound_conn_leave(arg);
+}
+
+static void count_fault(enum tei_frame_fault kind, void *arg)
+{
+	struct tei_inbound_conn *v = arg;
+
+	tei_control_count_fault(v->engine, kind);
+}
+
+static const struct tei_frame_ops inbound_ops = {
+	.frame = frame_came,
+	.down = went_down,
+	.fault = count_fault,
+};
+
+int tei_inbound_conn_came(struct te_engine *engine, struct tei_frame_conn *conn)
+{
+	struct tei_inbound_conn *v = tei_calloc(1, sizeof(*v));
+
+	if (!v)
+		return -ENOMEM;
+	v->engine = engine;
+	v->conn = conn;
+	tei_list_init(&v->of_peer);
+	tei_list_add_tail(&engine->control->inbound.conns, &v->link);
+	tei_frame_set_ops(conn, &inbound_ops, v);
+	TEI_COUNT(engine, inbound_conns);
+	return 0;
+}
+
+void tei_inbound_conn_leave(struct tei_inbound_conn *v)
+{
+	tei_frame_close(v->conn);
+	tei_list_del(&v->link);
+	tei_list_del(&v->of_peer);
+	if (v->inbound) {
+		if (v->inbound->account && tei_list_empty(&v->inbound->conns))
+			tei_account_give_up(v->engine->inbox,
+					    v->inbound->account);
+		forget_conn_of_links(v);
+		tei_inbound_peer_release(v->engine, v->inbound);
+	}
+	tei_free(v->proofs);
+	tei_free(v);
+}
+
+/*
+ * ---- connect and drop, asked for by an inbound peer ----
+ */

@@ -126,7 +126,7 @@ tei_inbound_peer_find(struct te_engine *engine,
 void tei_inbound_peer_release(struct te_engine *engine,
 			      struct tei_inbound_peer *inbound);
 
-/* Stop what comes by @link; tei_guest_link_gone() follows. */
+/* Stop what comes by @link; tei_inbound_peer_link_gone() follows. */
 void tei_inbound_peer_drop_link(struct tei_link *link);
 /* Calls from the worker: opened or failed to; closed; was closed already. */
 void tei_inbound_peer_link_gone(struct tei_call *call);

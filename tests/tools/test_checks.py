@@ -166,6 +166,7 @@ class Checks(Tree):
 
     def test_files_stay_small(self) -> None:
         self.refused("check-tree", "a.bin", "x" * (1 << 20) + "\n", "larger")
+        self.refused("check-tree", "base/x.c", SPDX + "\n" * 1000, "lines")
 
     def test_links_lead_somewhere(self) -> None:
         self.refused("check-tree", "a.md", "[x](docs/gone.md)\n", "not there")
