@@ -246,8 +246,10 @@ void tei_dir_link_init(struct tei_dir_link *link,
 
 void tei_dir_link_close(struct tei_dir_link *link)
 {
+	const struct tei_client_module *module = link->dir->module;
+
 	if (link->client)
-		link->dir->ops->close(link);
+		module->close(link->client);
 	link->client = NULL;
 }
 

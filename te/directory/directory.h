@@ -86,7 +86,6 @@ struct tei_directory_ops {
 	/* Remove @value. -ENOENT, -EEXIST: it is not there. */
 	int (*remove)(struct tei_dir_link *link, const char *key,
 		      const char *value);
-	void (*close)(struct tei_dir_link *link); /* link->client is not NULL */
 };
 
 extern const struct tei_directory_ops tei_directory_http;
@@ -96,7 +95,7 @@ extern const struct tei_directory_ops tei_directory_redis;
 struct tei_directory {
 	atomic_int refs;
 	const struct tei_directory_ops *ops;
-	const void *module; /* struct tei_http_module, ... */
+	const void *module; /* of ops->symbol: begins with tei_client_module */
 	struct tei_place place;
 	char *text, *cluster, *user, *password;
 	uint64_t db, ttl_ms, timeout_ms;

@@ -296,13 +296,6 @@ static int remove_key(struct tei_dir_link *link, const char *key,
 	return rc;
 }
 
-static void close_link(struct tei_dir_link *link)
-{
-	const struct tei_http_module *module = link->dir->module;
-
-	module->close(link->client);
-}
-
 const struct tei_directory_ops tei_directory_etcd = {
 	.module = "te_directory_curl",
 	.symbol = "tei_module_curl",
@@ -310,5 +303,4 @@ const struct tei_directory_ops tei_directory_etcd = {
 	.put = put,
 	.refresh = refresh,
 	.remove = remove_key,
-	.close = close_link,
 };

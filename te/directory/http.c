@@ -175,13 +175,6 @@ static int remove_key(struct tei_dir_link *link, const char *key,
 	return status == 412 ? -EEXIST : odd(link, status);
 }
 
-static void close_link(struct tei_dir_link *link)
-{
-	const struct tei_http_module *module = link->dir->module;
-
-	module->close(link->client);
-}
-
 const struct tei_directory_ops tei_directory_http = {
 	.module = "te_directory_curl",
 	.symbol = "tei_module_curl",
@@ -189,5 +182,4 @@ const struct tei_directory_ops tei_directory_http = {
 	.put = put,
 	.refresh = refresh,
 	.remove = remove_key,
-	.close = close_link,
 };

@@ -19,7 +19,13 @@
 
 #include "base/module.h"
 
-#define TEI_DIRECTORY_ABI 1u
+#define TEI_DIRECTORY_ABI 2u
+
+/* Head of both tables. */
+struct tei_client_module {
+	struct tei_module module;
+	void (*close)(void *client);
+};
 
 struct tei_http_call {
 	const char *method; /* GET, PUT, POST, DELETE */
@@ -35,10 +41,9 @@ struct tei_http_call {
 
 /* te_directory_curl.so: tei_module_curl */
 struct tei_http_module {
-	struct tei_module module;
+	struct tei_client_module base;
 	void *(*open)(void); /* NULL: no memory */
 	int (*call)(void *client, struct tei_http_call *call);
-	void (*close)(void *client);
 };
 
 enum tei_redis_kind {
@@ -63,7 +68,7 @@ struct tei_redis_call {
 
 /* te_directory_redis.so: tei_module_redis */
 struct tei_redis_module {
-	struct tei_module module;
+	struct tei_client_module base;
 	int (*open)(const char *host, uint16_t port, uint32_t timeout_ms,
 		    void **out, char error[TEI_MODULE_ERROR_LEN]);
 	/*
@@ -71,7 +76,6 @@ struct tei_redis_module {
 	 * connection is still good, as it is not after any other.
 	 */
 	int (*call)(void *conn, struct tei_redis_call *call);
-	void (*close)(void *conn);
 };
 
 #endif

@@ -166,8 +166,7 @@ static int call_url(void *client, struct tei_http_call *call)
 
 extern const struct tei_http_module tei_module_curl;
 TEI_MODULE_EXPORT const struct tei_http_module tei_module_curl = {
-	.module = {TEI_DIRECTORY_ABI, start},
+	.base = {.module = {TEI_DIRECTORY_ABI, start}, .close = close_client},
 	.open = open_client,
 	.call = call_url,
-	.close = close_client,
 };

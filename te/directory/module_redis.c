@@ -230,8 +230,7 @@ static int call_conn(void *conn, struct tei_redis_call *call)
 
 extern const struct tei_redis_module tei_module_redis;
 TEI_MODULE_EXPORT const struct tei_redis_module tei_module_redis = {
-	.module = {TEI_DIRECTORY_ABI, start},
+	.base = {.module = {TEI_DIRECTORY_ABI, start}, .close = close_conn},
 	.open = open_conn,
 	.call = call_conn,
-	.close = close_conn,
 };

@@ -181,13 +181,6 @@ static int remove_key(struct tei_dir_link *link, const char *key,
 	return run_script(link, REMOVE, key, args);
 }
 
-static void close_link(struct tei_dir_link *link)
-{
-	const struct tei_redis_module *module = link->dir->module;
-
-	module->close(link->client);
-}
-
 const struct tei_directory_ops tei_directory_redis = {
 	.module = "te_directory_redis",
 	.symbol = "tei_module_redis",
@@ -195,5 +188,4 @@ const struct tei_directory_ops tei_directory_redis = {
 	.put = put,
 	.refresh = refresh,
 	.remove = remove_key,
-	.close = close_link,
 };

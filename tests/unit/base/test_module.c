@@ -28,7 +28,7 @@ static void module_beside_the_program_is_found(void **state)
 
 	(void)state;
 	assert_non_null(table);
-	assert_int_equal(table->module.abi, TEI_DIRECTORY_ABI);
+	assert_int_equal(table->base.module.abi, TEI_DIRECTORY_ABI);
 	assert_non_null(table->call);
 	assert_ptr_equal(load(NULL, TEI_DIRECTORY_ABI), table);
 }
