@@ -323,17 +323,26 @@ int te_batch_poll(struct te_batch *batch, struct te_completion *out, int max)
 	return take_completions(batch, out, max);
 }
 
-int te_batch_result(struct te_batch *batch, uint32_t index,
-		    struct te_completion *out)
+static int find_submitted(struct te_batch *batch, uint32_t index,
+			  struct tei_request **out)
 {
-	struct tei_request *r;
-
 	if (!tei_engine_alive(batch->engine))
 		return -ESTALE;
 	if (index >=
 	    atomic_load_explicit(&batch->n_submitted, memory_order_acquire))
 		return -EINVAL;
-	r = &batch->requests[index];
+	*out = &batch->requests[index];
+	return 0;
+}
+
+int te_batch_result(struct te_batch *batch, uint32_t index,
+		    struct te_completion *out)
+{
+	struct tei_request *r;
+	int rc = find_submitted(batch, index, &r);
+
+	if (rc)
+		return rc;
 	if (!atomic_load_explicit(&r->final, memory_order_acquire))
 		return -EAGAIN;
 	completion_of(r, out);
@@ -424,13 +433,10 @@ int te_batch_cancel(struct te_batch *batch)
 int te_request_cancel(struct te_batch *batch, uint32_t index)
 {
 	struct tei_request *r;
+	int rc = find_submitted(batch, index, &r);
 
-	if (!tei_engine_alive(batch->engine))
-		return -ESTALE;
-	if (index >=
-	    atomic_load_explicit(&batch->n_submitted, memory_order_acquire))
-		return -EINVAL;
-	r = &batch->requests[index];
+	if (rc)
+		return rc;
 	if (atomic_load_explicit(&r->final, memory_order_acquire))
 		return 0;
 	if (atomic_exchange(&r->canceled, true))
