@@ -160,26 +160,8 @@ static int decode_layouts(struct tes_get_round *round, const uint32_t *which,
 {
 	struct tei_arena *arena = &round->chunk->work->round;
 	const struct tes_columns columns = {
-		.n = n,
-		.status = m->status,
-		.n_status = m->n_status,
-		.size = m->size,
-		.n_size = m->n_size,
-		.generation = m->generation,
-		.n_generation = m->n_generation,
-		.extents = m->extents,
-		.n_extents = m->n_extents,
-		.segment = m->segment,
-		.n_segment = m->n_segment,
-		.replica = m->replica,
-		.n_replica = m->n_replica,
-		.crc = m->crc,
-		.n_crc = m->n_crc,
-		.address = m->address,
-		.n_address = m->n_address,
-		.length = m->length,
-		.n_length = m->n_length,
-		.n_segments = m->n_segments,
+		TES_COLUMNS_OF(m),   .n = n,        .size = m->size,
+		.n_size = m->n_size, .crc = m->crc, .n_crc = m->n_crc,
 	};
 	struct tes_layout *layouts =
 		tei_arena_alloc(arena, n * sizeof(*layouts));
@@ -635,7 +617,8 @@ void tes_get_chunk_run(struct tes_get_chunk *chunk)
 
 /* ---- look-up without a read ---- */
 
-int tes_look_up(struct tes_get_chunk *chunk, struct tes_get_round *round)
+static int look_up_keys(struct tes_get_chunk *chunk,
+			struct tes_get_round *round)
 {
 	struct tes_works *works = &chunk->store->works;
 
@@ -652,6 +635,17 @@ int tes_look_up(struct tes_get_chunk *chunk, struct tes_get_round *round)
 	}
 	find_objects(round);
 	return 0;
+}
+
+int tes_look_up(struct tes_get_chunk *chunk, struct tes_get_round *round,
+		int *results)
+{
+	int rc = look_up_keys(chunk, round);
+
+	for (size_t i = 0; results && i < chunk->n; i++)
+		results[i] =
+			rc ? TE_STORE_INTERNAL_ERROR : (int)chunk->results[i];
+	return rc;
 }
 
 void tes_look_up_end(struct tes_get_round *round)

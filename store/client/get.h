@@ -92,11 +92,12 @@ struct tes_get_round {
 /* Reads all keys of a chunk and sets their results. Blocks. */
 void tes_get_chunk_run(struct tes_get_chunk *chunk);
 /*
- * Looks up the keys of @chunk at the master without a read; results are set in
- * memory of the chunk. Leases are kept until tes_get_release(). -ENOMEM: there
- * is nothing to end.
+ * Looks up the keys of @chunk at the master without a read. Leases are kept
+ * until tes_get_release(). @results: codes[chunk->n], or NULL. -ENOMEM: there
+ * is nothing to end, and each code is TE_STORE_INTERNAL_ERROR.
  */
-int tes_look_up(struct tes_get_chunk *chunk, struct tes_get_round *round);
+int tes_look_up(struct tes_get_chunk *chunk, struct tes_get_round *round,
+		int *results);
 /* Frees what tes_look_up() made: entries, places and results. */
 void tes_look_up_end(struct tes_get_round *round);
 /* Sets the result of an item, and those of its ranges. */

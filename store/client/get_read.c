@@ -216,41 +216,41 @@ static int request_error(struct tes_get_round *round,
 	return done->error;
 }
 
-static int check_values(struct tes_get_round *round,
-			const struct tes_get_entry *entry)
+static int check_requests(struct tes_get_round *round,
+			  const struct tes_get_entry *entry, bool headers,
+			  bool checksums)
 {
 	struct te_completion done;
-	uint32_t k;
 	int rc;
 
-	for (k = 0; k < entry->n_requests; k++) {
+	for (uint32_t k = 0; k < entry->n_requests; k++) {
 		rc = request_error(round, entry, k, &done);
 		if (rc)
 			return rc;
-		if (round->chunk->ranges)
-			continue;
-		if (!header_holds(round, entry, k) ||
-		    (!entry->no_crc && done.crc != chosen(entry)[k].crc))
+		if (headers && !header_holds(round, entry, k))
+			return -EBADMSG;
+		if (checksums && done.crc != chosen(entry)[k].crc)
 			return -EBADMSG;
 	}
 	return 0;
+}
+
+static int check_values(struct tes_get_round *round,
+			const struct tes_get_entry *entry)
+{
+	bool whole = !round->chunk->ranges;
+
+	return check_requests(round, entry, whole, whole && !entry->no_crc);
 }
 
 /* 0: the extents are the object's; -EBADMSG: another's; or a request failed. */
 static int check_headers(struct tes_get_round *round,
 			 const struct tes_get_entry *entry)
 {
-	struct te_completion done;
-	uint32_t k;
-	int rc;
+	int rc = check_requests(round, entry, true, false);
 
-	for (k = 0; k < entry->n_requests; k++) {
-		rc = request_error(round, entry, k, &done);
-		if (rc)
-			return rc;
-		if (!header_holds(round, entry, k))
-			return -EBADMSG;
-	}
+	if (rc)
+		return rc;
 	return tei_now_ns() < entry->lease_until_ns ? 0 : -EBADMSG;
 }
 

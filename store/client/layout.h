@@ -51,6 +51,17 @@ struct tes_columns {
 	size_t n_segments; /* that entries may name */
 };
 
+/* Initializers of the columns that a start's and a look-up's replies share. */
+#define TES_COLUMNS_OF(reply)                                               \
+	.status = (reply)->status, .n_status = (reply)->n_status,           \
+	.generation = (reply)->generation,                                  \
+	.n_generation = (reply)->n_generation, .extents = (reply)->extents, \
+	.n_extents = (reply)->n_extents, .segment = (reply)->segment,       \
+	.n_segment = (reply)->n_segment, .replica = (reply)->replica,       \
+	.n_replica = (reply)->n_replica, .address = (reply)->address,       \
+	.n_address = (reply)->n_address, .length = (reply)->length,         \
+	.n_length = (reply)->n_length, .n_segments = (reply)->n_segments
+
 /*
  * @out: out[columns->n], those of keys with a status are empty
  * @base: place of segment 0

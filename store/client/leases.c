@@ -65,7 +65,7 @@ static bool renew_some(struct te_store *store, const struct te_store_key *keys,
 	struct tes_get_round round;
 	size_t n_open = 0, i;
 
-	if (tes_look_up(&chunk, &round))
+	if (tes_look_up(&chunk, &round, NULL))
 		return false;
 	for (i = 0; i < round.n; i++) {
 		renew_key(&round, &round.entries[i]);
@@ -212,13 +212,9 @@ static void open_chunk(struct te_store *store, const struct te_store_key *keys,
 {
 	struct tes_get_chunk chunk = {.store = store, .keys = keys, .n = n};
 	struct tes_get_round round;
-	int rc = tes_look_up(&chunk, &round);
 	size_t i;
 
-	for (i = 0; i < n; i++)
-		results[i] =
-			rc ? TE_STORE_INTERNAL_ERROR : (int)chunk.results[i];
-	if (rc)
+	if (tes_look_up(&chunk, &round, results))
 		return;
 	for (i = 0; i < round.n; i++) {
 		struct tes_get_entry *entry = &round.entries[i];

@@ -200,24 +200,10 @@ static int take_layouts(struct tes_put_pipeline *p, const uint64_t *sizes)
 	const Store__PutStartReply *m = p->start;
 	struct tei_arena *arena = &p->work->round;
 	const struct tes_columns columns = {
+		TES_COLUMNS_OF(m),
 		.n = p->n,
-		.status = m->status,
-		.n_status = m->n_status,
 		.size = sizes,
 		.n_size = p->n,
-		.generation = m->generation,
-		.n_generation = m->n_generation,
-		.extents = m->extents,
-		.n_extents = m->n_extents,
-		.segment = m->segment,
-		.n_segment = m->n_segment,
-		.replica = m->replica,
-		.n_replica = m->n_replica,
-		.address = m->address,
-		.n_address = m->n_address,
-		.length = m->length,
-		.n_length = m->n_length,
-		.n_segments = m->n_segments,
 	};
 	struct tes_layout *layouts =
 		tei_arena_alloc(arena, p->n * sizeof(*layouts));

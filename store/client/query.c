@@ -387,13 +387,9 @@ static void describe_chunk(struct te_store *store,
 {
 	struct tes_get_chunk chunk = {.store = store, .keys = keys, .n = n};
 	struct tes_get_round round;
-	int rc = tes_look_up(&chunk, &round);
 	size_t i;
 
-	for (i = 0; i < n; i++)
-		results[i] =
-			rc ? TE_STORE_INTERNAL_ERROR : (int)chunk.results[i];
-	if (rc)
+	if (tes_look_up(&chunk, &round, results))
 		return;
 	for (i = 0; i < round.n; i++)
 		if (round.entries[i].open)
