@@ -79,11 +79,13 @@ static int32_t remove_one(struct tes_step *step, const struct tes_core_key *key,
 	return code;
 }
 
-int tes_core_on_remove(struct tes_step *step)
+/* Answers each key of the event by @answer_key. */
+static int answer_keys(struct tes_step *step,
+		       int32_t (*answer_key)(struct tes_step *,
+					     const struct tes_core_key *,
+					     uint64_t))
 {
-	struct tes_core *core = step->core;
 	const struct tes_event *ev = step->ev;
-	struct tes_action *reply = step->reply;
 	uint16_t tenant = step->session->tenant->index;
 	uint64_t hashes[TES_CORE_PREFETCH];
 
@@ -91,12 +93,18 @@ int tes_core_on_remove(struct tes_step *step)
 		size_t at = i % TES_CORE_PREFETCH;
 
 		if (!at)
-			tes_core_objects_prefetch(core, tenant, &ev->keys[i],
-						  ev->n - i, hashes);
-		reply->u.reply.status[i] =
-			remove_one(step, &ev->keys[i], hashes[at]);
+			tes_core_objects_prefetch(step->core, tenant,
+						  &ev->keys[i], ev->n - i,
+						  hashes);
+		step->reply->u.reply.status[i] =
+			answer_key(step, &ev->keys[i], hashes[at]);
 	}
 	return 0;
+}
+
+int tes_core_on_remove(struct tes_step *step)
+{
+	return answer_keys(step, remove_one);
 }
 
 static bool is_on_segment(const struct tes_extent *e, const char *segment)
@@ -147,22 +155,7 @@ static int32_t clear_one(struct tes_step *step, const struct tes_core_key *key,
 
 int tes_core_on_replica_clear(struct tes_step *step)
 {
-	struct tes_core *core = step->core;
-	const struct tes_event *ev = step->ev;
-	struct tes_action *reply = step->reply;
-	uint16_t tenant = step->session->tenant->index;
-	uint64_t hashes[TES_CORE_PREFETCH];
-
-	for (size_t i = 0; i < ev->n; i++) {
-		size_t at = i % TES_CORE_PREFETCH;
-
-		if (!at)
-			tes_core_objects_prefetch(core, tenant, &ev->keys[i],
-						  ev->n - i, hashes);
-		reply->u.reply.status[i] =
-			clear_one(step, &ev->keys[i], hashes[at]);
-	}
-	return 0;
+	return answer_keys(step, clear_one);
 }
 
 /* ---- remove_all: a walk over the whole table ---- */
