@@ -8,27 +8,40 @@
 #include "store/daemon/dummy_batch.h"
 #include "store/proto/keys.h"
 
+/*
+ * Sends @msg over a connection of the pool and awaits the reply, whose body
+ * lies in @arena, for @wait_ms beyond the time of a call. Codes as those of
+ * tes_dummy_connect() and tes_dummy_exchange().
+ */
+static int ask_daemon(struct tes_dummy *dummy, uint16_t type,
+		      const ProtobufCMessage *msg, struct tei_arena *arena,
+		      uint64_t wait_ms, const uint8_t **body, size_t *len)
+{
+	uint64_t deadline = tei_now_ns() + dummy->call_ms * TEI_NS_PER_MS;
+	struct tes_dummy_conn *conn;
+	int code = tes_dummy_connect(dummy, deadline, &conn);
+
+	if (code)
+		return code;
+	deadline += (wait_ms + TES_DUMMY_SLACK_MS) * TEI_NS_PER_MS;
+	code = tes_dummy_exchange(conn, type, msg, arena, deadline, body, len);
+	tes_dummy_release(dummy, conn, code, NULL);
+	return code;
+}
+
 /* ---- removing all ---- */
 
 static int ask_remove_all(struct tes_dummy *dummy, Agent__RemoveAll *msg,
 			  struct tei_arena *arena, uint64_t *removed)
 {
-	uint64_t deadline = tei_now_ns() + dummy->call_ms * TEI_NS_PER_MS;
+	/* Our walk, and before it that of another dummy. */
+	uint64_t wait_ms = dummy->call_ms + 2 * TES_AGENT_WALK_MS;
 	Agent__RemoveAllReply *reply;
-	struct tes_dummy_conn *conn;
 	const uint8_t *body;
 	size_t len;
-	int code = tes_dummy_connect(dummy, deadline, &conn);
+	int code = ask_daemon(dummy, AGENT__AGENT_TYPE__AGENT_REMOVE_ALL,
+			      &msg->base, arena, wait_ms, &body, &len);
 
-	if (code)
-		return code;
-	/* Ours, and before it that of another dummy. */
-	deadline +=
-		(dummy->call_ms + 2 * TES_AGENT_WALK_MS + TES_DUMMY_SLACK_MS) *
-		TEI_NS_PER_MS;
-	code = tes_dummy_exchange(conn, AGENT__AGENT_TYPE__AGENT_REMOVE_ALL,
-				  &msg->base, arena, deadline, &body, &len);
-	tes_dummy_release(dummy, conn, code, NULL);
 	if (code)
 		return code;
 	reply = agent__remove_all_reply__unpack(&arena->pb, len, body);
@@ -113,20 +126,14 @@ static int ask_replicas(struct replicas *r, struct tes_dummy_batch *b,
 			int *results)
 {
 	struct tes_dummy *dummy = b->dummy;
-	uint64_t deadline = tei_now_ns() + dummy->call_ms * TEI_NS_PER_MS;
 	Agent__ReplicasReply *reply;
-	struct tes_dummy_conn *conn;
 	const uint8_t *body;
 	size_t len;
-	int code = tes_dummy_connect(dummy, deadline, &conn);
+	int code;
 
-	if (code)
-		return code;
 	b->msg.wait_ms = (uint32_t)dummy->call_ms;
-	deadline += (2 * dummy->call_ms + TES_DUMMY_SLACK_MS) * TEI_NS_PER_MS;
-	code = tes_dummy_exchange(conn, b->type, &b->msg.base, b->arena,
-				  deadline, &body, &len);
-	tes_dummy_release(dummy, conn, code, NULL);
+	code = ask_daemon(dummy, b->type, &b->msg.base, b->arena,
+			  2 * dummy->call_ms, &body, &len);
 	if (code)
 		return code;
 	reply = agent__replicas_reply__unpack(&b->arena->pb, len, body);
