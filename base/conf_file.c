@@ -33,8 +33,8 @@ struct file {
 };
 
 /* Apply a setting of the file; @line 0: its line is unknown. */
-static int put(struct file *f, const char *name, size_t len, const char *text,
-	       size_t line)
+static int put_value(struct file *f, const char *name, size_t len,
+		     const char *text, size_t line)
 {
 	const struct tei_setting *s = tei_conf_find(f->c, name, len);
 	char from[FROM_LEN];
@@ -119,7 +119,8 @@ static int yaml_pair(struct file *f, yaml_parser_t *parser,
 	else if (yaml_is_null(&value, text))
 		rc = yaml_bad(f, &value, "a value is missing");
 	else
-		rc = put(f, key, strlen(key), text, value.start_mark.line + 1);
+		rc = put_value(f, key, strlen(key), text,
+			       value.start_mark.line + 1);
 	yaml_event_delete(&value);
 	return rc;
 }
@@ -230,7 +231,7 @@ static int json_pair(struct file *f, const char *name, const json_t *value)
 			 json_real_value(value));
 	else
 		text = json_is_true(value) ? "true" : "false";
-	return put(f, name, strlen(name), text, 0);
+	return put_value(f, name, strlen(name), text, 0);
 }
 
 static int parse_json(struct file *f)

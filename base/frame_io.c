@@ -145,8 +145,8 @@ static void refused_by_peer(struct tei_frame_conn *conn,
 		      f->flags & TEI_FRAME_RETRY ? -EAGAIN : -ECONNREFUSED);
 }
 
-/* A whole frame with the header conn->in. */
-static void deliver(struct tei_frame_conn *conn, const void *body)
+/* Hands a whole frame, whose header is conn->in, to the owner. */
+static void deliver_frame(struct tei_frame_conn *conn, const void *body)
 {
 	struct tei_frame f = conn->in;
 
@@ -172,7 +172,7 @@ static void deliver_own(struct tei_frame_conn *conn)
 	conn->body = NULL;
 	conn->n_body = conn->room_body = 0;
 	conn->in_body = false;
-	deliver(conn, body);
+	deliver_frame(conn, body);
 	tei_free(body);
 }
 
@@ -220,7 +220,7 @@ static size_t consume_head(struct tei_frame_conn *conn, const uint8_t *p,
 		conn->in_body = true;
 		return take;
 	}
-	deliver(conn, p + take);
+	deliver_frame(conn, p + take);
 	return take + conn->in.len;
 }
 

@@ -144,8 +144,8 @@ void tei_hash_fini(struct tei_hash *h)
 
 /* ---- to put and take ---- */
 
-/* @slot of a node whose hash belongs to @b, and which is in no chain. */
-static void put(struct tei_hash_bucket *b, uint64_t slot)
+/* Links @slot, of a node whose hash belongs to @b and that is in no chain. */
+static void put_slot(struct tei_hash_bucket *b, uint64_t slot)
 {
 	uint64_t *chain = &b->slot[CHAIN];
 	struct tei_hash_node *node = node_of(slot);
@@ -221,15 +221,16 @@ static void share(const struct tei_hash_bucket *old, size_t low,
 	struct tei_hash_node *node, *next;
 
 	for (size_t i = 0; i < CHAIN && old->slot[i]; i++)
-		put(is_upper(old->slot[i], low) ? upper : lower, old->slot[i]);
+		put_slot(is_upper(old->slot[i], low) ? upper : lower,
+			 old->slot[i]);
 	for (node = node_of(old->slot[CHAIN]); node; node = next) {
 		next = node->next;
 		node->next = NULL;
-		put(node->hash & low ? upper : lower, slot_of(node));
+		put_slot(node->hash & low ? upper : lower, slot_of(node));
 	}
 }
 
-static void split(struct tei_hash *h)
+static void split_bucket(struct tei_hash *h)
 {
 	size_t low = floor_pow2(h->n_buckets), at;
 	unsigned int chunk = chunk_of(h->n_buckets, &at);
@@ -250,8 +251,8 @@ static void split(struct tei_hash *h)
 	__builtin_prefetch(to + 1, 1);
 }
 
-/* The last bucket's nodes go to its partner. */
-static void join(struct tei_hash *h)
+/* Moves the last bucket's nodes to its partner. */
+static void join_buckets(struct tei_hash *h)
 {
 	size_t last = h->n_buckets - 1, low = floor_pow2(last), at;
 	unsigned int chunk = chunk_of(last, &at);
@@ -272,7 +273,7 @@ static void join_some(struct tei_hash *h, size_t n)
 {
 	while (n-- && h->n_nodes < h->n_buckets * LOAD / 2 &&
 	       h->n_buckets > FIRST)
-		join(h);
+		join_buckets(h);
 }
 
 void tei_hash_insert(struct tei_hash *h, struct tei_hash_node *node,
@@ -281,9 +282,9 @@ void tei_hash_insert(struct tei_hash *h, struct tei_hash_node *node,
 	assert(!((uintptr_t)node & TAG));
 	node->hash = hash;
 	node->next = NULL;
-	put(bucket_of(h, hash), slot_of(node));
+	put_slot(bucket_of(h, hash), slot_of(node));
 	if (++h->n_nodes > h->n_buckets * LOAD)
-		split(h);
+		split_bucket(h);
 }
 
 void tei_hash_remove(struct tei_hash *h, struct tei_hash_node *node)

@@ -39,7 +39,7 @@ int tei_heap_reserve(struct tei_heap *h, size_t n)
 	return 0;
 }
 
-static void set(struct tei_heap *h, size_t i, struct tei_heap_node *node)
+static void set_node(struct tei_heap *h, size_t i, struct tei_heap_node *node)
 {
 	h->node[i] = node;
 	node->place = i + 1;
@@ -53,10 +53,10 @@ static void sift_up(struct tei_heap *h, size_t i, struct tei_heap_node *node)
 
 		if (h->node[parent]->at <= node->at)
 			break;
-		set(h, i, h->node[parent]);
+		set_node(h, i, h->node[parent]);
 		i = parent;
 	}
-	set(h, i, node);
+	set_node(h, i, node);
 }
 
 /* Put @node at @i or below, moving earlier children up. */
@@ -72,10 +72,10 @@ static void sift_down(struct tei_heap *h, size_t i, struct tei_heap_node *node)
 			child++;
 		if (h->node[child]->at >= node->at)
 			break;
-		set(h, i, h->node[child]);
+		set_node(h, i, h->node[child]);
 		i = child;
 	}
-	set(h, i, node);
+	set_node(h, i, node);
 }
 
 int tei_heap_add(struct tei_heap *h, struct tei_heap_node *node, uint64_t at)

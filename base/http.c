@@ -186,8 +186,8 @@ static bool add_allow(const struct tei_http *http, const char *path,
 }
 
 /* Sends head and @body, which is drained; then pieces, then it lingers. */
-static void answer(struct conn *c, int status, const char *type,
-		   struct evbuffer *body)
+static void send_answer(struct conn *c, int status, const char *type,
+			struct evbuffer *body)
 {
 	struct evbuffer *out = bufferevent_get_output(c->bev);
 
@@ -227,7 +227,7 @@ static void answer_text(struct conn *c, int status, const char *text)
 		c->http->config.refusal(status, text, &reply);
 	else
 		evbuffer_add_printf(reply.body, "%s\n", text);
-	answer(c, status, reply.type, reply.body);
+	send_answer(c, status, reply.type, reply.body);
 	evbuffer_free(reply.body);
 }
 
@@ -340,7 +340,7 @@ static void print_cap(size_t cap, char *out, size_t room)
 			       cap >> 20);
 }
 
-static void refuse(struct conn *c, int status)
+static void refuse_request(struct conn *c, int status)
 {
 	enum tei_http_refusal why = TEI_HTTP_TOO_LONG;
 	const char *words = c->head.why;
@@ -384,7 +384,7 @@ static void serve_request(struct conn *c)
 	c->more = reply.more;
 	c->done = reply.done;
 	c->state = reply.state;
-	answer(c, status, reply.type, reply.body);
+	send_answer(c, status, reply.type, reply.body);
 	evbuffer_free(reply.body);
 	evbuffer_drain(in, evbuffer_get_length(in));
 }
@@ -462,7 +462,7 @@ static void parse_head(struct conn *c, size_t len)
 	if (status == 404)
 		answer_index(c);
 	else if (status)
-		refuse(c, status);
+		refuse_request(c, status);
 	else
 		begin_body(c);
 }
@@ -486,7 +486,7 @@ static void try_head(struct conn *c)
 
 	if (!starts_with_method(in)) {
 		evbuffer_drain(in, evbuffer_get_length(in));
-		refuse(c, 400);
+		refuse_request(c, 400);
 		return;
 	}
 	end = evbuffer_search(in, "\r\n\r\n", 4, NULL);
@@ -494,7 +494,7 @@ static void try_head(struct conn *c)
 		parse_head(c, (size_t)end.pos + 2); /* with a last line end */
 	} else if (evbuffer_get_length(in) >= HEAD_MAX) {
 		evbuffer_drain(in, evbuffer_get_length(in));
-		refuse(c, 431);
+		refuse_request(c, 431);
 	}
 }
 
@@ -743,7 +743,7 @@ struct start {
 	int rc;
 };
 
-static void start(void *arg)
+static void start_server(void *arg)
 {
 	struct start *s = arg;
 
@@ -756,7 +756,7 @@ int tei_http_start_from(struct tei_loop *loop,
 {
 	struct start s = {loop, config, out_port, out, 0};
 
-	return tei_loop_do(loop, start, &s) ? s.rc : -ECANCELED;
+	return tei_loop_do(loop, start_server, &s) ? s.rc : -ECANCELED;
 }
 
 void tei_http_metric_head(struct evbuffer *out, const char *name,

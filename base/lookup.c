@@ -82,7 +82,7 @@ static int start_thread(struct tei_lookup *l)
 	return rc;
 }
 
-static int start(struct tei_lookup *l)
+static int start_lookup(struct tei_lookup *l)
 {
 	struct tei_address number;
 
@@ -93,8 +93,8 @@ static int start(struct tei_lookup *l)
 	return start_thread(l);
 }
 
-static struct tei_lookup *make(struct tei_loop *loop, tei_lookup_fn *fn,
-			       void *arg)
+static struct tei_lookup *make_lookup(struct tei_loop *loop, tei_lookup_fn *fn,
+				      void *arg)
 {
 	struct tei_lookup *l = tei_calloc(1, sizeof(*l));
 
@@ -119,7 +119,7 @@ static void discard(struct tei_lookup *l)
 int tei_lookup_start(struct tei_loop *loop, const char *name, tei_lookup_fn *fn,
 		     void *arg, struct tei_lookup **out)
 {
-	struct tei_lookup *l = make(loop, fn, arg);
+	struct tei_lookup *l = make_lookup(loop, fn, arg);
 	int rc;
 
 	if (!l)
@@ -128,7 +128,7 @@ int tei_lookup_start(struct tei_loop *loop, const char *name, tei_lookup_fn *fn,
 	if (!rc && !l->port)
 		rc = -EINVAL;
 	if (!rc)
-		rc = start(l);
+		rc = start_lookup(l);
 	if (rc) {
 		discard(l);
 		return rc;
@@ -141,14 +141,14 @@ int tei_lookup_start_by(struct tei_loop *loop, const struct tei_lookup_by *by,
 			void *by_arg, tei_lookup_fn *fn, void *arg,
 			struct tei_lookup **out)
 {
-	struct tei_lookup *l = make(loop, fn, arg);
+	struct tei_lookup *l = make_lookup(loop, fn, arg);
 	int rc;
 
 	if (!l)
 		return -ENOMEM;
 	l->by = by;
 	l->by_arg = by_arg;
-	rc = start(l);
+	rc = start_lookup(l);
 	if (rc) {
 		discard(l);
 		return rc;

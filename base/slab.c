@@ -77,7 +77,7 @@ static void push(struct tei_slab *s, void *item)
 	ASAN_POISON_MEMORY_REGION(item, s->item_size);
 }
 
-static int grow(struct tei_slab *s)
+static int add_block(struct tei_slab *s)
 {
 	size_t n = s->chunk_items, in_huge;
 	struct header *chunk;
@@ -107,7 +107,7 @@ static int grow(struct tei_slab *s)
 int tei_slab_reserve(struct tei_slab *s, size_t n)
 {
 	while (s->n_total - s->n_used < n) {
-		int rc = grow(s);
+		int rc = add_block(s);
 
 		if (rc)
 			return rc;
@@ -119,10 +119,10 @@ void *tei_slab_get(struct tei_slab *s)
 {
 	void *item;
 
-	if (!s->free && grow(s))
+	if (!s->free && add_block(s))
 		return NULL;
 	item = s->free;
-	assert(item); /* grow() adds one at least */
+	assert(item); /* add_block() adds one at least */
 	ASAN_UNPOISON_MEMORY_REGION(item, s->item_size);
 	memcpy(&s->free, item, sizeof(s->free));
 	memset(item, 0, s->item_size);
