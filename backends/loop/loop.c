@@ -151,7 +151,7 @@ static int loop_endpoint_connect(struct tei_endpoint *ep, const void *addr,
 }
 
 /* The other half finds out in progress() or at its next post(). */
-static void leave(struct loop_half *half)
+static void break_halves(struct loop_half *half)
 {
 	half->broken = true;
 	if (!half->other)
@@ -163,13 +163,13 @@ static void leave(struct loop_half *half)
 
 static void loop_endpoint_close(struct tei_endpoint *ep)
 {
-	leave(loop_half(ep));
+	break_halves(loop_half(ep));
 	tei_list_del(&loop_half(ep)->link);
 }
 
 static int loop_drop(struct tei_endpoint *ep)
 {
-	leave(loop_half(ep));
+	break_halves(loop_half(ep));
 	loop_half(ep)->reported = true;
 	return 0;
 }
@@ -213,7 +213,7 @@ static void loop_cancel(struct tei_endpoint *ep, struct tei_slice *slice)
 
 static int loop_flush(struct tei_endpoint *ep, int err)
 {
-	leave(loop_half(ep));
+	break_halves(loop_half(ep));
 	loop_half(ep)->reported = true;
 	tei_list_for_each_safe (pos, tmp, &loop_rail(ep->rail)->queue) {
 		struct tei_slice *slice =
@@ -284,7 +284,7 @@ static int copy(struct tei_slice *slice, uint8_t *remote, uint64_t n)
 	return 0;
 }
 
-static void count(struct tei_rail *rail, uint64_t n)
+static void count_moved(struct tei_rail *rail, uint64_t n)
 {
 	atomic_fetch_add_explicit(&rail->sent_bytes, n, memory_order_relaxed);
 	atomic_fetch_add_explicit(&rail->received_bytes, n,
@@ -292,7 +292,7 @@ static void count(struct tei_rail *rail, uint64_t n)
 }
 
 /* Moves the first slice in the queue one step on. */
-static void step(struct tei_slice *slice)
+static void step_slice(struct tei_slice *slice)
 {
 	struct loop_slice *s = loop_slice(slice);
 	struct tei_endpoint *target = loop_half(slice->ep)->other->base;
@@ -319,7 +319,7 @@ static void step(struct tei_slice *slice)
 	rc = copy(slice, remote, n);
 	tei_region_unpin(target, pin);
 	if (!rc)
-		count(slice->ep->rail, n);
+		count_moved(slice->ep->rail, n);
 	if (rc || s->at == slice->length)
 		end(slice, rc);
 }
@@ -352,7 +352,7 @@ static int loop_progress(struct tei_rail *base, int budget)
 
 		if (loop_half(slice->ep)->broken)
 			break; /* flush() comes */
-		step(slice);
+		step_slice(slice);
 	}
 	return n;
 }

@@ -316,8 +316,9 @@ static struct shm_view *view_make(struct shm_endpoint *ep,
 	return view;
 }
 
-/* The key says what the owner allows; it checks that itself when asked. */
-static int check(const struct shm_view *view, const struct tei_slice *slice)
+/* Checks against the key; the owner checks again when it is asked. */
+static int check_slice(const struct shm_view *view,
+		       const struct tei_slice *slice)
 {
 	uint16_t access = slice->op == TEI_WRITE ? TE_ACCESS_REMOTE_WRITE
 						 : TE_ACCESS_REMOTE_READ;
@@ -370,7 +371,7 @@ struct shm_view *tei_shm_view_get(struct shm_endpoint *ep,
 		ep->last = view;
 	}
 	*err = view->state == SHM_VIEW_BARRED ? -EOPNOTSUPP
-					      : check(view, slice);
+					      : check_slice(view, slice);
 	if (*err)
 		return NULL;
 	view->n_slices++;
@@ -399,7 +400,7 @@ static int take_welcome(struct shm_endpoint *ep, const struct shm_message *m,
 	return 0;
 }
 
-static void refuse(struct shm_endpoint *ep, struct shm_view *view, int err)
+static void refuse_view(struct shm_endpoint *ep, struct shm_view *view, int err)
 {
 	view->n_slices++;
 	view_hide(ep, view);
@@ -411,7 +412,8 @@ static void refuse(struct shm_endpoint *ep, struct shm_view *view, int err)
 /* Out of memory or descriptors: later perhaps, and soon by another backend. */
 static void could_not_map(struct shm_endpoint *ep, struct shm_view *view)
 {
-	refuse(ep, view, ++ep->n_short < SHM_SHORT_MAX ? -ENOMEM : -EOPNOTSUPP);
+	refuse_view(ep, view,
+		    ++ep->n_short < SHM_SHORT_MAX ? -ENOMEM : -EOPNOTSUPP);
 }
 
 static int open_view(struct shm_endpoint *ep, struct shm_view *view,
@@ -454,7 +456,7 @@ static int take_grant(struct shm_endpoint *ep, const struct shm_message *m,
 		tei_shm_view_bar(view);
 		tei_shm_view_settled(ep, view);
 	} else if (err) {
-		refuse(ep, view, err);
+		refuse_view(ep, view, err);
 	} else {
 		rc = open_view(ep, view, m, fd);
 	}

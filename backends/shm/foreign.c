@@ -54,9 +54,9 @@ static bool is_alive(const struct shm_endpoint *ep)
 	return poll(fds, 2, 0) <= 0;
 }
 
-/* Up to @room bytes of a slice. False: there is no place for all of it. */
-static bool gather(struct batch *b, const struct tei_slice *slice,
-		   uint64_t room)
+/* Adds up to @room bytes of a slice. False: not all of them found a place. */
+static bool gather_pieces(struct batch *b, const struct tei_slice *slice,
+			  uint64_t room)
 {
 	const struct shm_slice *s = shm_slice(slice);
 	uint64_t rest = slice->length - s->at, n;
@@ -93,9 +93,9 @@ static struct tei_slice *head(const struct tei_list *queue)
 		       : tei_list_entry(queue->next, struct tei_slice, link);
 }
 
-/* Slices from the head on that one call can move. */
-static void fill(struct shm_endpoint *ep, const struct tei_list *queue,
-		 struct batch *b)
+/* Fills the batch with slices from the head on that one call can move. */
+static void fill_batch(struct shm_endpoint *ep, const struct tei_list *queue,
+		       struct batch *b)
 {
 	const struct shm_rail *rail = shm_rail(ep->base->rail);
 	uint64_t room = shm_config(rail)->foreign_chunk;
@@ -112,7 +112,7 @@ static void fill(struct shm_endpoint *ep, const struct tei_list *queue,
 		    slice->op != b->op ||
 		    !tei_shm_is_granted(ep->pages, view->slot,
 					view->generation) ||
-		    !gather(b, slice, room))
+		    !gather_pieces(b, slice, room))
 			return;
 	}
 }
@@ -123,7 +123,7 @@ static ssize_t move(struct shm_endpoint *ep, const struct tei_list *queue)
 	struct batch b;
 	ssize_t n;
 
-	fill(ep, queue, &b);
+	fill_batch(ep, queue, &b);
 	if (!is_alive(ep))
 		return -ESRCH;
 	if (b.op == TEI_WRITE)

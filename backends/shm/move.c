@@ -19,10 +19,10 @@
 #define RUN_MAX (256u << 10) /* no piece is looked at long before its turn */
 
 /*
- * Past pieces that are used up or empty. Those that continue the one before, as
- * merged requests do, are one run.
+ * Skips pieces that are used up or empty. Pieces that continue the one before,
+ * as merged requests do, become one run.
  */
-static void settle(const struct tei_slice *slice, struct shm_slice *s)
+static void settle_piece(const struct tei_slice *slice, struct shm_slice *s)
 {
 	const struct iovec *iov = slice->iov;
 
@@ -44,7 +44,7 @@ static void shm_slice_init(struct tei_slice *slice, struct shm_view *view)
 	struct shm_slice *s = shm_slice(slice);
 
 	*s = (struct shm_slice){.view = view, .offset = slice->skip};
-	settle(slice, s);
+	settle_piece(slice, s);
 }
 
 uint8_t *tei_shm_slice_at(const struct tei_slice *slice, uint64_t *room)
@@ -67,7 +67,7 @@ void tei_shm_slice_pass(struct tei_slice *slice, uint64_t n)
 
 	s->at += n;
 	s->offset += n;
-	settle(slice, s);
+	settle_piece(slice, s);
 	/*
 	 * Only who drives writes it. An atomic addition would wait until all
 	 * that was copied has left the store buffer.
@@ -120,7 +120,8 @@ static void enqueue(struct shm_endpoint *ep, struct tei_slice *slice)
 
 /* ---- ops ---- */
 
-static void refuse(struct shm_endpoint *ep, struct tei_slice *slice, int err)
+static void refuse_slice(struct shm_endpoint *ep, struct tei_slice *slice,
+			 int err)
 {
 	struct shm_rail *rail = shm_rail(ep->base->rail);
 
@@ -138,7 +139,7 @@ static void take_slice(struct shm_endpoint *ep, struct tei_slice *slice)
 	ep->n_slices++;
 	view = tei_shm_view_get(ep, slice, &err);
 	if (!view) {
-		refuse(ep, slice, err);
+		refuse_slice(ep, slice, err);
 		return;
 	}
 	shm_slice_init(slice, view);

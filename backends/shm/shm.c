@@ -59,7 +59,7 @@ static int choose(struct shm_rail *rail)
 	return 0;
 }
 
-static int check(const struct shm_rail *rail, int fd, mode_t mode)
+static int check_owner(const struct shm_rail *rail, int fd, mode_t mode)
 {
 	struct stat st;
 
@@ -81,7 +81,7 @@ static int shm_dir_open(struct shm_rail *rail)
 	if (!rc) {
 		fd = open(rail->dir,
 			  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		rc = fd < 0 ? -errno : check(rail, fd, mode);
+		rc = fd < 0 ? -errno : check_owner(rail, fd, mode);
 	}
 	if (!rc && rail->n_uids && fchmod(fd, mode))
 		rc = -errno;
@@ -522,7 +522,7 @@ static void dispatch(struct shm_rail *rail, struct shm_source *source)
 }
 
 /* Reports ends that post() or an event may not report itself. */
-static int report(struct shm_rail *rail)
+static int report_broken(struct shm_rail *rail)
 {
 	struct tei_list *node;
 	int n = 0;
@@ -571,7 +571,7 @@ static int shm_progress(struct tei_rail *base, int budget)
 	if (!moved || ++rail->unlooked >= LOOK_EVERY)
 		n = poll_sockets(rail, budget);
 	if (n >= 0)
-		n += report(rail);
+		n += report_broken(rail);
 	rail->in_progress = false;
 	base->busy = !tei_list_empty(&rail->active);
 	return n < 0 ? n : n + moved;

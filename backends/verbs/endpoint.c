@@ -97,7 +97,7 @@ static int make_lane(struct verbs_rail *rail, struct verbs_bundle *bundle,
 	return rc;
 }
 
-static int reserve(struct verbs_bundle *bundle)
+static int reserve_completions(struct verbs_bundle *bundle)
 {
 	static struct tei_log_limit limit = {.per_minute = 6};
 	struct verbs_rail *rail = bundle->rail;
@@ -165,7 +165,7 @@ static int verbs_bundle_make(struct verbs_rail *rail, struct tei_endpoint *ep,
 	tei_list_init(&bundle->queue);
 	tei_list_init(&bundle->held);
 	rail->n_bundles++;
-	rc = reserve(bundle);
+	rc = reserve_completions(bundle);
 	while (!rc && bundle->n_lanes < rail->port.offer.lanes)
 		rc = make_lane(rail, bundle, &bundle->lanes[bundle->n_lanes++]);
 	if (!rc) {
@@ -229,8 +229,9 @@ static void verbs_bundle_agree(struct verbs_bundle *bundle,
 	};
 }
 
-static int step(const struct verbs_bundle *bundle, struct verbs_lane *lane,
-		struct ibv_qp_attr *attr, enum ibv_qp_state state, int mask)
+static int step_lane(const struct verbs_bundle *bundle, struct verbs_lane *lane,
+		     struct ibv_qp_attr *attr, enum ibv_qp_state state,
+		     int mask)
 {
 	int rc;
 
@@ -262,17 +263,19 @@ static int connect_lane(const struct verbs_bundle *bundle, uint32_t i,
 	attr.dest_qp_num = bundle->theirs[i].number;
 	attr.rq_psn = bundle->theirs[i].psn;
 	attr.sq_psn = lane->psn;
-	rc = step(bundle, lane, &attr, IBV_QPS_INIT,
-		  IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	rc = step_lane(bundle, lane, &attr, IBV_QPS_INIT,
+		       IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	if (!rc)
-		rc = step(bundle, lane, &attr, IBV_QPS_RTR,
-			  IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				  IBV_QP_MIN_RNR_TIMER);
+		rc = step_lane(bundle, lane, &attr, IBV_QPS_RTR,
+			       IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				       IBV_QP_RQ_PSN |
+				       IBV_QP_MAX_DEST_RD_ATOMIC |
+				       IBV_QP_MIN_RNR_TIMER);
 	if (!rc && !bundle->target)
-		rc = step(bundle, lane, &attr, IBV_QPS_RTS,
-			  IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+		rc = step_lane(bundle, lane, &attr, IBV_QPS_RTS,
+			       IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+				       IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+				       IBV_QP_MAX_QP_RD_ATOMIC);
 	return !rc || rc == -ECANCELED ? rc : -ENXIO;
 }
 

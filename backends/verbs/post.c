@@ -179,7 +179,7 @@ void tei_verbs_slice_end(struct tei_slice *slice, int err)
 	tei_slice_done(slice, 0, slice->length);
 }
 
-static void settle(struct verbs_bundle *bundle, struct tei_slice *slice)
+static void end_or_hold(struct verbs_bundle *bundle, struct tei_slice *slice)
 {
 	const struct verbs_slice *s = verbs_slice(slice);
 
@@ -217,8 +217,8 @@ static int verbs_work_end(struct verbs_rail *rail, struct verbs_work *work,
 	return rc;
 }
 
-/* The oldest of the lane is done; @wc: NULL: with success. */
-static void finish(struct verbs_lane *lane, const struct ibv_wc *wc)
+/* Ends the oldest work request of the lane. @wc: its error, or NULL. */
+static void finish_work(struct verbs_lane *lane, const struct ibv_wc *wc)
 {
 	struct verbs_work *work = &lane->works[lane->head++ & lane->mask];
 	struct tei_slice *slice = work->slice;
@@ -239,10 +239,10 @@ static void finish(struct verbs_lane *lane, const struct ibv_wc *wc)
 	if (rc && !s->err)
 		s->err = rc; /* the rest of it is reported so, too */
 	if (!--s->n_works && !s->queued)
-		settle(lane->bundle, slice);
+		end_or_hold(lane->bundle, slice);
 }
 
-static void fail(struct verbs_lane *lane, const struct ibv_wc *wc)
+static void break_bundle(struct verbs_lane *lane, const struct ibv_wc *wc)
 {
 	static struct tei_log_limit limit = {.per_minute = 60};
 	const struct verbs_cause *cause = tei_verbs_cause(wc->status);
@@ -289,10 +289,10 @@ static void take_completion(struct verbs_rail *rail, const struct ibv_wc *wc)
 	    number - lane->head >= lane->tail - lane->head)
 		return;
 	while (lane->head != number)
-		finish(lane, NULL);
+		finish_work(lane, NULL);
 	if (wc->status != IBV_WC_SUCCESS)
-		fail(lane, wc);
-	finish(lane, wc->status == IBV_WC_SUCCESS ? NULL : wc);
+		break_bundle(lane, wc);
+	finish_work(lane, wc->status == IBV_WC_SUCCESS ? NULL : wc);
 	look_after(lane->bundle);
 }
 
@@ -338,7 +338,7 @@ void tei_verbs_give_up(struct verbs_bundle *bundle)
 		struct verbs_lane *lane = &bundle->lanes[i];
 
 		while (lane->head != lane->tail)
-			finish(lane, &lost);
+			finish_work(lane, &lost);
 	}
 	if (!tei_list_empty(&rail->waiting))
 		tei_verbs_kick(rail); /* they may have room now */
@@ -493,12 +493,13 @@ static enum cut gather_block(struct verbs_rail *rail, uint64_t limit,
 }
 
 /*
- * Local memory of the next @limit bytes into @wr, as far as it has room. The
- * slice's place is moved on.
+ * Adds local memory of the next @limit bytes to @wr, as far as it has room, and
+ * moves the slice's place on.
  */
-static enum cut gather(struct verbs_rail *rail, uint64_t inline_max,
-		       uint64_t limit, struct ibv_send_wr *wr,
-		       struct verbs_work *work) TEI_REQUIRES(rail->regions.mu)
+static enum cut gather_pieces(struct verbs_rail *rail, uint64_t inline_max,
+			      uint64_t limit, struct ibv_send_wr *wr,
+			      struct verbs_work *work)
+	TEI_REQUIRES(rail->regions.mu)
 {
 	const struct verbs_room *most = &rail->port.room;
 
@@ -629,8 +630,8 @@ static void leave_queue(struct verbs_bundle *bundle, struct tei_slice *slice)
 }
 
 /* Fails a slice; its work requests that are posted have to come back first. */
-static void refuse(struct verbs_bundle *bundle, struct tei_slice *slice,
-		   int err)
+static void refuse_slice(struct verbs_bundle *bundle, struct tei_slice *slice,
+			 int err)
 {
 	struct verbs_slice *s = verbs_slice(slice);
 
@@ -657,7 +658,7 @@ static enum cut cut_one(struct verbs_rail *rail, struct verbs_bundle *bundle,
 	if (!lane)
 		return CUT_NONE;
 	if (!tei_verbs_key_at(&s->key, slice->remote + s->at, &rkey, &room)) {
-		refuse(bundle, slice, -EFAULT);
+		refuse_slice(bundle, slice, -EFAULT);
 		return CUT_FAILED;
 	}
 	*wr = (struct ibv_send_wr){
@@ -667,9 +668,9 @@ static enum cut cut_one(struct verbs_rail *rail, struct verbs_bundle *bundle,
 			    .rkey = rkey}};
 	room = least(least(slice->length - s->at, room),
 		     rail->port.room.message);
-	how = gather(rail, bundle->inline_max, room, wr, &work);
+	how = gather_pieces(rail, bundle->inline_max, room, wr, &work);
 	if (how == CUT_FAILED)
-		refuse(bundle, slice, -EFAULT);
+		refuse_slice(bundle, slice, -EFAULT);
 	if (how != CUT_ONE)
 		return how;
 	append(rail, lane, wr, &work);
@@ -749,9 +750,9 @@ static void enqueue(struct verbs_bundle *bundle, struct tei_slice *slice)
 	bundle->n_queue++;
 	if ((!bundle->rail->bounce.n && !is_ours(bundle->rail, slice)) ||
 	    (slice->op == TEI_READ && !bundle->reads_max))
-		refuse(bundle, slice, -EOPNOTSUPP);
+		refuse_slice(bundle, slice, -EOPNOTSUPP);
 	else if (tei_verbs_key_decode(slice->key, slice->key_len, &s->key))
-		refuse(bundle, slice, -EFAULT);
+		refuse_slice(bundle, slice, -EFAULT);
 }
 
 int tei_verbs_post(struct tei_endpoint *ep, struct tei_slice *const slices[],

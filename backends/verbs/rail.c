@@ -316,7 +316,7 @@ void tei_verbs_kick(const struct verbs_rail *rail)
 
 /* ---- opened ---- */
 
-static int watch(struct verbs_rail *rail, int fd)
+static int watch_fd(struct verbs_rail *rail, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN};
 	int flags = fcntl(fd, F_GETFL);
@@ -337,11 +337,11 @@ static int open_fds(struct verbs_rail *rail)
 	rail->kick_fd = eventfd(0, EFD_CLOEXEC);
 	if (rail->epoll_fd < 0 || rail->kick_fd < 0)
 		return -errno;
-	rc = watch(rail, rail->kick_fd);
+	rc = watch_fd(rail, rail->kick_fd);
 	if (!rc)
-		rc = watch(rail, rail->channel->fd);
+		rc = watch_fd(rail, rail->channel->fd);
 	if (!rc)
-		rc = watch(rail, rail->port.context->async_fd);
+		rc = watch_fd(rail, rail->port.context->async_fd);
 	return rc;
 }
 
@@ -571,7 +571,7 @@ static int poll_device(struct verbs_rail *rail)
 }
 
 /* Reports ends that could not be reported where they were found. */
-static int report(struct verbs_rail *rail)
+static int report_broken(struct verbs_rail *rail)
 {
 	struct tei_list *node;
 	int n = 0;
@@ -615,7 +615,7 @@ int tei_verbs_progress(struct tei_rail *base, int budget)
 		pump_all(rail);
 	if (base->woken || ++rail->n_quiet >= LOOK_EVERY)
 		more = poll_device(rail);
-	reported = report(rail);
+	reported = report_broken(rail);
 	if (n < 0 || more < 0)
 		return -EIO;
 	return n + more + reported;

@@ -249,8 +249,8 @@ bool tei_verbs_is_readable(struct verbs_regions *regions, uint64_t addr,
 	       tei_is_there(addr, length, false);
 }
 
-static int insert(struct verbs_regions *regions, struct verbs_region *region)
-	TEI_REQUIRES(regions->mu)
+static int insert_region(struct verbs_regions *regions,
+			 struct verbs_region *region) TEI_REQUIRES(regions->mu)
 {
 	size_t place;
 
@@ -485,7 +485,7 @@ int tei_verbs_region_add(struct verbs_regions *regions, uint64_t id, void *addr,
 	if (rc)
 		goto give_back;
 	tei_mutex_lock(&regions->mu);
-	rc = insert(regions, region);
+	rc = insert_region(regions, region);
 	tei_mutex_unlock(&regions->mu);
 	if (rc)
 		goto give_back;
