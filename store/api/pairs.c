@@ -202,7 +202,7 @@ static int check_size(const char *key, uint64_t size)
 }
 
 /* Checks what a row of settings cannot: values that depend on each other. */
-static int check(const struct wanted *w)
+static int check_wanted(const struct wanted *w)
 {
 	char host[TEI_HOST_LEN_MAX + 1];
 	uint16_t port;
@@ -231,7 +231,8 @@ static int check(const struct wanted *w)
 
 /* ---- the engine ---- */
 
-static int set(struct te_config *config, const char *name, const char *value)
+static int set_config(struct te_config *config, const char *name,
+		      const char *value)
 {
 	char why[TEI_CONF_ERROR_LEN];
 	int rc = te_config_set(config, name, value, why, sizeof(why));
@@ -244,21 +245,22 @@ static int set(struct te_config *config, const char *name, const char *value)
 static int configure(struct te_config *config, const struct wanted *w)
 {
 	char etcd[512];
-	int rc = set(config, "protocol", w->protocol);
+	int rc = set_config(config, "protocol", w->protocol);
 
 	if (!rc && w->force_tcp)
-		rc = set(config, "backends", "tcp");
+		rc = set_config(config, "backends", "tcp");
 	else if (!rc && *w->rdma_devices && !strcmp(w->protocol, "rdma"))
-		rc = set(config, "verbs.devices", w->rdma_devices);
+		rc = set_config(config, "verbs.devices", w->rdma_devices);
 	if (rc)
 		return rc;
 	if (strstr(w->metadata_server, "://") ||
 	    !strcmp(w->metadata_server, "P2PHANDSHAKE"))
-		return set(config, "metadata_server", w->metadata_server);
+		return set_config(config, "metadata_server",
+				  w->metadata_server);
 	if ((size_t)snprintf(etcd, sizeof(etcd), "etcd://%s",
 			     w->metadata_server) >= sizeof(etcd))
 		return -EINVAL;
-	return set(config, "metadata_server", etcd);
+	return set_config(config, "metadata_server", etcd);
 }
 
 /* Whether the engine could listen there, as far as one can tell before. */
@@ -352,8 +354,8 @@ static int check_protocol(const struct wanted *w, struct te_engine *engine)
 
 /* ---- joining ---- */
 
-static int join(const struct wanted *w, struct te_engine *engine,
-		struct te_store **out)
+static int join_pool(const struct wanted *w, struct te_engine *engine,
+		     struct te_store **out)
 {
 	const struct te_store_config config = {
 		.size = sizeof(config),
@@ -387,7 +389,7 @@ static int setup(const struct wanted *w, struct te_engine *engine,
 		 struct te_store **out)
 {
 	bool own = !engine;
-	int code = check(w);
+	int code = check_wanted(w);
 
 	if (!code && w->enable_ssd_offload)
 		LOG_WARN("setup: enable_ssd_offload: there are no disks here, "
@@ -398,7 +400,7 @@ static int setup(const struct wanted *w, struct te_engine *engine,
 			   : check_protocol(w, engine);
 	if (code)
 		return code;
-	code = join(w, engine, out);
+	code = join_pool(w, engine, out);
 	if (!code) /* without its port, which was logged, the store works */
 		serve_http(w, *out);
 	if (!own)

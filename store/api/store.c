@@ -392,7 +392,7 @@ static int lend(struct te_store *store, uint64_t bytes)
 	return 0;
 }
 
-static int join(struct te_store *store, const struct te_store_config *c)
+static int join_pool(struct te_store *store, const struct te_store_config *c)
 {
 	int code = open_all(store, c);
 
@@ -434,7 +434,7 @@ int tes_direct_setup(const struct te_store_config *config,
 	store = create(config);
 	if (!store)
 		return TE_STORE_INTERNAL_ERROR;
-	code = join(store, config);
+	code = join_pool(store, config);
 	if (code) {
 		LOG_ERROR("store: cannot join the pool of %s: %s",
 			  config->master ? config->master : MASTER,

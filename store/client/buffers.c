@@ -221,9 +221,9 @@ struct te_store_buffer *tes_buffer_create(struct tes_buffers *b,
 
 /* ---- giving back ---- */
 
-/* The piece behind @piece if both are free, taken out of the list; or NULL. */
-static struct te_store_buffer *join(struct tes_buffers *b,
-				    struct te_store_buffer *piece)
+/* Joins the piece behind @piece to it if both are free. Returns that one. */
+static struct te_store_buffer *join_pieces(struct tes_buffers *b,
+					   struct te_store_buffer *piece)
 	TEI_REQUIRES(b->mu)
 {
 	struct te_store_buffer *next;
@@ -258,10 +258,11 @@ void tes_buffer_destroy(struct te_store_buffer *buffer)
 	}
 	tei_mutex_lock(&b->mu);
 	buffer->taken = false;
-	after = join(b, buffer);
+	after = join_pieces(b, buffer);
 	if (buffer->link.prev != &b->pieces)
-		self = join(b, tei_list_entry(buffer->link.prev,
-					      struct te_store_buffer, link));
+		self = join_pieces(b, tei_list_entry(buffer->link.prev,
+						     struct te_store_buffer,
+						     link));
 	tei_mutex_unlock(&b->mu);
 	tei_free(after);
 	tei_free(self);

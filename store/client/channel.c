@@ -95,9 +95,9 @@ static void go_mute(struct tes_channel *ch) TEI_REQUIRES(ch->mu)
 	(void)shutdown(ch->fd, SHUT_RDWR);
 }
 
-/* How many bytes the kernel took; -1: none now, or never again. */
-static ssize_t put(struct tes_channel *ch, const uint8_t *bytes, size_t len)
-	TEI_REQUIRES(ch->mu)
+/* Returns how many bytes the kernel took; -1: none now, or never again. */
+static ssize_t put_bytes(struct tes_channel *ch, const uint8_t *bytes,
+			 size_t len) TEI_REQUIRES(ch->mu)
 {
 	ssize_t n = -1;
 	int fd = ch->fd, err = ECONNRESET;
@@ -128,7 +128,8 @@ static void flush(struct tes_channel *ch) TEI_REQUIRES(ch->mu)
 		}
 		if (!left(&ch->going))
 			break;
-		n = put(ch, ch->going.at + ch->going.from, left(&ch->going));
+		n = put_bytes(ch, ch->going.at + ch->going.from,
+			      left(&ch->going));
 		if (n < 0)
 			break;
 		took(&ch->going, (size_t)n);
@@ -163,7 +164,7 @@ static int send_now(struct tes_channel *ch, const uint8_t *bytes, size_t len)
 	int rc = 0;
 
 	ch->sending = true;
-	n = put(ch, bytes, len);
+	n = put_bytes(ch, bytes, len);
 	went = n < 0 ? 0 : (size_t)n;
 	if (went < len && !ch->mute)
 		rc = append(&ch->going, bytes + went, len - went);
@@ -233,7 +234,7 @@ static struct tei_frame header_at(const uint8_t *at)
 static void channel_answer(struct tes_channel *ch, const struct tei_frame *f)
 	TEI_REQUIRES(ch->mu);
 
-static void deliver(struct tes_channel *ch, const struct tei_frame *f)
+static void deliver_reply(struct tes_channel *ch, const struct tei_frame *f)
 	TEI_REQUIRES(ch->mu)
 {
 	if (f->type == TEI_FRAME_REFUSED)
@@ -291,7 +292,7 @@ static void take_apart(struct tes_channel *ch) TEI_REQUIRES(ch->mu)
 		whole = TEI_FRAME_HEADER_LEN + f.len;
 		if (ch->n_in - at < whole)
 			break;
-		deliver(ch, &f);
+		deliver_reply(ch, &f);
 		at += whole;
 		whole = 0;
 	}
@@ -475,7 +476,7 @@ static void free_out(struct tes_channel_out *out)
 	memset(out, 0, sizeof(*out));
 }
 
-static void finish(struct tes_channel_call *call, int code)
+static void finish_call(struct tes_channel_call *call, int code)
 {
 	tei_list_del(&call->link);
 	call->code = code;
@@ -487,9 +488,9 @@ static void finish(struct tes_channel_call *call, int code)
 static void fail_all(struct tes_channel *ch)
 {
 	while (!tei_list_empty(&ch->calls))
-		finish(tei_list_entry(ch->calls.next, struct tes_channel_call,
-				      link),
-		       TE_STORE_RPC_FAIL);
+		finish_call(tei_list_entry(ch->calls.next,
+					   struct tes_channel_call, link),
+			    TE_STORE_RPC_FAIL);
 }
 
 void tes_channel_close(struct tes_channel *ch)
@@ -561,7 +562,7 @@ static void channel_answer(struct tes_channel *ch, const struct tei_frame *f)
 	if (!call)
 		return; /* it was late */
 	call->reply.digest_seed = ch->digest_seed;
-	finish(call, keep_body(call, f));
+	finish_call(call, keep_body(call, f));
 }
 
 /* Nobody drives: one that sleeps shall. */
@@ -589,7 +590,7 @@ static void drive(struct tes_channel *ch, const struct tes_channel_call *call)
 		tei_cond_broadcast(&ch->left);
 }
 
-static void await(struct tes_channel *ch, struct tes_channel_call *call)
+static void await_reply(struct tes_channel *ch, struct tes_channel_call *call)
 	TEI_REQUIRES(ch->mu)
 {
 	bool in_time = true;
@@ -606,7 +607,7 @@ static void await(struct tes_channel *ch, struct tes_channel_call *call)
 		call->asleep = false;
 	}
 	if (!call->done)
-		finish(call, TE_STORE_RPC_TIMEOUT);
+		finish_call(call, TE_STORE_RPC_TIMEOUT);
 	if (!ch->driving)
 		call_one(ch);
 }
@@ -644,8 +645,8 @@ static bool usable(const struct tes_channel *ch, uint64_t generation)
 	       (!generation || generation == ch->generation);
 }
 
-static int ask(struct tes_channel *ch, struct tes_channel_call *call,
-	       uint8_t *frame, size_t len) TEI_REQUIRES(ch->mu)
+static int ask_master(struct tes_channel *ch, struct tes_channel_call *call,
+		      uint8_t *frame, size_t len) TEI_REQUIRES(ch->mu)
 {
 	call->id = ++ch->last_id;
 	number(frame, call->id);
@@ -672,7 +673,7 @@ int tes_channel_begin(struct tes_channel *ch, uint64_t generation,
 	tei_cond_init(&call->cond);
 	tei_mutex_lock(&ch->mu);
 	if (usable(ch, generation))
-		code = ask(ch, call, frame, len);
+		code = ask_master(ch, call, frame, len);
 	tei_mutex_unlock(&ch->mu);
 	if (code)
 		tei_cond_fini(&call->cond);
@@ -683,7 +684,7 @@ int tes_channel_await(struct tes_channel *ch, struct tes_channel_call *call,
 		      struct tes_reply *out)
 {
 	tei_mutex_lock(&ch->mu);
-	await(ch, call);
+	await_reply(ch, call);
 	tei_mutex_unlock(&ch->mu);
 	tei_cond_fini(&call->cond);
 	if (!call->code)

@@ -228,7 +228,7 @@ static void put_all(struct tes_hot *hot, struct tei_list *values)
 	}
 }
 
-static bool reserve(struct tes_hot *hot, uint64_t digest, uint64_t need)
+static bool reserve_room(struct tes_hot *hot, uint64_t digest, uint64_t need)
 {
 	struct tei_list victims;
 	unsigned int count;
@@ -260,7 +260,7 @@ struct tes_hot_value *tes_hot_begin(struct tes_hot *hot,
 	uint64_t need = sizeof(*v) + size + name->key_len;
 
 	if (size > hot->value_max || need > hot->bytes_max ||
-	    !reserve(hot, name->digest, need))
+	    !reserve_room(hot, name->digest, need))
 		return NULL;
 	v = tei_malloc((size_t)need);
 	if (!v) {

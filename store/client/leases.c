@@ -157,7 +157,7 @@ static void on_alarm(void *arg)
 	set_alarm(r);
 }
 
-static void begin(struct tei_call *call)
+static void begin_renewal(struct tei_call *call)
 {
 	struct tes_renewal *r = TEI_CONTAINER(call, struct tes_renewal, begin);
 
@@ -179,7 +179,7 @@ void tes_renewal_start(struct te_store *store)
 {
 	struct tes_renewal *r = &store->renewal;
 
-	r->begin.fn = begin;
+	r->begin.fn = begin_renewal;
 	r->job.run = run_job;
 	tei_alarm_init(&r->alarm, store->loop, on_alarm, store);
 }

@@ -258,10 +258,10 @@ create_entry(const void *key, size_t len, const struct tes_location *from,
 	return e;
 }
 
-/* @e takes the place of what there is; that, or @e, is what is to be put. */
-static struct tes_location *replace(struct tes_locations *l,
-				    struct tes_location *e, uint64_t digest,
-				    uint32_t more_pins) TEI_REQUIRES(l->mu)
+/* Puts @e in place of an old entry. Returns the entry to release, if any. */
+static struct tes_location *
+replace_location(struct tes_locations *l, struct tes_location *e,
+		 uint64_t digest, uint32_t more_pins) TEI_REQUIRES(l->mu)
 {
 	struct tes_location *old = find_location(l, e->key, e->key_len, digest);
 
@@ -290,7 +290,7 @@ bool tes_locations_add(struct tes_locations *l, const void *key, size_t len,
 		return false;
 	tes_owners_ref(l->owners, e->owner);
 	tei_mutex_lock(&l->mu);
-	old = replace(l, e, digest, 0);
+	old = replace_location(l, e, digest, 0);
 	pinned = e->pins > 0;
 	tei_mutex_unlock(&l->mu);
 	tes_location_put(l, old);
@@ -310,7 +310,7 @@ int tes_locations_pin(struct tes_locations *l, const void *key, size_t len,
 		return -ENOMEM;
 	tes_owners_ref(l->owners, e->owner);
 	tei_mutex_lock(&l->mu);
-	old = replace(l, e, digest, 1);
+	old = replace_location(l, e, digest, 1);
 	tei_mutex_unlock(&l->mu);
 	tes_location_put(l, old);
 	return 0;

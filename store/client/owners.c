@@ -449,7 +449,7 @@ void tes_places_init(struct tes_places *places, struct tes_owners *owners,
 	places->deadline_ns = deadline_ns;
 }
 
-static int reserve(struct tes_places *places, size_t n)
+static int reserve_places(struct tes_places *places, size_t n)
 {
 	size_t room = places->room ? places->room : 8;
 	struct tes_place *at;
@@ -473,7 +473,7 @@ int tes_places_add(struct tes_places *places, Store__Segment *const *segments,
 {
 	size_t i;
 
-	if (reserve(places, places->n + n))
+	if (reserve_places(places, places->n + n))
 		return -ENOMEM;
 	for (i = 0; i < n; i++) {
 		struct tes_place *place = &places->at[places->n++];
@@ -507,7 +507,7 @@ int tes_places_add_owner(struct tes_places *places, struct tes_owner *owner,
 			*index = (uint32_t)(i - 1);
 			return 0;
 		}
-	if (reserve(places, places->n + 1))
+	if (reserve_places(places, places->n + 1))
 		return -ENOMEM;
 	place = &places->at[places->n];
 	place->name = owner->name;

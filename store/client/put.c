@@ -428,7 +428,7 @@ static void begin_ending(struct tes_put_pipeline *p)
 	tes_put_end_begin(p);
 }
 
-static void finish(struct tes_put_pipeline *p)
+static void await_end(struct tes_put_pipeline *p)
 {
 	if (!p->code)
 		tes_put_end_await(p);
@@ -451,7 +451,7 @@ static void run_pipelines(struct tes_put_pipeline *pipelines, size_t n)
 	}
 	begin_ending(&pipelines[n - 1]);
 	for (i = 0; i < n; i++)
-		finish(&pipelines[i]);
+		await_end(&pipelines[i]);
 }
 
 /*

@@ -157,7 +157,7 @@ static struct tes_draft *drafts_enter(struct tes_drafts *drafts,
 	return draft;
 }
 
-/* To write to it, until leave(). NULL: there is none. */
+/* To write to it, until leave_drafts(). NULL: there is none. */
 static void drafts_leave(struct tes_drafts *drafts, struct tes_draft *draft)
 {
 	tei_mutex_lock(&drafts->mu);
@@ -199,7 +199,7 @@ static int drafts_take(struct tes_drafts *drafts, const void *key,
 
 /* ---- what is there ---- */
 
-static int reserve(struct tes_draft *draft)
+static int reserve_part(struct tes_draft *draft)
 {
 	size_t room = draft->room ? draft->room * 2 : 8;
 	struct tes_draft_part *parts;
@@ -214,8 +214,8 @@ static int reserve(struct tes_draft *draft)
 	return 0;
 }
 
-/* Parts that touch or overlap the new one become one with it. */
-static void insert(struct tes_draft *draft, struct tes_draft_part part)
+/* Inserts a part; parts that touch or overlap it are merged into it. */
+static void insert_part(struct tes_draft *draft, struct tes_draft_part part)
 {
 	struct tes_draft_part *parts = draft->parts;
 	size_t first = 0, end;
@@ -242,9 +242,9 @@ static int draft_note(struct tes_drafts *drafts, struct tes_draft *draft,
 	int rc;
 
 	tei_mutex_lock(&drafts->mu);
-	rc = reserve(draft);
+	rc = reserve_part(draft);
 	if (!rc)
-		insert(draft, (struct tes_draft_part){from, to});
+		insert_part(draft, (struct tes_draft_part){from, to});
 	tei_mutex_unlock(&drafts->mu);
 	return rc;
 }
@@ -392,8 +392,8 @@ static bool is_wanted(struct writing *w, uint32_t range)
 	return false;
 }
 
-/* Ranges from @w->from on that fit; returns how many requests at most. */
-static size_t measure(struct writing *w, size_t end)
+/* Sets @w->to behind the ranges that fit. Returns requests at most. */
+static size_t cut_ranges(struct writing *w, size_t end)
 {
 	size_t n = 0;
 
@@ -471,7 +471,7 @@ static void write_ranges(struct writing *w, size_t n_ranges)
 	int rc;
 
 	for (w->from = 0; w->from < n_ranges; w->from = w->to) {
-		n = measure(w, n_ranges);
+		n = cut_ranges(w, n_ranges);
 		rc = n ? write_planned(w, n) : 0;
 		for (i = w->from; i < w->to; i++) {
 			if (w->results[w->order[i]])
@@ -500,7 +500,7 @@ static void enter(struct writing *w, const struct te_store_key *keys,
 						    keys[i].bytes, keys[i].len);
 }
 
-static void leave(struct writing *w, size_t n_keys)
+static void leave_drafts(struct writing *w, size_t n_keys)
 {
 	size_t i;
 
@@ -524,7 +524,7 @@ static int put_ranges(struct writing *w, const struct te_store_key *keys,
 	w->order = sorted.order;
 	enter(w, keys, n_keys, &sorted);
 	write_ranges(w, sorted.starts[n_keys]);
-	leave(w, n_keys);
+	leave_drafts(w, n_keys);
 	tes_ranges_free(&sorted);
 	for (i = 0; i < n_ranges; i++)
 		n_written += w->results[i] > 0;

@@ -35,8 +35,8 @@ static int result(const struct query *q, size_t i)
 	return q->codes[i] < 0 ? q->codes[i] : 0;
 }
 
-static int ask(const struct query *q, struct tei_arena *arena,
-	       const Store__Keys *msg, const uint32_t *which)
+static int ask_master(const struct query *q, struct tei_arena *arena,
+		      const Store__Keys *msg, const uint32_t *which)
 {
 	Store__KeysReply *answer;
 	struct tes_reply reply;
@@ -79,7 +79,7 @@ static int query_chunk(const struct query *q, struct tei_arena *arena,
 	msg.keys = column.bytes;
 	msg.key_lens = column.lens;
 	msg.n_key_lens = column.n;
-	return column.n ? ask(q, arena, &msg, which) : 0;
+	return column.n ? ask_master(q, arena, &msg, which) : 0;
 }
 
 static void fail_chunk(const struct query *q, const struct te_store_key *keys,
@@ -351,9 +351,9 @@ struct output {
 	size_t room, n;
 };
 
-static void add(struct output *o, const struct tes_get_round *round,
-		const struct tes_get_entry *entry,
-		const struct tes_extent_at *first)
+static void add_extents(struct output *o, const struct tes_get_round *round,
+			const struct tes_get_entry *entry,
+			const struct tes_extent_at *first)
 {
 	struct te_store_replica *r;
 
@@ -378,7 +378,7 @@ static void describe_key(const struct tes_get_round *round,
 
 	results[entry->item] = (int)layout->n_replicas;
 	for (k = 0; k < layout->n_extents; k += layout->extents[k].count)
-		add(o, round, entry, &layout->extents[k]);
+		add_extents(o, round, entry, &layout->extents[k]);
 }
 
 static void describe_chunk(struct te_store *store,

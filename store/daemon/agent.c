@@ -59,7 +59,8 @@ static void destroy(struct tes_agent *agent)
 	tei_free(agent);
 }
 
-static int start(struct tes_agent *agent, const struct tes_agent_config *config)
+static int start_agent(struct tes_agent *agent,
+		       const struct tes_agent_config *config)
 {
 	struct open open = {.agent = agent, .config = config};
 	int rc = tei_loop_create("te-agent-loop", &agent->loop);
@@ -105,7 +106,7 @@ int tes_agent_start(const struct tes_agent_config *config,
 	tei_list_init(&agent->gone);
 	tei_mutex_init(&agent->mu);
 	tei_cond_init(&agent->work);
-	rc = start(agent, config);
+	rc = start_agent(agent, config);
 	if (rc) {
 		destroy(agent);
 		return rc;

@@ -302,8 +302,9 @@ static void warn_refused(const struct greeter *greeter,
 			 (unsigned int)greeter->cred.uid, way_out(status));
 }
 
-static void answer(struct greeter *greeter, enum tes_greeting_status status,
-		   struct tes_agent_session *session)
+static void answer_greeting(struct greeter *greeter,
+			    enum tes_greeting_status status,
+			    struct tes_agent_session *session)
 {
 	struct tes_agent *agent = greeter->agent;
 	struct tes_greeting g = {
@@ -341,7 +342,7 @@ static void hand_out_buffers(struct greeter *greeter,
 	if (!session->buffers &&
 	    tes_agent_buffers_create(agent->store, &agent->budget,
 				     &session->buffers)) {
-		answer(greeter, TES_GREETING_NO_BUFFERS, NULL);
+		answer_greeting(greeter, TES_GREETING_NO_BUFFERS, NULL);
 		return;
 	}
 	g.length = session->buffers->length;
@@ -371,7 +372,7 @@ static void on_greeting(evutil_socket_t socket, short what, void *arg)
 	if (rc == -EAGAIN)
 		return;
 	if (rc == -EBADMSG)
-		answer(greeter, TES_GREETING_BAD, NULL);
+		answer_greeting(greeter, TES_GREETING_BAD, NULL);
 	else if (rc)
 		(void)close(leave_door(greeter));
 	if (!rc) {
@@ -379,7 +380,7 @@ static void on_greeting(evutil_socket_t socket, short what, void *arg)
 		if (session && g.word == TES_GREETING_BUFFERS)
 			hand_out_buffers(greeter, session);
 		else
-			answer(greeter, status, session);
+			answer_greeting(greeter, status, session);
 	}
 	if (fd >= 0)
 		(void)close(fd); /* a mapping needs it no more */

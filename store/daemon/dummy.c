@@ -47,7 +47,7 @@ static int ask_status(struct tes_dummy *dummy, uint16_t type,
 	return *out ? 0 : tes_bad_reply("daemon");
 }
 
-static int check(struct tes_dummy *dummy)
+static int check_daemon(struct tes_dummy *dummy)
 {
 	struct tei_arena arena;
 	Agent__StatusReply *status;
@@ -69,7 +69,7 @@ static int check(struct tes_dummy *dummy)
 
 static int dummy_health(struct te_store *store)
 {
-	return check(store->dummy) ? TE_STORE_RPC_FAIL : 0;
+	return check_daemon(store->dummy) ? TE_STORE_RPC_FAIL : 0;
 }
 
 static int dummy_pool(struct te_store *store, struct te_store_pool *out)
@@ -254,7 +254,7 @@ static int wait_healthy(struct tes_dummy *dummy, uint64_t timeout_ms)
 	uint64_t deadline = tei_now_ns() + timeout_ms * TEI_NS_PER_MS;
 	int code;
 
-	while ((code = check(dummy)) && tei_now_ns() < deadline)
+	while ((code = check_daemon(dummy)) && tei_now_ns() < deadline)
 		(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 	return code;
 }
@@ -266,7 +266,7 @@ static bool config_holds(const struct te_store_config *c)
 	       !c->segment_bytes && !c->master && !c->host && !c->tenant;
 }
 
-static int start(struct tes_dummy *dummy, const struct te_store_config *c)
+static int start_dummy(struct tes_dummy *dummy, const struct te_store_config *c)
 {
 	int code = find_daemon(dummy, c->daemon);
 
@@ -325,7 +325,7 @@ int tes_dummy_setup(const struct te_store_config *config, struct te_store **out)
 	}
 	store->ops = &tes_dummy_ops;
 	init(store->dummy, config);
-	code = start(store->dummy, config);
+	code = start_dummy(store->dummy, config);
 	if (code) {
 		LOG_ERROR("store: cannot use the daemon %s: %s", config->daemon,
 			  te_store_strerror(code));

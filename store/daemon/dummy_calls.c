@@ -259,7 +259,7 @@ static int call_range(struct tes_dummy_batch *b, const struct call *call,
 	return batch_ask(b);
 }
 
-static int64_t settle(struct tes_dummy_batch *b, size_t i)
+static int64_t settle_result(struct tes_dummy_batch *b, size_t i)
 {
 	int64_t answer = b->answers[i];
 
@@ -292,7 +292,7 @@ static void run_batch(const struct call *call, size_t from, size_t n)
 		for (i = 0; i < n; i++)
 			results[i] = code;
 	for (i = 0; b.which && i < b.n; i++)
-		results[b.which[i]] = code ? code : settle(&b, i);
+		results[b.which[i]] = code ? code : settle_result(&b, i);
 	tes_loan_end(&b.loan);
 	tei_arena_fini(&arena);
 }
@@ -350,10 +350,10 @@ static int run_ints(struct call *call, size_t n, int *results)
 
 /* ---- the functions ---- */
 
-static int put(struct te_store *store, uint16_t type,
-	       const struct te_store_key *keys,
-	       const struct te_store_value *values, size_t n,
-	       const struct te_store_replicate *how, int *results)
+static int put_values(struct te_store *store, uint16_t type,
+		      const struct te_store_key *keys,
+		      const struct te_store_value *values, size_t n,
+		      const struct te_store_replicate *how, int *results)
 {
 	struct call call = {
 		.dummy = store->dummy,
@@ -373,16 +373,16 @@ int tes_dummy_put(struct te_store *store, const struct te_store_key *keys,
 		  const struct te_store_value *values, size_t n,
 		  const struct te_store_replicate *how, int *results)
 {
-	return put(store, AGENT__AGENT_TYPE__AGENT_PUT, keys, values, n, how,
-		   results);
+	return put_values(store, AGENT__AGENT_TYPE__AGENT_PUT, keys, values, n,
+			  how, results);
 }
 
 int tes_dummy_upsert(struct te_store *store, const struct te_store_key *keys,
 		     const struct te_store_value *values, size_t n,
 		     const struct te_store_replicate *how, int *results)
 {
-	return put(store, AGENT__AGENT_TYPE__AGENT_UPSERT, keys, values, n, how,
-		   results);
+	return put_values(store, AGENT__AGENT_TYPE__AGENT_UPSERT, keys, values,
+			  n, how, results);
 }
 
 int tes_dummy_get(struct te_store *store, const struct te_store_key *keys,
@@ -820,7 +820,7 @@ static int exchange_buffers(struct borrowing *b)
 	return code ? code : take_values(b, body, len);
 }
 
-static int ask(struct borrowing *b)
+static int ask_buffers(struct borrowing *b)
 {
 	uint64_t *ids = tei_arena_alloc(b->batch.arena,
 					TES_AGENT_KEYS_MAX * sizeof(*ids));
@@ -858,7 +858,7 @@ static bool borrow(struct tes_dummy *dummy, const struct te_store_key *keys,
 		b.shelf = tes_shelf_get(dummy, b.conn, deadline);
 		lends = b.shelf != NULL;
 		if (lends)
-			code = ask(&b);
+			code = ask_buffers(&b);
 		else
 			tes_dummy_release(dummy, b.conn, 0, NULL);
 	}

@@ -132,7 +132,7 @@ static int take_path(struct tes_dummy *dummy, struct tei_arena *arena,
 	return 0;
 }
 
-static int ask(struct tes_dummy *dummy, uint64_t deadline_ns)
+static int ask_path(struct tes_dummy *dummy, uint64_t deadline_ns)
 {
 	struct tes_dummy_conn conn = {.fd = open_port(dummy, deadline_ns)};
 	struct tei_arena arena;
@@ -161,7 +161,7 @@ static int open_told(struct tes_dummy *dummy, uint64_t deadline_ns)
 	if (fd >= 0)
 		return fd;
 	dummy->announced[0] = 0;
-	rc = ask(dummy, deadline_ns);
+	rc = ask_path(dummy, deadline_ns);
 	return rc ? rc : open_path(dummy->announced);
 }
 

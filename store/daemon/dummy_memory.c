@@ -193,8 +193,8 @@ static void mark(struct tes_dummy *dummy, uint64_t page, uint64_t end)
 	}
 }
 
-/* Pages [page, end): a copy takes their place at one stroke. */
-static void replace(struct tes_dummy *dummy, uint64_t page, uint64_t end)
+/* Replaces pages [page, end) by a copy, by one mremap(). */
+static void replace_pages(struct tes_dummy *dummy, uint64_t page, uint64_t end)
 	TEI_REQUIRES(dummy->mu)
 {
 	uint8_t *at = dummy->memory + page * TES_DUMMY_PAGE;
@@ -230,9 +230,9 @@ void tes_loan_give_up(struct tes_loan *loan)
 			uint64_t to = from + p->iov_len;
 
 			if (p->iov_len)
-				replace(dummy, from / TES_DUMMY_PAGE,
-					(to + TES_DUMMY_PAGE - 1) /
-						TES_DUMMY_PAGE);
+				replace_pages(dummy, from / TES_DUMMY_PAGE,
+					      (to + TES_DUMMY_PAGE - 1) /
+						      TES_DUMMY_PAGE);
 		}
 	}
 	tei_mutex_unlock(&dummy->mu);
@@ -289,9 +289,10 @@ static void map_memory(struct tes_shelf *shelf, int fd, uint64_t length)
 	shelf->length = length;
 }
 
-/* 0: asked, whether there is one or not. Or the daemon did not answer. */
-static int ask(struct tes_shelf *shelf, const struct tes_dummy_session *session,
-	       uint64_t deadline_ns)
+/* Asks for the memory to map. 0 if the daemon answered, with or without. */
+static int ask_memory(struct tes_shelf *shelf,
+		      const struct tes_dummy_session *session,
+		      uint64_t deadline_ns)
 {
 	struct tes_greeting g = {
 		.version = TES_AGENT_VERSION,
@@ -329,7 +330,7 @@ static struct tes_shelf *create(struct tes_dummy *dummy,
 	memcpy(shelf->token, session->token, sizeof(shelf->token));
 	shelf->refs = 1;
 	tei_list_init(&shelf->freed);
-	if (!ask(shelf, session, deadline_ns))
+	if (!ask_memory(shelf, session, deadline_ns))
 		return shelf;
 	destroy(shelf);
 	return NULL;

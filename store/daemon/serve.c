@@ -192,7 +192,7 @@ struct reading {
 	Agent__BuffersReply *out;
 };
 
-static int make(struct reading *r, struct tes_agent_job *job, size_t n)
+static int alloc_reading(struct reading *r, struct tes_agent_job *job, size_t n)
 {
 	struct tei_arena *a = &job->arena;
 	Agent__BuffersReply *out = r->out;
@@ -326,7 +326,7 @@ static void agent_serve_buffers(struct tes_agent *agent,
 		tes_agent_buffers_give_back(r.buffers, msg->freed,
 					    msg->n_freed);
 	if (!code)
-		code = make(&r, job, n);
+		code = alloc_reading(&r, job, n);
 	if (!code)
 		code = read_all(&r, keys, n);
 	if (!code) {
@@ -468,8 +468,9 @@ static int take_batch(struct tes_agent_job *job, struct batch *b)
 
 /* ---- doing it ---- */
 
-static void count(struct tes_agent *agent, const struct tes_agent_job *job,
-		  const struct batch *b, const int64_t *results, size_t n)
+static void count_batch(struct tes_agent *agent,
+			const struct tes_agent_job *job, const struct batch *b,
+			const int64_t *results, size_t n)
 {
 	struct tes_agent_stats *stats = &agent->stats;
 	uint64_t failed = 0, got = 0;
@@ -518,8 +519,8 @@ take_keeping(struct tes_agent_job *job, const struct batch *b, int *code)
 	return how;
 }
 
-static int put(struct te_store *store, struct tes_agent_job *job,
-	       const struct batch *b, int *ints)
+static int put_values(struct te_store *store, struct tes_agent_job *job,
+		      const struct batch *b, int *ints)
 {
 	const struct te_store_replicate *how;
 	int code = 0;
@@ -549,7 +550,7 @@ static int call_ints(struct te_store *store, struct tes_agent_job *job,
 	for (i = 0; i < b->n; i++)
 		ints[i] = TE_STORE_INVALID_PARAMS;
 	if (is_put(job))
-		code = put(store, job, b, ints);
+		code = put_values(store, job, b, ints);
 	else if (job->frame.type == AGENT__AGENT_TYPE__AGENT_EXIST)
 		(void)te_store_exist(store, b->keys, b->n, ints);
 	else
@@ -603,7 +604,7 @@ static int run_verb(struct tes_agent *agent, struct tes_agent_job *job,
 		code = get_ranges(agent->store, job, b, results);
 	else
 		code = call_ints(agent->store, job, b, results);
-	count(agent, job, b, results, n);
+	count_batch(agent, job, b, results, n);
 	out->n_result = n;
 	out->result = results;
 	return code;

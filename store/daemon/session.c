@@ -133,7 +133,7 @@ static void on_done(struct tei_call *call)
 	session_job_over(TEI_CONTAINER(call, struct tes_agent_job, post));
 }
 
-static void finish(struct tes_agent *agent, struct tes_agent_job *job)
+static void finish_job(struct tes_agent *agent, struct tes_agent_job *job)
 {
 	struct tes_agent_session *s = job->session;
 
@@ -182,9 +182,9 @@ static void unmap(struct tes_agent *agent, struct tes_agent_session *s)
 	tei_mutex_unlock(&agent->mu);
 }
 
-/* False: there is nothing more to do, ever. */
-static bool next(struct tes_agent *agent, struct tes_agent_job **job,
-		 struct tes_agent_session **gone)
+/* Waits for a job or a session to unmap. False: the agent stops. */
+static bool await_job(struct tes_agent *agent, struct tes_agent_job **job,
+		      struct tes_agent_session **gone)
 {
 	bool stopping;
 
@@ -205,13 +205,13 @@ static void *serve_session(void *arg)
 	struct tes_agent_session *gone;
 	struct tes_agent_job *job;
 
-	while (next(agent, &job, &gone)) {
+	while (await_job(agent, &job, &gone)) {
 		if (gone) {
 			unmap(agent, gone);
 			continue;
 		}
 		tes_agent_serve(agent, job);
-		finish(agent, job);
+		finish_job(agent, job);
 	}
 	return NULL;
 }
@@ -572,8 +572,11 @@ static void on_died(evutil_socket_t fd, short what, void *arg)
 	tes_session_end(s);
 }
 
-/* Without a pidfd the connections have to tell. 0, -ESRCH: dead already. */
-static int watch(struct tes_agent_session *s)
+/*
+ * Watches for the end of the process; without a pidfd its connections tell. 0,
+ * -ESRCH: dead already.
+ */
+static int watch_session(struct tes_agent_session *s)
 {
 	s->pidfd = -1;
 	if (s->pid)
@@ -635,7 +638,7 @@ enum tes_greeting_status tes_session_open(struct tes_agent *agent, int fd,
 	agent->n_sessions++;
 	agent->stats.sessions_total++;
 	tei_list_add_tail(&agent->sessions, &s->link);
-	if (watch(s)) {
+	if (watch_session(s)) {
 		tes_session_end(s);
 		return TES_GREETING_NO_SESSION;
 	}

@@ -33,10 +33,10 @@ static uint64_t priority(const struct tes_directory *d, uint64_t offset)
 
 /* ---- the tree ---- */
 
-/* Everything below @at into what lies before @offset and what does not. */
-static void split(struct tes_directory_extent *at, uint64_t offset,
-		  struct tes_directory_extent **left,
-		  struct tes_directory_extent **right)
+/* Splits the tree below @at into extents before @offset and the others. */
+static void split_extent(struct tes_directory_extent *at, uint64_t offset,
+			 struct tes_directory_extent **left,
+			 struct tes_directory_extent **right)
 {
 	while (at) {
 		if (at->offset < offset) {
@@ -71,10 +71,11 @@ place_of(struct tes_directory *d, const struct tes_directory_extent *e)
 	return place ? place : at;
 }
 
-static void insert(struct tes_directory *d, struct tes_directory_extent **at,
-		   struct tes_directory_extent *e)
+static void insert_extent(struct tes_directory *d,
+			  struct tes_directory_extent **at,
+			  struct tes_directory_extent *e)
 {
-	split(*at, e->offset, &e->left, &e->right);
+	split_extent(*at, e->offset, &e->left, &e->right);
 	*at = e;
 	d->n_extents++;
 }
@@ -213,7 +214,8 @@ static void forget_at(struct tes_directory *d, struct tes_directory_extent **at)
 	tei_free(o);
 }
 
-static void forget(struct tes_directory *d, struct tes_directory_object *o)
+static void forget_object(struct tes_directory *d,
+			  struct tes_directory_object *o)
 {
 	forget_at(d, link_to(d, o->extents[0].offset));
 }
@@ -294,7 +296,7 @@ static void forget_overlapped(struct tes_directory *d, uint64_t offset,
 
 	while ((e = first_behind(d, offset)) &&
 	       e->offset < offset + HEADER + length)
-		forget(d, object_of(e));
+		forget_object(d, object_of(e));
 }
 
 static void take_place(struct tes_directory *d, struct tes_directory_extent *e)
@@ -306,7 +308,7 @@ static void take_place(struct tes_directory *d, struct tes_directory_extent *e)
 		at = place_of(d, e);
 	}
 	assert(at);
-	insert(d, at, e);
+	insert_extent(d, at, e);
 }
 
 static bool is_rare(const struct tes_directory_entry *entry)
@@ -456,7 +458,7 @@ void tes_directory_clear(struct tes_directory *d)
 {
 	while (d->root) {
 		lift_first(d);
-		forget(d, object_of(d->root));
+		forget_object(d, object_of(d->root));
 	}
 	while (d->n_tenants)
 		tei_free(d->tenants[--d->n_tenants]);
@@ -480,7 +482,7 @@ void tes_directory_sweep(struct tes_directory *d)
 
 		cursor = end_of(e);
 		if (o->round != d->round)
-			forget(d, o);
+			forget_object(d, o);
 	}
 }
 

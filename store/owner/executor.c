@@ -110,8 +110,8 @@ struct trip {
 	uint64_t deadline_ns;
 };
 
-static void fail(struct trip *trip, int32_t status, bool quiet,
-		 const char *message)
+static void fail_trip(struct trip *trip, int32_t status, bool quiet,
+		      const char *message)
 {
 	struct tes_copy_answer *a = &trip->copy->answer;
 
@@ -172,13 +172,13 @@ static bool plan(struct trip *trip)
 			trip->deadline_ns);
 	rc = tes_places_add(&trip->places, &target, 1);
 	if (!rc && tes_places_open(&trip->places, 0)) {
-		fail(trip, TE_STORE_TRANSFER_FAIL, true,
-		     "the target cannot be reached");
+		fail_trip(trip, TE_STORE_TRANSFER_FAIL, true,
+			  "the target cannot be reached");
 		return false;
 	}
 	if (!rc && is_late(trip)) {
-		fail(trip, TE_STORE_TRANSFER_FAIL, true,
-		     "the target has ended our access");
+		fail_trip(trip, TE_STORE_TRANSFER_FAIL, true,
+			  "the target has ended our access");
 		return false;
 	}
 	for (i = 0; i < trip->task->n_length && !rc; i++) {
@@ -186,12 +186,13 @@ static bool plan(struct trip *trip)
 		offset += trip->task->length[i];
 	}
 	if (rc)
-		fail(trip, TE_STORE_INTERNAL_ERROR, true, "no memory");
+		fail_trip(trip, TE_STORE_INTERNAL_ERROR, true, "no memory");
 	return !rc;
 }
 
-/* @crcs[n] of parts of @lengths, as one. */
-static uint32_t join(const uint32_t *crcs, const uint64_t *lengths, size_t n)
+/* Combines @crcs[n] of parts of @lengths into the checksum of the whole. */
+static uint32_t join_crcs(const uint32_t *crcs, const uint64_t *lengths,
+			  size_t n)
 {
 	uint32_t crc = 0;
 	size_t i;
@@ -221,16 +222,18 @@ static void assess_copy(struct trip *trip)
 		trip->places.at[0].gone |= error == -ENOENT;
 	}
 	if (error) {
-		fail(trip, tes_store_code(error), quiet, te_strerror(error));
+		fail_trip(trip, tes_store_code(error), quiet,
+			  te_strerror(error));
 	} else if (!is_here(o)) {
-		fail(trip, TE_STORE_REPLICA_NOT_FOUND, true,
-		     "the object went while it was read");
-	} else if (has_crc(o) && join(a->crcs, trip->task->length, i) !=
-					 join(o->crc, o->length, o->n_length)) {
-		fail(trip, TE_STORE_CHECKSUM_MISMATCH, true,
-		     "its bytes are not those of its checksum");
+		fail_trip(trip, TE_STORE_REPLICA_NOT_FOUND, true,
+			  "the object went while it was read");
+	} else if (has_crc(o) &&
+		   join_crcs(a->crcs, trip->task->length, i) !=
+			   join_crcs(o->crc, o->length, o->n_length)) {
+		fail_trip(trip, TE_STORE_CHECKSUM_MISMATCH, true,
+			  "its bytes are not those of its checksum");
 	} else {
-		fail(trip, 0, true, "");
+		fail_trip(trip, 0, true, "");
 		a->no_crc = !has_crc(o);
 	}
 }
@@ -251,7 +254,7 @@ static void go(struct trip *trip)
 		return;
 	rc = tes_work_run_until(trip->work, &trip->places, is_over, trip);
 	if (rc)
-		fail(trip, tes_store_code(rc), true, te_strerror(rc));
+		fail_trip(trip, tes_store_code(rc), true, te_strerror(rc));
 	else
 		assess_copy(trip);
 }
@@ -285,13 +288,13 @@ static void copy_run(struct tes_copy *copy)
 		ms = FOR_EVER_MS;
 	trip.deadline_ns = copy->begun_ns + ms * TEI_NS_PER_MS;
 	if (!is_here(task->source)) {
-		fail(&trip, TE_STORE_REPLICA_NOT_FOUND, true,
-		     "the object is not there");
+		fail_trip(&trip, TE_STORE_REPLICA_NOT_FOUND, true,
+			  "the object is not there");
 		return;
 	}
 	trip.work = tes_work_get(&copy->store->works, task->n_length);
 	if (!trip.work) {
-		fail(&trip, TE_STORE_INTERNAL_ERROR, true, "no memory");
+		fail_trip(&trip, TE_STORE_INTERNAL_ERROR, true, "no memory");
 		return;
 	}
 	set_value(&trip);
@@ -353,8 +356,8 @@ static bool answer_again(struct tes_master_link *link, const Store__Task *task)
 	return false;
 }
 
-static void answer(struct tes_master_link *link,
-		   const struct tes_copy_answer *a)
+static void answer_task(struct tes_master_link *link,
+			const struct tes_copy_answer *a)
 {
 	struct tes_executor *x = &link->store->executor;
 
@@ -362,8 +365,8 @@ static void answer(struct tes_master_link *link,
 	(void)send_answer(link, a);
 }
 
-static void refuse(struct tes_master_link *link, const Store__Task *task,
-		   int status, const char *message)
+static void refuse_task(struct tes_master_link *link, const Store__Task *task,
+			int status, const char *message)
 {
 	struct tes_copy_answer a = {
 		.used = true,
@@ -373,7 +376,7 @@ static void refuse(struct tes_master_link *link, const Store__Task *task,
 	};
 
 	memcpy(a.id, task->id.data, sizeof(a.id));
-	answer(link, &a);
+	answer_task(link, &a);
 }
 
 /* ---- copies ---- */
@@ -384,7 +387,7 @@ static void free_copy(struct tes_copy *copy)
 	tei_free(copy);
 }
 
-static void forget(struct tes_copy *copy)
+static void forget_copy(struct tes_copy *copy)
 {
 	struct tes_executor *x = &copy->store->executor;
 
@@ -399,12 +402,12 @@ static void on_over(struct tei_call *over)
 {
 	struct tes_copy *copy = TEI_CONTAINER(over, struct tes_copy, over);
 
-	answer(&copy->store->link, &copy->answer);
-	forget(copy);
+	answer_task(&copy->store->link, &copy->answer);
+	forget_copy(copy);
 }
 
-/* False: it was released meanwhile. */
-static bool begin(struct tes_copy *copy)
+/* Begins a copy. False: it was released meanwhile. */
+static bool begin_copy(struct tes_copy *copy)
 {
 	struct tes_executor *x = &copy->store->executor;
 	bool bound;
@@ -433,12 +436,12 @@ static void run_job(struct tes_job *job, bool stopping)
 	copy->answer.status = TE_STORE_REPLICA_NOT_FOUND;
 	copy->answer.quiet = true;
 	copy->answer.message = "its segment is being unmounted";
-	if (!stopping && begin(copy))
+	if (!stopping && begin_copy(copy))
 		copy_run(copy);
 	unbind(copy);
 	copy->over.fn = on_over;
 	if (!tei_loop_post(copy->store->loop, &copy->over))
-		forget(copy);
+		forget_copy(copy);
 }
 
 bool tes_executor_release(struct tes_executor *x,
@@ -470,7 +473,7 @@ bool tes_executor_release(struct tes_executor *x,
 
 /* ---- tasks ---- */
 
-static int start(struct tes_executor *x)
+static int start_thread(struct tes_executor *x)
 {
 	size_t n = 0;
 	int rc = 0;
@@ -520,7 +523,7 @@ static struct tes_copy *new_copy(struct tes_master_link *link,
 	struct tes_copy *copy = tei_calloc(1, sizeof(*copy));
 
 	if (!copy) {
-		refuse(link, task, TE_STORE_INTERNAL_ERROR, "no memory");
+		refuse_task(link, task, TE_STORE_INTERNAL_ERROR, "no memory");
 		store__task__free_unpacked(task, NULL);
 		return NULL;
 	}
@@ -554,7 +557,8 @@ static void enqueue(struct tes_master_link *link, struct tes_copy *copy,
 			       &copy->job);
 		return;
 	}
-	refuse(link, copy->task, TE_STORE_INTERNAL_ERROR, "too many tasks");
+	refuse_task(link, copy->task, TE_STORE_INTERNAL_ERROR,
+		    "too many tasks");
 	free_copy(copy);
 }
 
@@ -582,13 +586,13 @@ static void accept_task(struct tes_master_link *link, Store__Task *task)
 	struct tes_copy *copy;
 
 	if (!segment) {
-		refuse(link, task, TE_STORE_REPLICA_NOT_FOUND,
-		       "its segment is not mounted");
+		refuse_task(link, task, TE_STORE_REPLICA_NOT_FOUND,
+			    "its segment is not mounted");
 		store__task__free_unpacked(task, NULL);
 		return;
 	}
-	if (start(&link->store->executor)) {
-		refuse(link, task, TE_STORE_INTERNAL_ERROR, "no threads");
+	if (start_thread(&link->store->executor)) {
+		refuse_task(link, task, TE_STORE_INTERNAL_ERROR, "no threads");
 		store__task__free_unpacked(task, NULL);
 		return;
 	}

@@ -451,9 +451,9 @@ static const char *tenant_of(const Store__Objects *m, size_t i)
 	return m->tenants[m->tenant[i] - 1];
 }
 
-/* Object @i, whose first entry is @entry and whose key is @key. */
-static void add(struct te_store *store, const Store__Objects *m, size_t i,
-		size_t entry, const uint8_t *key)
+/* Adds object @i, whose first entry is @entry and whose key is @key. */
+static void add_object(struct te_store *store, const Store__Objects *m,
+		       size_t i, size_t entry, const uint8_t *key)
 {
 	struct tes_directory_place places[TES_DIRECTORY_EXTENTS_MAX];
 	size_t n = m->n_extents ? m->extents[i] : 1;
@@ -516,7 +516,7 @@ static void committed(struct te_store *store, const Store__Committed *m)
 		tei_mutex_unlock(&all->ledger.mu);
 	}
 	for (size_t i = 0; i < objects->n_key_lens; i++) {
-		add(store, objects, i, entry, key);
+		add_object(store, objects, i, entry, key);
 		key += objects->key_lens[i];
 		entry += objects->n_extents ? objects->extents[i] : 1;
 	}
@@ -561,7 +561,7 @@ static void bury(struct te_store *store, const Store__Bury *m, size_t i)
 	tei_mutex_unlock(&segment->ledger.mu);
 }
 
-static void answer(struct tes_master_link *link, uint64_t burial)
+static void answer_burial(struct tes_master_link *link, uint64_t burial)
 {
 	Store__Buried m = STORE__BURIED__INIT;
 
@@ -586,7 +586,7 @@ void tes_ledger_on_bury(struct tes_master_link *link, const struct tei_frame *f)
 	for (size_t i = 0; i < m->n_address; i++)
 		bury(link->store, m, i);
 	if (m->burial)
-		answer(link, m->burial);
+		answer_burial(link, m->burial);
 out:
 	tei_arena_fini(&arena);
 }

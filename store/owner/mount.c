@@ -30,8 +30,8 @@ static void cannot_mount(const char *why, const char *words)
 			 *words ? ": " : "", words);
 }
 
-static void settle(struct te_store *store, struct tes_segment *segment,
-		   int code)
+static void settle_mount(struct te_store *store, struct tes_segment *segment,
+			 int code)
 {
 	tei_mutex_lock(&store->mu);
 	segment->settled = true;
@@ -60,13 +60,13 @@ static void take_status(struct te_store *store, struct tes_segment *segment,
 {
 	if (!status || status == TE_STORE_SEGMENT_ALREADY_EXISTS) {
 		segment->mounted = segment->lasting = true;
-		settle(store, segment, 0);
+		settle_mount(store, segment, 0);
 	} else if (segment->lasting) {
 		/* The next heartbeat tries again. */
 		cannot_mount(te_store_strerror(status), why);
 		tes_store_set_ready(store, false, TE_STORE_RPC_FAIL);
 	} else {
-		settle(store, segment, status);
+		settle_mount(store, segment, status);
 	}
 }
 
@@ -251,10 +251,10 @@ static void report_progress(const Store__DrainReply *reply,
 }
 
 /*
- * Once: who asks for it again after the master went would begin at its start.
+ * Asks once: asked again after the master went, the drain would begin anew.
  */
-static int ask(struct te_store *store, const Store__Drain *msg,
-	       struct te_store_drained *out)
+static int ask_to_drain(struct te_store *store, const Store__Drain *msg,
+			struct te_store_drained *out)
 {
 	uint64_t ms = msg->timeout_ms + store->call_timeout_ms;
 	Store__DrainReply *answer;
@@ -300,7 +300,7 @@ int tes_direct_drain(struct te_store *store,
 	msg.segment.data = (uint8_t *)(uintptr_t)id; /* only read */
 	msg.segment.len = id ? TE_STORE_SEGMENT_ID_LEN : 0;
 	msg.timeout_ms = timeout_ms;
-	return ask(store, &msg, out);
+	return ask_to_drain(store, &msg, out);
 }
 
 /* ---- segments that leave after a grace period ---- */
@@ -500,8 +500,8 @@ static void do_leave(void *arg)
 
 /* ---- unmounting ---- */
 
-/* @segment is in no list: tell the master, and release the memory. */
-static void leave(struct te_store *store, struct tes_segment *segment)
+/* Tells the master, and releases the memory of @segment, in no list now. */
+static void leave_segment(struct te_store *store, struct tes_segment *segment)
 {
 	struct unmount_step step = {.store = store, .segment = segment};
 	int code = tes_segment_retire(store, segment);
@@ -523,7 +523,7 @@ int tes_direct_unmount(struct te_store *store,
 	(void)tei_loop_do(store->loop, do_take, &step);
 	if (!step.taken)
 		return TE_STORE_SEGMENT_NOT_FOUND;
-	leave(store, step.segment);
+	leave_segment(store, step.segment);
 	return 0;
 }
 
@@ -613,7 +613,7 @@ static int mount(struct te_store *store, struct tes_segment *segment,
 	}
 	(void)tei_loop_do(store->loop, do_take, &back);
 	if (back.taken)
-		leave(store, segment);
+		leave_segment(store, segment);
 	return code;
 }
 

@@ -367,7 +367,7 @@ static int end_access(struct te_store *store)
 	return rc;
 }
 
-static int publish(const struct publish_job *job)
+static int publish_segments(const struct publish_job *job)
 {
 	struct te_store *store = job->store;
 	bool again = false;
@@ -461,7 +461,7 @@ static void run_publish(struct tes_job *base, bool stopping)
 	struct tes_mount_result *result = &job->result;
 	size_t i;
 
-	result->rc = stopping ? -ECANCELED : publish(job);
+	result->rc = stopping ? -ECANCELED : publish_segments(job);
 	for (i = 0; i < result->n && !result->rc && !result->code; i++)
 		result->code = call_mount(job, i);
 	if (!tei_loop_post(job->store->loop, &job->post))

@@ -169,8 +169,8 @@ static void sort(struct queries *q)
 	q->n = n;
 }
 
-/* Cut "a,b,c" into keys; NULL, or what is wrong. */
-static const char *split(struct queries *q)
+/* Cuts "a,b,c" into keys. Returns NULL, or what is wrong. */
+static const char *split_query(struct queries *q)
 {
 	for (char *at = q->text, *stop; at; at = stop) {
 		stop = strchr(at, ',');
@@ -230,7 +230,7 @@ int tes_server_admin_query_keys(const struct tei_http_request *request,
 	q = queries_new(arg, tenant, keys);
 	if (!q)
 		return 500;
-	why = split(q);
+	why = split_query(q);
 	if (why) {
 		queries_free(q);
 		return tes_server_admin_wrong(reply, "%s", why);
@@ -437,8 +437,8 @@ struct walk {
 	bool left; /* nobody waits for the answer any more */
 };
 
-static void answer(struct tes_server_link *link, uint64_t request, int32_t code,
-		   uint64_t removed, const char *why)
+static void answer_walk(struct tes_server_link *link, uint64_t request,
+			int32_t code, uint64_t removed, const char *why)
 {
 	Store__RemoveAllReply m = STORE__REMOVE_ALL_REPLY__INIT;
 
@@ -456,7 +456,7 @@ static void free_walk(struct walk *w)
 	tei_free(w);
 }
 
-static void begin(struct tes_server_link *link, struct walk *w, bool force)
+static void begin_walk(struct tes_server_link *link, struct walk *w, bool force)
 {
 	struct tes_server *s = link->server;
 	struct tes_event ev = {.type = TES_EVENT_REMOVE_ALL};
@@ -468,7 +468,8 @@ static void begin(struct tes_server_link *link, struct walk *w, bool force)
 	w->cookie = s->cookie + 1; /* of the step */
 	tei_list_add_tail(&s->walks, &w->link);
 	if (tes_server_step(s, &ev, NULL, NULL)) {
-		answer(link, w->request, CODE_INTERNAL, 0, "out of memory");
+		answer_walk(link, w->request, CODE_INTERNAL, 0,
+			    "out of memory");
 		free_walk(w);
 		return;
 	}
@@ -492,7 +493,7 @@ void tes_server_on_remove_all(struct tes_server_link *link,
 	}
 	w = tei_calloc(1, sizeof(*w));
 	if (!w) {
-		answer(link, f->id, CODE_INTERNAL, 0, "out of memory");
+		answer_walk(link, f->id, CODE_INTERNAL, 0, "out of memory");
 		return;
 	}
 	tei_list_init(&w->link);
@@ -500,15 +501,15 @@ void tes_server_on_remove_all(struct tes_server_link *link,
 	if (*m->pattern)
 		rc = tes_server_match_create(m->pattern, &w->match, why);
 	if (!rc) {
-		begin(link, w, m->force != 0);
+		begin_walk(link, w, m->force != 0);
 		return;
 	}
-	answer(link, f->id, rc == -EINVAL ? CODE_ARGUMENT : CODE_INTERNAL, 0,
-	       why);
+	answer_walk(link, f->id, rc == -EINVAL ? CODE_ARGUMENT : CODE_INTERNAL,
+		    0, why);
 	free_walk(w);
 }
 
-static void count(struct tes_server *s, const struct walk *w, int32_t code)
+static void count_walk(struct tes_server *s, const struct walk *w, int32_t code)
 {
 	enum tes_server_op op = w->match ? TES_SERVER_OP_REMOVE_BY_REGEX
 					 : TES_SERVER_OP_REMOVE_ALL;
@@ -544,11 +545,11 @@ void tes_server_remove_all_done(struct tes_server *s,
 		code = CODE_ARGUMENT;
 		why = "the pattern takes too long";
 	}
-	count(s, w, code);
+	count_walk(s, w, code);
 	session = tes_server_session_find(s, w->session);
 	if (session && session->main && !w->left)
-		answer(session->main, w->request, code, action->u.reply.removed,
-		       why);
+		answer_walk(session->main, w->request, code,
+			    action->u.reply.removed, why);
 	free_walk(w);
 }
 

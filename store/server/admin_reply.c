@@ -18,14 +18,14 @@
 
 #define REASON_ROOM 512
 
-static int add(const char *bytes, size_t len, void *out)
+static int add_bytes(const char *bytes, size_t len, void *out)
 {
 	return evbuffer_add(out, bytes, len);
 }
 
 int tes_server_admin_print(struct evbuffer *out, json_t *root)
 {
-	int rc = json_dump_callback(root, add, out,
+	int rc = json_dump_callback(root, add_bytes, out,
 				    JSON_COMPACT | JSON_ENCODE_ANY);
 
 	json_decref(root);

@@ -237,9 +237,9 @@ void tes_server_admin_drained(struct tes_server *s,
 		s->drained->drain = *action->u.reply.drain;
 }
 
-/* The code; with 0 *out is filled in. */
-static int32_t ask(struct tes_server *s, struct tes_event *ev,
-		   struct tes_core_drain *out)
+/* Returns the code; with 0 *out is filled in. */
+static int32_t ask_core(struct tes_server *s, struct tes_event *ev,
+			struct tes_core_drain *out)
 {
 	struct tes_server_drained drained = {.code = CODE_INTERNAL};
 
@@ -265,8 +265,8 @@ static const char *state_name(enum tes_drain_state state)
 }
 
 /* Answers the creation or the cancellation of a drain. */
-static int answer(struct tei_http_reply *reply,
-		  const struct tes_core_drain *drain)
+static int answer_code(struct tei_http_reply *reply,
+		       const struct tes_core_drain *drain)
 {
 	char id[TES_SERVER_ID_ROOM];
 
@@ -397,8 +397,8 @@ static const char *unknown(const struct tes_server *s, const struct wanted *w)
 	return NULL;
 }
 
-static int refuse(const struct tes_server *s, const struct wanted *w,
-		  int32_t code, struct tei_http_reply *reply)
+static int refuse_wanted(const struct tes_server *s, const struct wanted *w,
+			 int32_t code, struct tei_http_reply *reply)
 {
 	const char *name;
 	char words[300];
@@ -434,12 +434,12 @@ static int create(struct tes_server *s, const struct wanted *w,
 	ev.u.drain_create.targets = w->targets;
 	ev.u.drain_create.n_targets = w->n_targets;
 	ev.u.drain_create.at_a_time = w->at_a_time;
-	code = ask(s, &ev, &drain);
+	code = ask_core(s, &ev, &drain);
 	if (code)
-		return refuse(s, w, code, reply);
+		return refuse_wanted(s, w, code, reply);
 	LOG_INFO("master: segment %s%s is to be drained", w->segments[0],
 		 w->n_segments > 1 ? " and others" : "");
-	return answer(reply, &drain);
+	return answer_code(reply, &drain);
 }
 
 int tes_server_admin_drain(const struct tei_http_request *request,
@@ -522,7 +522,7 @@ int tes_server_admin_query_drain(const struct tei_http_request *request,
 	if (!take_id(request, id, reply))
 		return 400;
 	ev.u.drain.id = id;
-	code = ask(arg, &ev, &drain);
+	code = ask_core(arg, &ev, &drain);
 	if (code)
 		return tes_server_admin_code(reply, code);
 	return tes_server_admin_json(reply, 200, drain_json(&drain));
@@ -543,12 +543,12 @@ int tes_server_admin_cancel_drain(const struct tei_http_request *request,
 	if (request->len)
 		return tes_server_admin_wrong(reply, "no body is expected");
 	ev.u.drain.id = id;
-	code = ask(arg, &ev, &drain);
+	code = ask_core(arg, &ev, &drain);
 	if (code == CODE_NOT_NOW)
 		return tes_server_admin_error(
 			reply, 409, code,
 			"UNAVAILABLE_IN_CURRENT_STATUS: it has ended");
 	if (code)
 		return tes_server_admin_code(reply, code);
-	return answer(reply, &drain);
+	return answer_code(reply, &drain);
 }

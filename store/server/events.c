@@ -177,7 +177,7 @@ unsigned int tes_events_queue_add(struct tes_events_queue *q,
 #define PAIRS_STORED  2u
 #define STORED_LEGACY 1u
 
-static int add(void *arg, const char *bytes, size_t len)
+static int add_bytes(void *arg, const char *bytes, size_t len)
 {
 	struct tes_events_bytes *to = arg;
 	size_t room = to->room ? to->room : 256;
@@ -197,7 +197,7 @@ static int add(void *arg, const char *bytes, size_t len)
 	return 0;
 }
 
-/* The packer's functions return 0 or what add() did: failures add up. */
+/* The packer's functions return 0 or what add_bytes() did: failures add up. */
 static int text(msgpack_packer *pk, const void *bytes, size_t len)
 {
 	int rc = msgpack_pack_str(pk, len);
@@ -267,7 +267,7 @@ int tes_events_packer_init(struct tes_events_packer *p, const char *backend_id,
 	for (int news = 0; news < 2; news++) {
 		msgpack_packer pk;
 
-		msgpack_packer_init(&pk, &p->same[news], add);
+		msgpack_packer_init(&pk, &p->same[news], add_bytes);
 		if (same_pairs(p, &pk, backend_id, news == TES_CORE_STORED)) {
 			tes_events_packer_fini(p);
 			return -ENOMEM;
@@ -349,7 +349,7 @@ static int pack_one(const struct tes_events_packer *p, msgpack_packer *pk,
 	const struct tes_core_item *item = &r->item;
 	uint64_t hash = 0;
 	bool is_hash = parse(&item->key, &hash);
-	int rc = add(pk->data, same->at, same->len);
+	int rc = add_bytes(pk->data, same->at, same->len);
 
 	rc |= name(pk, "event_id") | msgpack_pack_uint64(pk, event_id);
 	rc |= name(pk, "timestamp") | msgpack_pack_uint64(pk, timestamp_ms);
@@ -376,7 +376,7 @@ int tes_events_pack(struct tes_events_packer *p, uint64_t timestamp_ms,
 	int rc;
 
 	p->message.len = 0;
-	msgpack_packer_init(&pk, &p->message, add);
+	msgpack_packer_init(&pk, &p->message, add_bytes);
 	rc = msgpack_pack_array(&pk, 3);
 	rc |= msgpack_pack_uint64(&pk, timestamp_ms);
 	rc |= msgpack_pack_array(&pk, n);
@@ -448,10 +448,12 @@ struct batch {
 	uint64_t unparsed;
 };
 
-/* The next events of @chunk that tell something; false: there are no more. Only
- * before the first one of a chunk some can be missing. */
-static bool gather(struct tes_events *e, struct tes_events_chunk *chunk,
-		   struct batch *b)
+/*
+ * Takes the next events of @chunk that are to be published; false: there are no
+ * more. Events can be missing only before the first one of a chunk.
+ */
+static bool gather_events(struct tes_events *e, struct tes_events_chunk *chunk,
+			  struct batch *b)
 {
 	struct tes_events_record *r = b->records;
 	bool more = false, unparsed;
@@ -490,7 +492,7 @@ static int send_batch(struct tes_events *e, const struct batch *b)
 	return rc ? rc : tes_events_socket_send(e->socket, parts, 3);
 }
 
-static void publish(struct tes_events *e, struct tes_events_chunk *chunk)
+static void publish_chunk(struct tes_events *e, struct tes_events_chunk *chunk)
 {
 	struct batch b;
 	bool more;
@@ -498,7 +500,7 @@ static void publish(struct tes_events *e, struct tes_events_chunk *chunk)
 	do {
 		int rc = 0;
 
-		more = gather(e, chunk, &b);
+		more = gather_events(e, chunk, &b);
 		if (b.n)
 			rc = send_batch(e, &b);
 		tei_mutex_lock(&e->mu);
@@ -540,7 +542,7 @@ static void *publish_events(void *arg)
 	struct tes_events_chunk *chunk;
 
 	while ((chunk = next_chunk(e)))
-		publish(e, chunk);
+		publish_chunk(e, chunk);
 	return NULL;
 }
 
@@ -552,8 +554,9 @@ static bool wanted(const struct tes_server_settings *set)
 	       *set->kv_events_bind_endpoint;
 }
 
-static int start(struct tes_events *e, const struct tes_server_settings *set,
-		 char error[TEI_CONF_ERROR_LEN])
+static int start_events(struct tes_events *e,
+			const struct tes_server_settings *set,
+			char error[TEI_CONF_ERROR_LEN])
 {
 	const char *endpoint = set->kv_events_bind_endpoint;
 	char why[TES_EVENTS_WHY_LEN];
@@ -607,7 +610,7 @@ int tes_events_start(const struct tes_server_settings *set,
 	tei_mutex_init(&e->mu);
 	tei_cond_init(&e->cond);
 	tes_events_queue_init(&e->queue, set->kv_events_queue_capacity);
-	rc = start(e, set, error);
+	rc = start_events(e, set, error);
 	if (rc)
 		destroy(e);
 	else

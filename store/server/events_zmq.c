@@ -70,7 +70,7 @@ static int load(struct library *zmq, char why[TES_EVENTS_WHY_LEN])
 	return -ENOPKG;
 }
 
-static int fail(const struct tes_events_socket *s, char *why)
+static int fail_socket(const struct tes_events_socket *s, char *why)
 {
 	int err = s->zmq.last_errno();
 
@@ -78,7 +78,7 @@ static int fail(const struct tes_events_socket *s, char *why)
 	return err > 0 ? -err : -EIO;
 }
 
-static int set(struct tes_events_socket *s, int option, int value)
+static int set_option(struct tes_events_socket *s, int option, int value)
 {
 	return s->zmq.setsockopt(s->socket, option, &value, sizeof(value));
 }
@@ -115,10 +115,10 @@ static int accept_own(struct tes_events_socket *s)
 static int set_up(struct tes_events_socket *s, int n_waiting, bool insecure)
 {
 	int64_t most = INPUT_MAX;
-	int rc = set(s, ZMQ_SNDHWM, n_waiting);
+	int rc = set_option(s, ZMQ_SNDHWM, n_waiting);
 
 	if (!rc)
-		rc = set(s, ZMQ_LINGER, LINGER_MS);
+		rc = set_option(s, ZMQ_LINGER, LINGER_MS);
 	if (!rc)
 		rc = s->zmq.setsockopt(s->socket, ZMQ_MAXMSGSIZE, &most,
 				       sizeof(most));
@@ -157,7 +157,7 @@ int tes_events_socket_open(const char *endpoint, int n_waiting, bool insecure,
 	}
 	rc = load(&s->zmq, why);
 	if (!rc && open_socket(s, endpoint, n_waiting, insecure))
-		rc = fail(s, why);
+		rc = fail_socket(s, why);
 	if (rc) {
 		tes_events_socket_close(s);
 		return rc;

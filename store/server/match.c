@@ -37,8 +37,8 @@ struct tes_server_match {
 	bool failed;
 };
 
-/* Before each item; what lies between has cost time as well. */
-static int count(pcre2_callout_block *at, void *arg)
+/* Runs before each item of the pattern; the bytes since the last count. */
+static int count_callout(pcre2_callout_block *at, void *arg)
 {
 	struct tes_server_match *m = arg;
 	PCRE2_SIZE way = at->current_position > m->seen
@@ -96,7 +96,7 @@ int tes_server_match_create(const char *pattern, struct tes_server_match **out,
 	m->limits = pcre2_match_context_create(NULL);
 	if (!m->data || !m->limits)
 		goto destroy;
-	(void)pcre2_set_callout(m->limits, count, m);
+	(void)pcre2_set_callout(m->limits, count_callout, m);
 	pcre2_set_match_limit(m->limits, STEPS_MAX);
 	pcre2_set_depth_limit(m->limits, DEPTH_MAX);
 	pcre2_set_heap_limit(m->limits, HEAP_KIB);

@@ -225,7 +225,7 @@ static void set_expiry(struct tes_metadata *m, struct entry *e, uint64_t ttl,
 		(void)tei_heap_add(&m->expiry, &e->expiry, now + ttl);
 }
 
-static struct entry *make(const struct tes_metadata_put *put)
+static struct entry *make_entry(const struct tes_metadata_put *put)
 {
 	size_t len = put->key_len + put->value_len + put->life_len;
 	struct entry *e = tei_malloc(sizeof(*e) + len);
@@ -264,7 +264,7 @@ static enum tes_metadata_result write_value(struct tes_metadata *m,
 	if (!has_room(m, old, cost) ||
 	    tei_heap_reserve(&m->expiry, m->by_key.n_nodes + 1))
 		return TES_METADATA_FULL;
-	e = make(put);
+	e = make_entry(put);
 	if (!e)
 		return TES_METADATA_FULL;
 	if (old)
@@ -455,8 +455,8 @@ static int remove_key(const struct tei_http_request *request,
 
 /* ---- what is counted ---- */
 
-static int get(const struct tei_http_request *request,
-	       struct tei_http_reply *reply, void *arg)
+static int get_entry(const struct tei_http_request *request,
+		     struct tei_http_reply *reply, void *arg)
 {
 	struct tes_metadata_server *s = arg;
 	int status = get_key(request, reply, arg);
@@ -465,8 +465,8 @@ static int get(const struct tei_http_request *request,
 	return status;
 }
 
-static int put(const struct tei_http_request *request,
-	       struct tei_http_reply *reply, void *arg)
+static int put_entry(const struct tei_http_request *request,
+		     struct tei_http_reply *reply, void *arg)
 {
 	struct tes_metadata_server *s = arg;
 	int status = put_key(request, reply, arg);
@@ -523,8 +523,8 @@ static int health(const struct tei_http_request *request,
 }
 
 static const struct tei_http_route routes[] = {
-	{TEI_HTTP_GET, "/metadata", get},
-	{TEI_HTTP_PUT, "/metadata", put},
+	{TEI_HTTP_GET, "/metadata", get_entry},
+	{TEI_HTTP_PUT, "/metadata", put_entry},
 	{TEI_HTTP_DELETE, "/metadata", delete_key},
 	{TEI_HTTP_GET, "/health", health},
 	{TEI_HTTP_GET, "/metrics", metrics},

@@ -67,7 +67,7 @@ static int refuse_event(struct reader *r, const yaml_event_t *event,
 	return bad_line(r, event->start_mark.line, why);
 }
 
-static int next(struct reader *r, yaml_event_t *event)
+static int next_event(struct reader *r, yaml_event_t *event)
 {
 	if (yaml_parser_parse(&r->parser, event))
 		return 0;
@@ -155,7 +155,7 @@ static int take_all(struct reader *r, yaml_event_type_t end,
 	int rc;
 
 	do {
-		rc = next(r, &event);
+		rc = next_event(r, &event);
 		if (rc)
 			return rc;
 		over = event.type == end;
@@ -174,7 +174,7 @@ static int take_field(struct reader *r, const yaml_event_t *name, void *quota)
 
 	if (!is(name, "name") && !is(name, "quota"))
 		return refuse_event(r, name, "a tenant has name and quota");
-	rc = next(r, &value);
+	rc = next_event(r, &value);
 	if (rc)
 		return rc;
 	rc = is(name, "name") ? take_name(r, &value, to)
@@ -241,7 +241,7 @@ static int take_pair(struct reader *r, const yaml_event_t *name, void *arg)
 	if (*seen)
 		return refuse_event(r, name, "given twice");
 	*seen = true;
-	rc = next(r, &value);
+	rc = next_event(r, &value);
 	if (rc)
 		return rc;
 	rc = version ? take_version(r, &value) : take_tenants(r, &value);
@@ -259,7 +259,7 @@ static int take_stream(struct reader *r)
 	while (!rc && type != YAML_STREAM_END_EVENT) {
 		yaml_event_t event;
 
-		rc = next(r, &event);
+		rc = next_event(r, &event);
 		if (rc)
 			return rc;
 		type = event.type;
@@ -298,8 +298,8 @@ static int parse(struct reader *r, FILE *f)
 	return rc;
 }
 
-/* A plain file, and not a huge one. */
-static int check(FILE *f)
+/* Refuses what is no plain file, or a huge one. */
+static int check_file(FILE *f)
 {
 	struct stat st;
 
@@ -317,7 +317,7 @@ int tes_quotas_read(const char *path, struct tes_quotas *out,
 	/* Opening a FIFO or a device must not block. */
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	FILE *f = fd < 0 ? NULL : fdopen(fd, "rb");
-	int rc = f ? check(f) : -errno;
+	int rc = f ? check_file(f) : -errno;
 
 	*out = (struct tes_quotas){.n = 0};
 	if (rc)
@@ -415,7 +415,7 @@ static void print(FILE *f, const struct tes_quotas *q)
 	}
 }
 
-static int fill(int fd, mode_t mode, const struct tes_quotas *q)
+static int fill_file(int fd, mode_t mode, const struct tes_quotas *q)
 {
 	FILE *f = fdopen(fd, "wb");
 	int rc = 0;
@@ -454,7 +454,7 @@ static int fill_beside(char *beside, const char *path, mode_t mode,
 
 	if (fd < 0)
 		return -errno;
-	rc = fill(fd, mode, q);
+	rc = fill_file(fd, mode, q);
 	if (!rc && rename(beside, path))
 		rc = -errno;
 	if (rc)
@@ -463,10 +463,11 @@ static int fill_beside(char *beside, const char *path, mode_t mode,
 }
 
 /*
- * Once the file has its name the change is made, whatever becomes of the
- * folder: not every one can be synced.
+ * The change is made once the file has its name. A folder that cannot be synced
+ * is no error: not every file system can.
  */
-static int replace(const char *path, mode_t mode, const struct tes_quotas *q)
+static int replace_file(const char *path, mode_t mode,
+			const struct tes_quotas *q)
 {
 	char beside[PATH_MAX + 16];
 	int folder = open_folder(path), rc;
@@ -490,5 +491,5 @@ int tes_quotas_write(const char *path, const struct tes_quotas *q)
 
 	if (!realpath(path, real) || stat(real, &st))
 		return -errno;
-	return replace(real, st.st_mode & 0777, q);
+	return replace_file(real, st.st_mode & 0777, q);
 }

@@ -110,7 +110,7 @@ static Store__Segment **segments(struct columns *c, size_t *n)
 	return list;
 }
 
-static void finish(struct columns *c, const ProtobufCMessage *m)
+static void send_columns(struct columns *c, const ProtobufCMessage *m)
 {
 	if (!c->failed) {
 		send_reply(c->server, m);
@@ -149,7 +149,7 @@ static void reply_put_start(struct columns *c)
 	m.epoch = c->server->epoch;
 	m.segments = segments(c, &m.n_segments);
 	m.retry_ms = c->action->u.reply.retry_ms;
-	finish(c, &m.base);
+	send_columns(c, &m.base);
 }
 
 static void reply_put_end(struct columns *c)
@@ -158,7 +158,7 @@ static void reply_put_end(struct columns *c)
 
 	m.n_status = c->n;
 	m.status = c->status;
-	finish(c, &m.base);
+	send_columns(c, &m.base);
 }
 
 static void reply_lookup(struct columns *c)
@@ -187,7 +187,7 @@ static void reply_lookup(struct columns *c)
 	m.crc = u32s(c, c->action->u.reply.crc);
 	m.segments = segments(c, &m.n_segments);
 	m.lease_ms = c->action->u.reply.lease_ms;
-	finish(c, &m.base);
+	send_columns(c, &m.base);
 }
 
 static void reply_keys(struct columns *c, bool sizes)
@@ -200,7 +200,7 @@ static void reply_keys(struct columns *c, bool sizes)
 		m.n_size = c->n;
 		m.size = u64s(c, c->action->u.reply.size);
 	}
-	finish(c, &m.base);
+	send_columns(c, &m.base);
 }
 
 static void reply_offer(struct columns *c)
@@ -210,7 +210,7 @@ static void reply_offer(struct columns *c)
 	m.status = c->action->u.reply.code;
 	m.n_object = c->n;
 	m.object = c->status;
-	finish(c, &m.base);
+	send_columns(c, &m.base);
 }
 
 static void reply_status(struct tes_server *s, const struct tes_action *action)
@@ -548,8 +548,8 @@ static int fill_groups(Store__Objects *m, const struct tes_core_objects *c,
 	return 0;
 }
 
-static int fill(Store__Objects *m, const struct tes_core_objects *c,
-		struct tei_arena *arena)
+static int fill_objects(Store__Objects *m, const struct tes_core_objects *c,
+			struct tei_arena *arena)
 {
 	struct tes_key_column column;
 	size_t bytes = 0;
@@ -597,7 +597,7 @@ void tes_server_push_task(struct tes_server *s, const struct tes_action *action)
 
 	if (!link)
 		return;
-	if (fill(&source, &action->u.task.source, &s->out)) {
+	if (fill_objects(&source, &action->u.task.source, &s->out)) {
 		LOG_ERROR("master: out of memory for a task");
 		tei_frame_refuse_for_now(link->conn, "out of memory");
 		return;
@@ -628,7 +628,7 @@ void tes_server_push_committed(struct tes_server *s,
 
 	if (!link)
 		return;
-	if (fill(&objects, &action->u.committed.objects, &s->out)) {
+	if (fill_objects(&objects, &action->u.committed.objects, &s->out)) {
 		LOG_ERROR("master: out of memory for a notice to an owner");
 		tei_frame_refuse_for_now(link->conn, "out of memory");
 		return;
@@ -705,7 +705,7 @@ struct later {
 /* Marks a finished put end that was more than a revoke, for the counters. */
 static const uint32_t some_written = 1;
 
-static void forget(struct tes_server *s, struct later *later)
+static void forget_later(struct tes_server *s, struct later *later)
 {
 	tei_hash_remove(&s->laters, &later->node);
 	tei_list_del(&later->link);
@@ -751,12 +751,12 @@ void tes_server_reply_later(struct tes_server *s,
 	};
 	tes_server_reply(s, action);
 	s->call = call;
-	forget(s, later);
+	forget_later(s, later);
 }
 
 void tes_server_laters_drop(struct tes_server_link *link)
 {
 	while (!tei_list_empty(&link->laters))
-		forget(link->server,
-		       tei_list_entry(link->laters.next, struct later, link));
+		forget_later(link->server, tei_list_entry(link->laters.next,
+							  struct later, link));
 }
