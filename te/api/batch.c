@@ -34,7 +34,7 @@ struct chunk {
 	struct iovec pieces[];
 };
 
-static struct chunk *add(struct tei_list *chunks, size_t n)
+static struct chunk *add_chunk(struct tei_list *chunks, size_t n)
 {
 	size_t room = n > CHUNK ? n : CHUNK;
 	struct chunk *chunk;
@@ -60,7 +60,7 @@ static struct iovec *pieces_get(struct tei_list *chunks, size_t n)
 		chunk = NULL;
 	}
 	if (!chunk)
-		chunk = add(chunks, n);
+		chunk = add_chunk(chunks, n);
 	if (!chunk)
 		return NULL;
 	pieces = &chunk->pieces[chunk->used];
@@ -88,7 +88,7 @@ static void pieces_free(struct tei_list *chunks)
 
 static void cancel_came(struct tei_call *call);
 
-static struct te_batch *make(struct te_engine *engine, uint32_t capacity)
+static struct te_batch *make_batch(struct te_engine *engine, uint32_t capacity)
 {
 	struct te_batch *batch = tei_calloc(1, sizeof(*batch));
 
@@ -129,7 +129,7 @@ int te_batch_create(struct te_engine *engine, uint32_t capacity,
 		return -ESTALE;
 	if (!capacity || capacity > CAPACITY_MAX || !out)
 		return -EINVAL;
-	batch = make(engine, capacity);
+	batch = make_batch(engine, capacity);
 	if (!batch)
 		return -ENOMEM;
 	tei_mutex_lock(&engine->mu);
@@ -207,7 +207,7 @@ static void call_back(struct te_batch *batch)
 }
 
 /* After n_done is stored the batch may be freed but for `touching`. */
-static void publish(struct te_batch *batch)
+static void publish_batch(struct te_batch *batch)
 {
 	bool polled = !batch->fn;
 	int event;
@@ -236,7 +236,7 @@ bool tei_batch_publish_dirty(struct tei_worker *w, bool with_callbacks)
 		if (batch->fn && !with_callbacks)
 			continue;
 		tei_list_del(node);
-		publish(batch);
+		publish_batch(batch);
 		any = true;
 	}
 	return any;
@@ -532,7 +532,7 @@ static int sum_pieces(const struct te_request *req, uint64_t *length)
 	return 0;
 }
 
-static int check(const struct te_request *req, uint64_t *length)
+static int check_request(const struct te_request *req, uint64_t *length)
 {
 	size_t i;
 
@@ -628,8 +628,9 @@ static void set_deadline(struct te_engine *engine, uint32_t timeout_ms,
 	r->deadline = now + ms * TEI_NS_PER_MS;
 }
 
-/* Into the cohort of the request before it, or one of its own. */
-static void join(struct te_batch *batch, uint32_t first, struct tei_request *r)
+/* Joins the cohort of the request before it, or begins one. */
+static void join_request(struct te_batch *batch, uint32_t first,
+			 struct tei_request *r)
 {
 	struct tei_cohort *cohort = NULL;
 
@@ -662,7 +663,7 @@ static int copy_all(struct te_engine *engine, struct te_batch *batch,
 	for (i = 0; i < n; i++) {
 		struct tei_request *r = &batch->requests[first + i];
 
-		rc = check(&reqs[i], &length);
+		rc = check_request(&reqs[i], &length);
 		if (!rc)
 			rc = find_target(engine, reqs[i].segment, &target);
 		if (rc)
@@ -671,7 +672,7 @@ static int copy_all(struct te_engine *engine, struct te_batch *batch,
 		r->batch = batch;
 		r->index = first + (uint32_t)i;
 		set_deadline(engine, reqs[i].timeout_ms, now, r);
-		join(batch, first, r);
+		join_request(batch, first, r);
 		rc = copy_pieces(batch, &reqs[i], r);
 		if (rc)
 			return rc;

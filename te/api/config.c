@@ -40,8 +40,8 @@ void te_config_destroy(struct te_config *config)
 	tei_free(config);
 }
 
-static int remember(struct te_config *config, const char *name,
-		    const char *value)
+static int remember_setting(struct te_config *config, const char *name,
+			    const char *value)
 {
 	struct tei_config_entry *entry = tei_calloc(1, sizeof(*entry));
 
@@ -105,7 +105,7 @@ int te_config_set(struct te_config *config, const char *name, const char *value,
 		return -EINVAL;
 	rc = try_all(name, value, text);
 	if (!rc)
-		rc = remember(config, name, value);
+		rc = remember_setting(config, name, value);
 	if (rc && error && error_len)
 		snprintf(error, error_len, "%s", text);
 	return rc;

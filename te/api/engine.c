@@ -76,7 +76,7 @@ static const struct tei_regions_ops regions_ops = {
 	.drop_pinning = tei_inbound_peers_drop_pinning,
 };
 
-static struct te_engine *make(void)
+static struct te_engine *make_engine(void)
 {
 	struct whole *whole = tei_calloc(1, sizeof(*whole));
 
@@ -137,8 +137,8 @@ static void close_server(void *arg)
 	tei_control_close(arg);
 }
 
-static int start(struct te_engine *engine, const struct te_config *config,
-		 uint16_t port)
+static int start_engine(struct te_engine *engine,
+			const struct te_config *config, uint16_t port)
 {
 	int rc;
 
@@ -190,8 +190,8 @@ static int open_directory(struct te_engine *engine, const char *name)
 	return rc;
 }
 
-/* An engine that cannot is one without a directory. */
-static void publish(struct te_engine *engine)
+/* Publishes the engine; one that cannot goes on without a directory. */
+static void publish_engine(struct te_engine *engine)
 {
 	struct tei_publisher *publisher;
 	struct tei_entry self;
@@ -223,7 +223,7 @@ int te_engine_create(const struct te_config *config, const char *name,
 	if (!out)
 		return -EINVAL;
 	tei_watch_forks();
-	engine = make();
+	engine = make_engine();
 	if (!engine)
 		return -ENOMEM;
 	init(engine);
@@ -242,12 +242,12 @@ int te_engine_create(const struct te_config *config, const char *name,
 	if (rc)
 		goto fini_config;
 	tei_topology_load(engine);
-	rc = start(engine, config, port);
+	rc = start_engine(engine, config, port);
 	if (rc && tei_is_shortage(rc)) /* else the callee has logged it */
 		LOG_ERROR("engine %s: %s", engine->host, te_strerror(rc));
 	if (rc)
 		goto fini_topology;
-	publish(engine);
+	publish_engine(engine);
 	LOG_INFO("engine %s: up, %u rails", engine->name,
 		 engine->worker->n_rails);
 	*out = engine;

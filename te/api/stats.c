@@ -16,15 +16,15 @@ struct list {
 	size_t room, n;
 };
 
-static void put(struct list *list, const char *name, const char *label,
-		uint64_t value)
+static void put_stat(struct list *list, const char *name, const char *label,
+		     uint64_t value)
 {
 	if (list->n < list->room)
 		list->out[list->n] = (struct te_stat){name, label, value};
 	list->n++;
 }
 
-static uint64_t get(_Atomic uint64_t *counter)
+static uint64_t get_counter(_Atomic uint64_t *counter)
 {
 	return atomic_load_explicit(counter, memory_order_relaxed);
 }
@@ -33,16 +33,16 @@ static void put_rail(struct list *list, struct tei_rail_box *box)
 {
 	struct tei_rail *rail = &box->rail;
 
-	put(list, "te_rail_sent_bytes_total", box->name,
-	    get(&rail->sent_bytes));
-	put(list, "te_rail_received_bytes_total", box->name,
-	    get(&rail->received_bytes));
-	put(list, "te_rail_bad_frames_total", box->name,
-	    get(&rail->bad_frames));
-	put(list, "te_rail_refused_slices_total", box->name,
-	    get(&rail->refused_slices));
-	put(list, "te_rail_stuck_endpoints", box->name,
-	    get(&rail->stuck_endpoints));
+	put_stat(list, "te_rail_sent_bytes_total", box->name,
+		 get_counter(&rail->sent_bytes));
+	put_stat(list, "te_rail_received_bytes_total", box->name,
+		 get_counter(&rail->received_bytes));
+	put_stat(list, "te_rail_bad_frames_total", box->name,
+		 get_counter(&rail->bad_frames));
+	put_stat(list, "te_rail_refused_slices_total", box->name,
+		 get_counter(&rail->refused_slices));
+	put_stat(list, "te_rail_stuck_endpoints", box->name,
+		 get_counter(&rail->stuck_endpoints));
 }
 
 static void put_gauges(struct list *list, struct te_engine *engine)
@@ -59,9 +59,9 @@ static void put_gauges(struct list *list, struct te_engine *engine)
 	tei_mutex_lock(&engine->regions->mu);
 	n_regions = engine->regions->n;
 	tei_mutex_unlock(&engine->regions->mu);
-	put(list, "te_peers", "", n_peers);
-	put(list, "te_segments", "", n_segments);
-	put(list, "te_regions", "", n_regions);
+	put_stat(list, "te_peers", "", n_peers);
+	put_stat(list, "te_segments", "", n_segments);
+	put_stat(list, "te_regions", "", n_regions);
 }
 
 int te_engine_stats(struct te_engine *engine, struct te_stat *out, size_t *n)
@@ -75,7 +75,7 @@ int te_engine_stats(struct te_engine *engine, struct te_stat *out, size_t *n)
 		return -EINVAL;
 	list.room = *n;
 #define PUT(field, name, label) \
-	put(&list, name, label, get(&engine->stats.field));
+	put_stat(&list, name, label, get_counter(&engine->stats.field));
 	TEI_STATS(PUT)
 #undef PUT
 	for (i = 0; i < engine->worker->n_rails; i++)

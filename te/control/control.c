@@ -285,7 +285,8 @@ static bool is_there(const struct tei_entry *entry, const char *text)
 	return false;
 }
 
-static void add(struct tei_entry *entry, const struct tei_address *address)
+static void add_address(struct tei_entry *entry,
+			const struct tei_address *address)
 {
 	char text[INET6_ADDRSTRLEN];
 	uint8_t bytes[16];
@@ -307,10 +308,10 @@ static void add_rails(const struct te_engine *engine, struct tei_entry *out)
 		struct tei_device device =
 			tei_rail_device(engine->worker->rails[i]);
 
-		add(out, &device.address);
+		add_address(out, &device.address);
 	}
 	if (!out->n && !tei_resolve_numeric("127.0.0.1", 0, &loopback))
-		add(out, &loopback);
+		add_address(out, &loopback);
 }
 
 void tei_advertise(const struct te_engine *engine, struct tei_entry *out)
@@ -327,7 +328,7 @@ void tei_advertise(const struct te_engine *engine, struct tei_entry *out)
 	if (!bind)
 		add_rails(engine, out);
 	else if (!tei_resolve_numeric(bind, 0, &address))
-		add(out, &address);
+		add_address(out, &address);
 	(void)snprintf(out->host, sizeof(out->host), "%s",
 		       out->n ? out->address[0] : bind);
 }

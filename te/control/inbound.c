@@ -98,7 +98,7 @@ static bool is_here(const struct tei_inbound_peer *inbound)
 	       !tei_list_empty(&inbound->conns);
 }
 
-static void forget(struct tei_hash_node *node, void *arg)
+static void forget_peer(struct tei_hash_node *node, void *arg)
 {
 	struct te_engine *engine = arg;
 	struct tei_inbound_peer *inbound =
@@ -121,7 +121,7 @@ static void make_room(struct te_engine *engine)
 		engine->name, TEI_INBOUND_PEERS_MAX);
 	tei_revoke_all(engine);
 	while (tei_hash_walk(&engine->control->inbound.table, &cursor, 1024,
-			     forget, engine))
+			     forget_peer, engine))
 		;
 }
 
@@ -145,8 +145,9 @@ tei_inbound_peer_get(struct te_engine *engine,
 	return inbound;
 }
 
-/* Strangers can make many: those who left first are forgotten then. */
-static void remember(struct te_engine *engine, struct tei_inbound_peer *inbound)
+/* Keeps a peer that left; strangers make many, so the oldest is dropped. */
+static void remember_peer(struct te_engine *engine,
+			  struct tei_inbound_peer *inbound)
 {
 	struct tei_inbound_peers *g = &engine->control->inbound;
 	struct tei_inbound_peer *first;
@@ -171,7 +172,7 @@ void tei_inbound_peer_release(struct te_engine *engine,
 	    !tei_list_empty(&inbound->absent))
 		return;
 	if (inbound->taken)
-		remember(engine, inbound);
+		remember_peer(engine, inbound);
 	else
 		inbound_free(engine, inbound);
 }

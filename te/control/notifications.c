@@ -26,7 +26,7 @@ static struct tei_notify *first_of(struct tei_list *list)
 }
 
 /* Control has no more to do with it. */
-static void answer(struct tei_notify *n, int err, bool loud)
+static void answer_notify(struct tei_notify *n, int err, bool loud)
 {
 	tei_list_del(&n->link);
 	n->err = err;
@@ -38,7 +38,7 @@ static void answer_doubt(struct tei_notify_out *out, uint64_t count, int err,
 			 bool loud)
 {
 	for (; count; count--) {
-		answer(first_of(&out->doubt), err, loud);
+		answer_notify(first_of(&out->doubt), err, loud);
 		out->n_doubt--;
 	}
 }
@@ -100,7 +100,7 @@ static void take_up(struct tei_peer *peer, struct tei_notify *n)
 
 	tei_list_del(&n->link);
 	if (n->life != peer->announced.life) {
-		answer(n, -ESTALE, false);
+		answer_notify(n, -ESTALE, false);
 	} else if (atomic_compare_exchange_strong(&n->state, &queued,
 						  TEI_NOTIFY_SENT)) {
 		tei_list_add_tail(&out->doubt, &n->link);
@@ -165,8 +165,8 @@ static void put_back(struct tei_notify *n)
 	tei_notify_put(n);
 }
 
-/* -EAGAIN: no room yet; it stays in the queue. */
-static int deliver(struct tei_notify *n, struct tei_account *account)
+/* Delivers into the inbox. -EAGAIN: it is full; @n stays in the queue. */
+static int deliver_notify(struct tei_notify *n, struct tei_account *account)
 {
 	struct te_engine *engine = n->peer->engine;
 	uint8_t queued = TEI_NOTIFY_QUEUED;
@@ -188,7 +188,7 @@ static int deliver(struct tei_notify *n, struct tei_account *account)
 	}
 	if (!rc)
 		TEI_COUNT(engine, notifies_received);
-	answer(n, rc ? -EIO : 0, false);
+	answer_notify(n, rc ? -EIO : 0, false);
 	return 0;
 }
 
@@ -203,7 +203,7 @@ static void deliver_own(struct tei_peer *peer)
 	if (!self->account)
 		self->account = tei_account_make(self, self->incarnation);
 	while (!rc && !tei_list_empty(&out->queue))
-		rc = deliver(first_of(&out->queue), self->account);
+		rc = deliver_notify(first_of(&out->queue), self->account);
 	if (self->account)
 		tei_account_rest(engine->inbox, self->account);
 }

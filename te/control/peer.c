@@ -25,14 +25,14 @@ void tei_names_init(struct tei_names *names)
 	tei_list_init(&names->waiting);
 }
 
-static void start(struct tei_peer *peer);
+static void start_peer(struct tei_peer *peer);
 
 static void start_waiting(struct tei_names *names)
 {
 	while (names->n < TEI_NAMES_AT_ONCE && !tei_list_empty(&names->waiting))
-		start(tei_list_entry(tei_list_pop(&names->waiting),
-				     struct tei_peer_control, of_names)
-			      ->peer);
+		start_peer(tei_list_entry(tei_list_pop(&names->waiting),
+					  struct tei_peer_control, of_names)
+				   ->peer);
 }
 
 static void stop(struct tei_peer *peer)
@@ -59,7 +59,7 @@ static void found(void *arg, const struct tei_address *to, int n)
 	peer_found(peer, n);
 }
 
-static void start(struct tei_peer *peer)
+static void start_peer(struct tei_peer *peer)
 {
 	struct te_engine *engine = peer->engine;
 	int rc;
@@ -92,7 +92,7 @@ static void names_look_up(struct tei_peer *peer)
 	else if (names->n == TEI_NAMES_AT_ONCE)
 		tei_list_add_tail(&names->waiting, &peer->c->of_names);
 	else
-		start(peer);
+		start_peer(peer);
 }
 
 /* No peer_found() comes any more. */
@@ -286,8 +286,8 @@ static struct tei_peer *find_peer(struct te_engine *engine, const char *name)
 	return NULL;
 }
 
-static int make(struct te_engine *engine, const char *name,
-		struct tei_peer **out)
+static int make_peer(struct te_engine *engine, const char *name,
+		     struct tei_peer **out)
 {
 	struct whole *whole = tei_calloc(1, sizeof(*whole));
 	struct tei_peer *peer;
@@ -351,7 +351,7 @@ int tei_peer_get(struct te_engine *engine, const char *name,
 	peer = find_peer(engine, full);
 	tei_mutex_unlock(&engine->mu);
 	if (!peer) {
-		rc = make(engine, full, &made);
+		rc = make_peer(engine, full, &made);
 		if (rc)
 			return rc;
 		tei_mutex_lock(&engine->mu);

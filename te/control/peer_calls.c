@@ -453,7 +453,7 @@ const struct tei_frame_ops tei_peer_frame_ops = {
 
 /* ---- Connect and Drop, asked on behalf of the worker's links ---- */
 
-static void answer(struct tei_link *link, int err)
+static void answer_connect(struct tei_link *link, int err)
 {
 	link->out.err = err;
 	tei_worker_post(link->engine->worker, &link->out.answer);
@@ -493,7 +493,7 @@ static void connect_done(struct tei_frame_call *call, int err,
 		err = take_connected(link, f);
 	else if (err != -ETIMEDOUT)
 		err = -ENOTCONN; /* how control ended is no rail's fault */
-	answer(link, err);
+	answer_connect(link, err);
 }
 
 static void ask_connect(struct tei_call *call)
@@ -505,7 +505,7 @@ static void ask_connect(struct tei_call *call)
 
 	if (peer->c->state != TEI_PEER_UP || !peer->c->conn ||
 	    peer->announced.life != link->out.life) {
-		answer(link, -ENOTCONN);
+		answer_connect(link, -ENOTCONN);
 		return;
 	}
 	m.endpoint = link->number;
@@ -520,7 +520,7 @@ static void ask_connect(struct tei_call *call)
 			    TE__CONTROL_TYPE__CONTROL_CONNECT, &m.base,
 			    peer->engine->config.connect_timeout);
 	if (rc)
-		answer(link, rc);
+		answer_connect(link, rc);
 }
 
 /* ---- drop ---- */
@@ -528,7 +528,7 @@ static void ask_connect(struct tei_call *call)
 static void drop_end(struct tei_link *link, int err)
 {
 	tei_list_del(&link->out.asked);
-	answer(link, err);
+	answer_connect(link, err);
 }
 
 static int take_dropped(struct tei_link *link, const struct tei_frame *f)

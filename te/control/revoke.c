@@ -246,7 +246,7 @@ static void revoke(struct revocation *r)
 		revoke_own(r);
 }
 
-static void start(struct tei_call *call)
+static void start_revocation(struct tei_call *call)
 {
 	struct revocation *r = TEI_CONTAINER(call, struct revocation, start);
 
@@ -267,7 +267,7 @@ static void abandon(void *arg)
 	tei_revokes_check(r->engine);
 }
 
-static bool await(struct revocation *r, uint64_t until)
+static bool await_revocation(struct revocation *r, uint64_t until)
 {
 	struct te_engine *engine = r->engine;
 	bool done;
@@ -289,11 +289,11 @@ static int run_revocation(struct revocation *r, uint32_t timeout_ms)
 
 	tei_list_init(&r->link);
 	tei_cond_init(&r->cond);
-	r->start.fn = start;
+	r->start.fn = start_revocation;
 	done = tei_loop_post(engine->loop, &r->start) &&
-	       await(r, tei_now_ns() + ms * TEI_NS_PER_MS);
+	       await_revocation(r, tei_now_ns() + ms * TEI_NS_PER_MS);
 	if (!done && tei_loop_do(engine->loop, abandon, r)) {
-		await(r, UINT64_MAX);
+		await_revocation(r, UINT64_MAX);
 		done = !r->abandoned;
 	}
 	tei_cond_fini(&r->cond);

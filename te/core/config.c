@@ -164,8 +164,9 @@ static int apply(struct tei_conf *conf, const struct te_config *from,
 	return 0;
 }
 
-static int make(const struct tei_setting *table, size_t n, void *values,
-		const struct te_config *from, const struct fallback *behind)
+static int make_config(const struct tei_setting *table, size_t n, void *values,
+		       const struct te_config *from,
+		       const struct fallback *behind)
 {
 	struct tei_conf conf;
 	int rc;
@@ -184,7 +185,7 @@ int tei_config_make(const struct te_config *from, struct tei_config *out)
 	int rc;
 
 	*out = (struct tei_config){0};
-	rc = make(tei_config_rows, N_ROWS, out, from, NULL);
+	rc = make_config(tei_config_rows, N_ROWS, out, from, NULL);
 	if (rc)
 		return rc;
 	if (out->slice_min > out->slice_max)
@@ -210,8 +211,8 @@ int tei_config_make_backend(const struct te_config *from,
 		return 0;
 	(void)snprintf(behind.name, sizeof(behind.name), "%s.devices",
 		       ops->name);
-	return make(ops->settings, ops->n_settings, values, from,
-		    devices ? &behind : NULL);
+	return make_config(ops->settings, ops->n_settings, values, from,
+			   devices ? &behind : NULL);
 }
 
 void tei_config_fini_backend(const struct tei_backend_ops *ops, void *values)

@@ -20,7 +20,7 @@ void tei_handles_fini(struct tei_handles *h)
 	tei_handles_init(h);
 }
 
-static int grow(struct tei_handles *h)
+static int grow_table(struct tei_handles *h)
 {
 	uint32_t i, room = h->room ? h->room * 2 : FIRST_ROOM;
 	struct tei_handle_slot *slots;
@@ -45,7 +45,7 @@ uint64_t tei_handle_add(struct tei_handles *h, void *object)
 	struct tei_handle_slot *slot;
 	uint32_t place;
 
-	if (!h->free && grow(h))
+	if (!h->free && grow_table(h))
 		return 0;
 	place = h->free;
 	slot = &h->slots[place - 1];

@@ -182,8 +182,8 @@ static bool copy(char **to, const char *from)
 	return *to || !from || !*from;
 }
 
-static struct tei_directory *make(const struct tei_config *config,
-				  const struct tei_place *place)
+static struct tei_directory *make_directory(const struct tei_config *config,
+					    const struct tei_place *place)
 {
 	struct tei_directory *dir = tei_calloc(1, sizeof(*dir));
 
@@ -220,7 +220,7 @@ int tei_directory_open(const struct tei_config *config,
 	}
 	if (place.kind == TEI_PLACE_NONE)
 		return 0;
-	dir = make(config, &place);
+	dir = make_directory(config, &place);
 	if (!dir)
 		return -ENOMEM;
 	dir->module = tei_module_load(config->module_path, dir->ops->module,
@@ -287,7 +287,7 @@ struct finding {
 	char name[TEI_HOST_LEN_MAX + 1];
 };
 
-static int get(struct finding *f, struct tei_entry *out)
+static int get_entry(struct finding *f, struct tei_entry *out)
 {
 	char key[TEI_ENTRY_KEY_MAX], value[TEI_ENTRY_MAX];
 	struct tei_dir_link link;
@@ -318,7 +318,7 @@ static int get(struct finding *f, struct tei_entry *out)
 static int find_address(void *arg, struct tei_address *out, int max)
 {
 	struct tei_entry entry;
-	int n = get(arg, &entry);
+	int n = get_entry(arg, &entry);
 
 	if (!n)
 		n = tei_entry_addresses(&entry, out, max);

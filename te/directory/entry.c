@@ -152,7 +152,7 @@ int tei_entry_addresses(const struct tei_entry *entry, struct tei_address *out,
 	return n ? n : tei_resolve(entry->host, entry->port, out, max);
 }
 
-static int finish(int fd, uint64_t until)
+static int finish_connect(int fd, uint64_t until)
 {
 	struct pollfd p = {.fd = fd, .events = POLLOUT};
 	uint64_t now = tei_now_ms();
@@ -178,7 +178,7 @@ static int knock(const struct tei_address *to, uint64_t until)
 	if (connect(fd, (const struct sockaddr *)&to->ss, to->len))
 		rc = -errno;
 	if (rc == -EINPROGRESS)
-		rc = finish(fd, until);
+		rc = finish_connect(fd, until);
 	close(fd);
 	return rc;
 }

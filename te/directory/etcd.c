@@ -237,7 +237,7 @@ static int take_value(struct tei_dir_link *link, const json_t *answer,
 		     : n;
 }
 
-static int get(struct tei_dir_link *link, const char *key, char *value)
+static int get_value(struct tei_dir_link *link, const char *key, char *value)
 {
 	json_t *answer;
 	int rc;
@@ -251,8 +251,8 @@ static int get(struct tei_dir_link *link, const char *key, char *value)
 	return rc;
 }
 
-static int put(struct tei_dir_link *link, const char *key, const char *value,
-	       const char *old)
+static int put_value(struct tei_dir_link *link, const char *key,
+		     const char *value, const char *old)
 {
 	char lease[24];
 	json_t *request;
@@ -299,8 +299,8 @@ static int remove_key(struct tei_dir_link *link, const char *key,
 const struct tei_directory_ops tei_directory_etcd = {
 	.module = "te_directory_curl",
 	.symbol = "tei_module_curl",
-	.get = get,
-	.put = put,
+	.get = get_value,
+	.put = put_value,
 	.refresh = refresh,
 	.remove = remove_key,
 };

@@ -21,7 +21,7 @@ struct text {
 	char *at, *end;
 };
 
-static void add(struct text *t, const char *words)
+static void add_words(struct text *t, const char *words)
 {
 	size_t len = strlen(words);
 
@@ -42,7 +42,7 @@ static void add_escaped(struct text *t, const char *words)
 			     (c && strchr("-._~/", c));
 
 		(void)snprintf(hex, sizeof(hex), plain ? "%c" : "%%%02X", c);
-		add(t, hex);
+		add_words(t, hex);
 	}
 }
 
@@ -54,12 +54,12 @@ static void make_url(const struct tei_directory *dir, const char *key,
 	char name[TEI_NAME_LEN_MAX + 1];
 
 	tei_name_join(dir->place.at[0].host, dir->place.at[0].port, name);
-	add(&t, dir->place.tls ? "https://" : "http://");
-	add(&t, name);
-	add(&t, dir->place.path);
-	add(&t, "?key=");
+	add_words(&t, dir->place.tls ? "https://" : "http://");
+	add_words(&t, name);
+	add_words(&t, dir->place.path);
+	add_words(&t, "?key=");
 	add_escaped(&t, key);
-	add(&t, more);
+	add_words(&t, more);
 }
 
 /*
@@ -103,7 +103,7 @@ static int odd(struct tei_dir_link *link, int status)
 		link, -EPROTO, "answers %d, not as a metadata server", status);
 }
 
-static int get(struct tei_dir_link *link, const char *key, char *value)
+static int get_value(struct tei_dir_link *link, const char *key, char *value)
 {
 	int status = call(link, "GET", key, "", NULL, value);
 
@@ -122,8 +122,8 @@ static void life_of(const char *value, char out[TEI_ENTRY_LIFE_LEN + 1])
 		memcpy(out, entry.life, sizeof(entry.life));
 }
 
-static int put(struct tei_dir_link *link, const char *key, const char *value,
-	       const char *old)
+static int put_value(struct tei_dir_link *link, const char *key,
+		     const char *value, const char *old)
 {
 	char mine[TEI_ENTRY_LIFE_LEN + 1], his[TEI_ENTRY_LIFE_LEN + 1] = "none";
 	char more[256], answer[TEI_ENTRY_MAX];
@@ -151,9 +151,10 @@ static int refresh(struct tei_dir_link *link, const char *key,
 		   const char *value)
 {
 	char found[TEI_ENTRY_MAX];
-	int rc = put(link, key, value, value);
+	int rc = put_value(link, key, value, value);
 
-	if (rc == -EEXIST && get(link, key, found) > 0 && !strcmp(found, value))
+	if (rc == -EEXIST && get_value(link, key, found) > 0 &&
+	    !strcmp(found, value))
 		return 0;
 	return rc;
 }
@@ -178,8 +179,8 @@ static int remove_key(struct tei_dir_link *link, const char *key,
 const struct tei_directory_ops tei_directory_http = {
 	.module = "te_directory_curl",
 	.symbol = "tei_module_curl",
-	.get = get,
-	.put = put,
+	.get = get_value,
+	.put = put_value,
 	.refresh = refresh,
 	.remove = remove_key,
 };

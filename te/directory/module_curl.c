@@ -21,7 +21,7 @@
 static pthread_rwlock_t tls_calls = PTHREAD_RWLOCK_INITIALIZER;
 static CURLcode started;
 
-static void leave(void)
+static void cleanup_curl(void)
 {
 	struct timespec until;
 
@@ -34,11 +34,11 @@ static void start_curl(void)
 {
 	started = curl_global_init(CURL_GLOBAL_DEFAULT);
 	/* Registered after OpenSSL's own, so called before it. */
-	if (!started && atexit(leave))
+	if (!started && atexit(cleanup_curl))
 		started = CURLE_OUT_OF_MEMORY;
 }
 
-static int start(void)
+static int init_curl(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -166,7 +166,8 @@ static int call_url(void *client, struct tei_http_call *call)
 
 extern const struct tei_http_module tei_module_curl;
 TEI_MODULE_EXPORT const struct tei_http_module tei_module_curl = {
-	.base = {.module = {TEI_DIRECTORY_ABI, start}, .close = close_client},
+	.base = {.module = {TEI_DIRECTORY_ABI, init_curl},
+		 .close = close_client},
 	.open = open_client,
 	.call = call_url,
 };

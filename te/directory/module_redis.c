@@ -30,7 +30,7 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static int fail(char *error, int rc, const char *words)
+static int fail_call(char *error, int rc, const char *words)
 {
 	(void)snprintf(error, TEI_MODULE_ERROR_LEN, "%s", words);
 	return rc;
@@ -46,21 +46,21 @@ static int fail_as(const redisContext *c, char *error)
 	};
 	size_t n = sizeof(errnos) / sizeof(errnos[0]);
 
-	(void)fail(error, 0, c->errstr);
+	(void)fail_call(error, 0, c->errstr);
 	if (c->err == REDIS_ERR_IO && errno == ECONNREFUSED)
 		return -ECONNREFUSED;
 	return c->err > 0 && (size_t)c->err < n ? errnos[c->err] : -EIO;
 }
 
-/* 0: it can be read or written, whatever comes of that. */
-static int await(const redisContext *c, short events, uint64_t until,
-		 char *error)
+/* Waits until the socket can be read or written, or has an error: 0. */
+static int await_events(const redisContext *c, short events, uint64_t until,
+			char *error)
 {
 	struct pollfd p = {.fd = c->fd, .events = events};
 	uint64_t now = now_ms();
 
 	if (now >= until || poll(&p, 1, (int)(until - now)) <= 0)
-		return fail(error, -ETIMEDOUT, "no answer in time");
+		return fail_call(error, -ETIMEDOUT, "no answer in time");
 	return 0;
 }
 
@@ -89,7 +89,7 @@ static void init_functions(void)
 	functions.createArray = refuse_list;
 }
 
-static int start(void)
+static int start_hiredis(void)
 {
 	pthread_once(&once, init_functions);
 	return functions.createString ? 0 : -ENOMEM;
@@ -99,13 +99,13 @@ static int finish_connect(redisContext *c, uint64_t until, char *error)
 {
 	socklen_t len = sizeof(int);
 	int err = 0;
-	int rc = await(c, POLLOUT, until, error);
+	int rc = await_events(c, POLLOUT, until, error);
 
 	if (rc)
 		return rc;
 	if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &err, &len))
 		err = errno;
-	return err ? fail(error, -err, strerror(err)) : 0;
+	return err ? fail_call(error, -err, strerror(err)) : 0;
 }
 
 static int open_conn(const char *host, uint16_t port, uint32_t timeout_ms,
@@ -118,7 +118,7 @@ static int open_conn(const char *host, uint16_t port, uint32_t timeout_ms,
 	errno = 0;
 	c = redisConnectNonBlock(host, port);
 	if (!c)
-		return fail(error, -ENOMEM, "out of memory");
+		return fail_call(error, -ENOMEM, "out of memory");
 	rc = c->err ? fail_as(c, error) : finish_connect(c, until, error);
 	if (rc) {
 		redisFree(c);
@@ -142,7 +142,7 @@ static int send_all(redisContext *c, uint64_t until, char *error)
 	int rc, done = 0;
 
 	while (!done) {
-		rc = await(c, POLLOUT, until, error);
+		rc = await_events(c, POLLOUT, until, error);
 		if (rc)
 			return rc;
 		if (redisBufferWrite(c, &done))
@@ -164,8 +164,9 @@ static int receive(redisContext *c, uint64_t until, redisReply **out,
 		if (reply)
 			break;
 		if (size > ANSWER_MAX)
-			return fail(error, -EMSGSIZE, "the answer is too long");
-		rc = await(c, POLLIN, until, error);
+			return fail_call(error, -EMSGSIZE,
+					 "the answer is too long");
+		rc = await_events(c, POLLIN, until, error);
 		if (rc)
 			return rc;
 		if (redisBufferRead(c))
@@ -180,7 +181,8 @@ static int take_text(const redisReply *reply, struct tei_redis_call *call)
 {
 	call->kind = TEI_REDIS_TEXT;
 	if ((size_t)reply->len > call->room)
-		return fail(call->error, -EMSGSIZE, "the value is too long");
+		return fail_call(call->error, -EMSGSIZE,
+				 "the value is too long");
 	memcpy(call->answer, reply->str, (size_t)reply->len);
 	call->len = (size_t)reply->len;
 	return 0;
@@ -200,9 +202,10 @@ static int take_reply(const redisReply *reply, struct tei_redis_call *call)
 	case REDIS_REPLY_STRING:
 		return take_text(reply, call);
 	case REDIS_REPLY_ERROR:
-		return fail(call->error, -EREMOTEIO, reply->str);
+		return fail_call(call->error, -EREMOTEIO, reply->str);
 	default:
-		return fail(call->error, -EPROTO, "an answer of another kind");
+		return fail_call(call->error, -EPROTO,
+				 "an answer of another kind");
 	}
 }
 
@@ -230,7 +233,8 @@ static int call_conn(void *conn, struct tei_redis_call *call)
 
 extern const struct tei_redis_module tei_module_redis;
 TEI_MODULE_EXPORT const struct tei_redis_module tei_module_redis = {
-	.base = {.module = {TEI_DIRECTORY_ABI, start}, .close = close_conn},
+	.base = {.module = {TEI_DIRECTORY_ABI, start_hiredis},
+		 .close = close_conn},
 	.open = open_conn,
 	.call = call_conn,
 };

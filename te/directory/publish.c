@@ -95,8 +95,8 @@ static void say_taken(struct tei_publisher *p, const struct tei_entry *other)
 	p->taken = true;
 }
 
-/* There is an entry: -EAGAIN, it has changed just now. -EBUSY: it lives. */
-static int replace(struct tei_publisher *p)
+/* Replaces an entry. -EAGAIN: it changed just now. -EBUSY: its owner lives. */
+static int replace_entry(struct tei_publisher *p)
 {
 	const struct tei_directory_ops *ops = p->dir->ops;
 	char old[TEI_ENTRY_MAX];
@@ -127,7 +127,7 @@ static int write_entry(struct tei_publisher *p)
 	for (int i = 0; rc == -EAGAIN && i < TRIES_MAX; i++) {
 		rc = p->dir->ops->put(&p->link, p->key, p->value, NULL);
 		if (rc == -EEXIST)
-			rc = replace(p);
+			rc = replace_entry(p);
 	}
 	return rc;
 }
@@ -225,7 +225,7 @@ static void withdraw(struct tei_publisher *p)
 			  te_strerror(rc));
 }
 
-static void *publish(void *arg)
+static void *publish_entry(void *arg)
 {
 	struct tei_publisher *p = arg;
 
@@ -275,7 +275,8 @@ int tei_publisher_start(struct tei_directory *dir, const char *name,
 	rc = prepare(p, name, self);
 	if (!rc) {
 		atomic_store(&p->refs, 2);
-		rc = tei_thread_start(&thread, "te-directory", publish, p);
+		rc = tei_thread_start(&thread, "te-directory", publish_entry,
+				      p);
 		if (rc)
 			atomic_store(&p->refs, 1);
 	}

@@ -86,7 +86,7 @@ static int do_call(struct tei_dir_link *link, struct tei_redis_call *call)
 	return rc ? rc : call_open(link, call);
 }
 
-static int get(struct tei_dir_link *link, const char *key, char *value)
+static int get_value(struct tei_dir_link *link, const char *key, char *value)
 {
 	struct tei_redis_call call = {.answer = value,
 				      .room = TEI_ENTRY_MAX - 1};
@@ -152,8 +152,8 @@ static int put_first(struct tei_dir_link *link, const char *key,
 	return call.kind == TEI_REDIS_NIL ? -EEXIST : 0;
 }
 
-static int put(struct tei_dir_link *link, const char *key, const char *value,
-	       const char *old)
+static int put_value(struct tei_dir_link *link, const char *key,
+		     const char *value, const char *old)
 {
 	char ttl[24];
 	const char *const args[] = {old, value, ttl, NULL};
@@ -184,8 +184,8 @@ static int remove_key(struct tei_dir_link *link, const char *key,
 const struct tei_directory_ops tei_directory_redis = {
 	.module = "te_directory_redis",
 	.symbol = "tei_module_redis",
-	.get = get,
-	.put = put,
+	.get = get_value,
+	.put = put_value,
 	.refresh = refresh,
 	.remove = remove_key,
 };

@@ -52,10 +52,10 @@ static size_t round_up(size_t n, size_t unit)
 }
 
 /*
- * Not every kernel begins a mapping where a huge page does, so reserve more and
- * give back what sticks out. NULL: no room.
+ * Reserves more and gives back what sticks out, because not every kernel begins
+ * a mapping where a huge page does. NULL: no room.
  */
-static char *reserve(size_t length)
+static char *reserve_addresses(size_t length)
 {
 	size_t more = length >= HUGE_PAGE ? HUGE_PAGE : 0, head;
 	char *at;
@@ -75,7 +75,7 @@ static char *reserve(size_t length)
 
 static int map_at(struct memory *memory, int flags)
 {
-	char *at = reserve(memory->length);
+	char *at = reserve_addresses(memory->length);
 
 	if (!at)
 		return -ENOMEM;

@@ -88,8 +88,8 @@ static int make_room(struct tei_regions *r)
 	return 0;
 }
 
-/* Put a hidden region into the table, so that no other can take its range. */
-static int insert(struct tei_regions *r, struct tei_region *region)
+/* Puts a hidden region into the table, so that no other takes its range. */
+static int insert_region(struct tei_regions *r, struct tei_region *region)
 	TEI_REQUIRES(r->mu)
 {
 	size_t place = tei_regions_place(r, region->addr);
@@ -126,7 +126,7 @@ static void take_out(struct tei_regions *r, struct tei_region *region)
 	tei_handle_remove(&r->handles, region->id);
 }
 
-static int check(const struct te_region *region)
+static int check_region(const struct te_region *region)
 {
 	uint64_t addr = (uintptr_t)region->addr;
 
@@ -169,8 +169,8 @@ static struct tei_region *region_make(struct te_engine *engine,
 	return region;
 }
 
-static int reserve(struct tei_regions *r, struct tei_region *region,
-		   const uint8_t *secret)
+static int insert_hidden(struct tei_regions *r, struct tei_region *region,
+			 const uint8_t *secret)
 {
 	int rc = 0;
 
@@ -181,7 +181,7 @@ static int reserve(struct tei_regions *r, struct tei_region *region,
 			rc = region->group;
 	}
 	if (!rc)
-		rc = insert(r, region);
+		rc = insert_region(r, region);
 	tei_mutex_unlock(&r->mu);
 	return rc;
 }
@@ -232,12 +232,12 @@ int te_region_add(struct te_engine *engine, const struct te_region *region,
 
 	if (!tei_engine_alive(engine))
 		return -ESTALE;
-	if (!region || !out || check(region))
+	if (!region || !out || check_region(region))
 		return -EINVAL;
 	added = region_make(engine, region);
 	if (!added)
 		return -ENOMEM;
-	rc = reserve(r, added, region->group);
+	rc = insert_hidden(r, added, region->group);
 	if (rc)
 		goto discard;
 	rc = register_region(engine, added);
@@ -402,7 +402,7 @@ static struct tei_region *claim(struct te_engine *engine, te_region_id id,
 	return region;
 }
 
-static void leave(struct tei_regions *r, struct tei_region *region)
+static void mark_left(struct tei_regions *r, struct tei_region *region)
 {
 	tei_mutex_lock(&r->mu);
 	region->left = true;
@@ -424,7 +424,7 @@ static int remove_until(struct te_engine *engine, te_region_id id,
 		engine->regions->ops->push(engine);
 	if (!await_unpinned(engine, region, until) ||
 	    !await_hidden(engine, region, until)) {
-		leave(engine->regions, region);
+		mark_left(engine->regions, region);
 		return -ETIMEDOUT;
 	}
 	remove_quiet(engine, region);
@@ -702,9 +702,10 @@ static void defer(struct tei_deferred *deferred, struct tei_region *region,
 	deferred->pause *= deferred->pause < PAUSE_MAX ? 2 : 1;
 }
 
-/* True: peers may use a rail more. */
-static bool serve(const struct te_engine *engine, struct tei_regions *r,
-		  struct tei_region *region) TEI_REQUIRES(r->mu)
+/* Offers the region to rails without it. True: peers may use a rail more. */
+static bool register_deferred(const struct te_engine *engine,
+			      struct tei_regions *r, struct tei_region *region)
+	TEI_REQUIRES(r->mu)
 {
 	const struct tei_worker *w = engine->worker;
 	uint64_t n_ups = r->deferred.n_ups;
@@ -738,8 +739,8 @@ static void try_again(struct tei_deferred *deferred)
 	deferred->again_at = UINT64_MAX;
 }
 
-/* Until there is something to do, or something to be tried again. */
-static void rest(struct tei_regions *r) TEI_REQUIRES(r->mu)
+/* Sleeps until a region is deferred, or one is to be tried again. */
+static void await_deferred(struct tei_regions *r) TEI_REQUIRES(r->mu)
 {
 	if (tei_list_empty(&r->deferred.waiting))
 		r->deferred.pause = PAUSE_MIN;
@@ -759,10 +760,11 @@ static void *retry_regions(void *arg)
 			try_again(deferred);
 		node = tei_list_pop(&deferred->todo);
 		if (!node) {
-			rest(r);
-		} else if (serve(engine, r,
-				 tei_list_entry(node, struct tei_region,
-						deferred))) {
+			await_deferred(r);
+		} else if (register_deferred(engine, r,
+					     tei_list_entry(node,
+							    struct tei_region,
+							    deferred))) {
 			tei_mutex_unlock(&r->mu);
 			engine->regions->ops->push(engine);
 			tei_mutex_lock(&r->mu);

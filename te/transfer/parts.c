@@ -43,8 +43,8 @@ bool tei_merge_may(const struct tei_request *r)
 	return is_whole(r) && follows(r, r + 1);
 }
 
-static uint32_t count(const struct tei_request *first, uint64_t most,
-		      uint64_t *length)
+static uint32_t count_mergeable(const struct tei_request *first, uint64_t most,
+				uint64_t *length)
 {
 	const struct tei_request *r = first;
 	uint32_t n = 1;
@@ -91,7 +91,7 @@ bool tei_merge_make(struct tei_request *first, struct tei_link *link,
 		most = MERGE_LEN;
 	if (!is_whole(first) || first->length > most)
 		return false;
-	n = count(first, most, &length);
+	n = count_mergeable(first, most, &length);
 	work = n > 1 ? work_new(first, link, 0, length) : NULL;
 	if (!work)
 		return false;
@@ -113,8 +113,8 @@ bool tei_merge_make(struct tei_request *first, struct tei_link *link,
 
 /* ---- the end ---- */
 
-/* The request is not of the work any more; settle it or queue it again. */
-static void leave(struct tei_work *work, struct tei_request *r)
+/* Takes the request off the work; the caller settles or queues it again. */
+static void leave_work(struct tei_work *work, struct tei_request *r)
 {
 	r->merged = NULL;
 	r->n_out = 0;
@@ -127,7 +127,7 @@ static void leave_all(struct tei_work *work)
 
 	for (i = 0; i < work->n; i++) {
 		if (work->request[i].merged == work)
-			leave(work, &work->request[i]);
+			leave_work(work, &work->request[i]);
 	}
 }
 
@@ -255,7 +255,7 @@ void tei_merged_drop(struct tei_request *r)
 		merged_apart(work, false);
 	} else if (work->state == TEI_WORK_LIMBO) {
 		r->loud = true;
-		leave(work, r);
+		leave_work(work, r);
 		if (!work->n_live)
 			work_release(work);
 	}
@@ -417,8 +417,8 @@ static struct tei_work *work_new(struct tei_request *r, struct tei_link *link,
 	return work;
 }
 
-static struct tei_work *make(struct tei_request *r, struct tei_link *link,
-			     uint64_t offset, uint64_t length)
+static struct tei_work *make_work(struct tei_request *r, struct tei_link *link,
+				  uint64_t offset, uint64_t length)
 {
 	struct tei_work *work = work_new(r, link, offset, length);
 
@@ -490,7 +490,7 @@ bool tei_work_make_again(struct tei_request *r, struct tei_link *link)
 	uint64_t skip;
 	uint32_t piece = locate(r, old->offset, &skip);
 
-	work = make(r, link, old->offset, old->slice.length);
+	work = make_work(r, link, old->offset, old->slice.length);
 	if (!work)
 		return false;
 	aim(work, &r->pieces[piece], skip);
@@ -510,7 +510,7 @@ static void advance(struct tei_request *r, uint64_t length)
 bool tei_work_make(struct tei_request *r, struct tei_link *link,
 		   uint64_t length)
 {
-	struct tei_work *work = make(r, link, r->cursor, length);
+	struct tei_work *work = make_work(r, link, r->cursor, length);
 
 	if (!work)
 		return false;

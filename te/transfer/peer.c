@@ -432,8 +432,8 @@ struct tei_warmer {
 
 /* ---- token ---- */
 
-/* Not to be touched any more: its caller returns. */
-static void finish(struct tei_warmer *m, int err)
+/* Wakes the caller, in whose frame @m is: not to be touched after this. */
+static void finish_warming(struct tei_warmer *m, int err)
 {
 	struct te_engine *engine = m->peer->engine;
 
@@ -449,7 +449,7 @@ static void finish(struct tei_warmer *m, int err)
 
 static void too_late(struct tei_due *due)
 {
-	finish(TEI_CONTAINER(due, struct tei_warmer, due), -ETIMEDOUT);
+	finish_warming(TEI_CONTAINER(due, struct tei_warmer, due), -ETIMEDOUT);
 }
 
 static void add_reach(struct reaches *reaches, uint64_t set)
@@ -536,9 +536,9 @@ static void advance_warmer(struct tei_warmer *m)
 	struct tei_peer *peer = m->peer;
 
 	if (m->life != peer->w.life)
-		finish(m, -ESTALE);
+		finish_warming(m, -ESTALE);
 	else if (peer->w.up && !try_rails(m))
-		finish(m, 0);
+		finish_warming(m, 0);
 }
 
 void tei_warm_look(struct tei_peer *peer)
@@ -547,7 +547,7 @@ void tei_warm_look(struct tei_peer *peer)
 		advance_warmer(tei_list_entry(node, struct tei_warmer, link));
 }
 
-static void begin(struct tei_call *call)
+static void begin_expect(struct tei_call *call)
 {
 	struct tei_warmer *m = TEI_CONTAINER(call, struct tei_warmer, begin);
 	struct tei_peer *peer = m->peer;
@@ -559,7 +559,7 @@ static void begin(struct tei_call *call)
 		tei_peer_sync_self(peer);
 	tei_list_add_tail(&peer->w.warmers, &m->link);
 	if (tei_due_set(peer->engine->worker, &m->due, m->until)) {
-		finish(m, -ENOMEM);
+		finish_warming(m, -ENOMEM);
 		return;
 	}
 	tei_peer_update_want(peer);
@@ -577,7 +577,7 @@ int tei_peer_warm_up(struct tei_peer *peer, uint32_t life, uint64_t until,
 
 	tei_list_init(&m->link);
 	tei_cond_init(&m->cond);
-	m->begin.fn = begin;
+	m->begin.fn = begin_expect;
 	m->due.fn = too_late;
 	tei_worker_post(engine->worker, &m->begin);
 	tei_mutex_lock(&engine->mu);
@@ -645,7 +645,7 @@ static void describe_link(const struct tei_peer *peer, uint32_t rail,
 		ops->endpoint_way(&pair->link->ep, out->way, sizeof(out->way));
 }
 
-static void answer(struct tei_call *call)
+static void answer_expect(struct tei_call *call)
 {
 	struct question *q = TEI_CONTAINER(call, struct question, call);
 	struct te_engine *engine = q->peer->engine;
@@ -675,7 +675,7 @@ int tei_peer_links(struct tei_peer *peer, uint32_t life,
 		.peer = peer, .life = life, .out = out, .room = room};
 	struct question *q = &question;
 
-	q->call.fn = answer;
+	q->call.fn = answer_expect;
 	tei_cond_init(&q->cond);
 	tei_worker_post(engine->worker, &q->call);
 	tei_mutex_lock(&engine->mu);

@@ -57,7 +57,7 @@ static void count_failed(struct te_engine *engine, int error)
 	}
 }
 
-static void count(struct te_engine *engine, const struct tei_request *r)
+static void count_request(struct te_engine *engine, const struct tei_request *r)
 {
 	if (r->error)
 		count_failed(engine, r->error);
@@ -83,7 +83,7 @@ static void notify_ended(struct tei_request *r);
 
 static void notify_look(struct te_batch *batch);
 
-static void finish(struct tei_request *r)
+static void finish_request(struct tei_request *r)
 {
 	assert(!r->n_out && !r->n_redo);
 	tei_list_del(&r->queue);
@@ -95,7 +95,7 @@ static void finish(struct tei_request *r)
 		r->region = NULL;
 	else
 		notify_ended(r);
-	count(r->peer->engine, r);
+	count_request(r->peer->engine, r);
 	atomic_store_explicit(&r->final, true, memory_order_release);
 	end_in_batch(r->batch, r);
 	cohort_ended_one(r->cohort);
@@ -110,7 +110,7 @@ void tei_request_settle(struct tei_request *r)
 	if (r->n_out || tei_request_is_final(r))
 		return;
 	if (r->error || r->bytes == r->length)
-		finish(r);
+		finish_request(r);
 	else if (r->doubting)
 		request_reconsider(r);
 }
@@ -540,7 +540,7 @@ static void answered(struct tei_call *call)
 	tei_notify_put(n);
 }
 
-static void gather(struct tei_notify *n)
+static void gather_new(struct tei_notify *n)
 {
 	const struct tei_request *r = n->request;
 	uint8_t *to = n->bytes;
@@ -557,7 +557,7 @@ static void hand_over(struct tei_notify *n)
 	const struct tei_transfer_messages *messages =
 		n->peer->engine->transfer->messages;
 
-	gather(n);
+	gather_new(n);
 	n->ask.fn = messages->notify;
 	n->withdraw.fn = messages->withdraw;
 	n->answer.fn = answered;
@@ -671,7 +671,7 @@ static void notify_begin(struct tei_request *r)
 		tei_request_refuse(r, -EIO);
 		return;
 	}
-	memset(n, 0, sizeof(*n)); /* not the bytes: gather() fills them */
+	memset(n, 0, sizeof(*n)); /* not the bytes: gather_new() fills them */
 	atomic_init(&n->refs, 1);
 	n->peer = r->peer;
 	n->request = r;

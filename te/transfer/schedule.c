@@ -441,8 +441,8 @@ static void left_queue(struct tei_request *r)
 }
 
 /* @together: bytes that it and those that follow may have in one slice. */
-static bool make(struct schedule *s, struct tei_request *r, int i,
-		 uint64_t length, uint64_t together)
+static bool make_part(struct schedule *s, struct tei_request *r, int i,
+		      uint64_t length, uint64_t together)
 {
 	struct tei_link *link = link_at(s, i);
 	struct tei_plan_rail *rail = &s->plan.rails[i];
@@ -482,7 +482,7 @@ static bool offer(struct schedule *s, struct tei_request *r, uint64_t may)
 		return false;
 	if (length == r->length && tei_merge_may(r))
 		together = tei_plan_part(&s->plan, may, i);
-	return make(s, r, i, length, together);
+	return make_part(s, r, i, length, together);
 }
 
 /*
@@ -502,7 +502,7 @@ static uint64_t extra_of(const struct schedule *s, uint32_t class, bool overdue)
  * rail, others that may use the same ones would hardly do better; those of
  * other memory may be further back.
  */
-static bool serve(struct schedule *s, uint32_t class)
+static bool serve_class(struct schedule *s, uint32_t class)
 {
 	struct tei_queue *q = &s->peer->w.queue;
 	struct tei_list *requests = &q->classes[class];
@@ -561,7 +561,7 @@ static void try_pairs(struct schedule *s)
 		length = r->length - r->cursor;
 		if (length >= 2 * s->plan.limits.slice_min)
 			length = s->plan.limits.slice_min;
-		make(s, r, i, length, 0);
+		make_part(s, r, i, length, 0);
 	}
 }
 
@@ -591,7 +591,7 @@ static bool schedule_once(struct schedule *s, uint64_t quantum)
 	if (s->trial)
 		try_pairs(s);
 	while (!spent && (class = tei_queue_turn(q, stuck)) >= 0) {
-		if (serve(s, (uint32_t) class))
+		if (serve_class(s, (uint32_t) class))
 			tei_queue_served(q, (uint32_t) class);
 		else
 			stuck |= 1u << class;

@@ -26,9 +26,10 @@
 /* ---- NICs that the user names, as each backend calls them ---- */
 
 /*
- * False: no room. "" is not added, nor what is in it: a NIC has several names.
+ * Adds a name unless it is "" or in the list: a NIC has several names. False:
+ * no room.
  */
-static bool add(char list[TEI_DEVICES_MAX], const char *name)
+static bool add_device(char list[TEI_DEVICES_MAX], const char *name)
 {
 	size_t len = strlen(list);
 
@@ -62,9 +63,9 @@ static bool has_address(const char *interface)
 static bool add_nic(struct tei_devices *out, const struct te_topo_nic *nic)
 {
 	if ((!*nic->rdma || has_address(nic->interface)) &&
-	    !add(out->interfaces, nic->interface))
+	    !add_device(out->interfaces, nic->interface))
 		return false;
-	return add(out->rdma, nic->rdma);
+	return add_device(out->rdma, nic->rdma);
 }
 
 static int find_devices(const struct te_topo *topo, const char *at, size_t n,
@@ -151,7 +152,7 @@ struct probe {
 	const struct tei_backend_ops *ops;
 };
 
-static int watch(int epoll, int fd)
+static int watch_fd(int epoll, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
 
@@ -216,7 +217,7 @@ static int box_open(struct tei_worker *w, struct tei_rail_box *box,
 	tei_rail_show(box);
 	box->fd = ops->wait_fd(&box->rail);
 	if (box->fd >= 0)
-		rc = watch(w->inner, box->fd);
+		rc = watch_fd(w->inner, box->fd);
 	if (rc)
 		ops->rail_close(&box->rail);
 	return rc;
@@ -424,11 +425,11 @@ static int open_fds(struct tei_worker *w)
 	w->kick = open_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (w->kick < 0)
 		return w->kick;
-	rc = watch(w->inner, w->wake);
+	rc = watch_fd(w->inner, w->wake);
 	if (!rc)
-		rc = watch(w->outer, w->kick);
+		rc = watch_fd(w->outer, w->kick);
 	if (!rc)
-		rc = watch(w->outer, w->inner);
+		rc = watch_fd(w->outer, w->inner);
 	atomic_store(&w->armed, !rc);
 	return rc;
 }

@@ -21,7 +21,7 @@ static bool first_time(atomic_flag *said)
 	return !atomic_flag_test_and_set_explicit(said, memory_order_relaxed);
 }
 
-static void report(struct te_engine *engine)
+static void report_topology(struct te_engine *engine)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 	const char *first = NULL;
@@ -73,7 +73,7 @@ void tei_topology_load(struct te_engine *engine)
 		LOG_WARN("topology: %s; every distance is unknown", error);
 	}
 	if (engine->topo)
-		report(engine);
+		report_topology(engine);
 }
 
 /* ---- using it ---- */
