@@ -57,9 +57,9 @@ void te_topo_destroy(struct te_topo *t)
 
 /* ---- adding ---- */
 
-/* Room for one more in *@array, zeroed; NULL: *rc says why not. */
-static void *grow(void **array, uint32_t *n, uint32_t *room, size_t size,
-		  uint32_t max, int *rc)
+/* Makes room for one more in *@array, zeroed; NULL: *rc says why not. */
+static void *grow_array(void **array, uint32_t *n, uint32_t *room, size_t size,
+			uint32_t max, int *rc)
 {
 	char *at = *array;
 
@@ -83,9 +83,9 @@ static void *grow(void **array, uint32_t *n, uint32_t *room, size_t size,
 	return at;
 }
 
-#define GROW(t, what, max, rc)                                       \
-	grow((void **)&(t)->what, &(t)->n_##what, &(t)->room_##what, \
-	     sizeof(*(t)->what), max, rc)
+#define GROW(t, what, max, rc)                                             \
+	grow_array((void **)&(t)->what, &(t)->n_##what, &(t)->room_##what, \
+		   sizeof(*(t)->what), max, rc)
 
 struct tei_topo_node *tei_topo_add_node(struct te_topo *t, int32_t number,
 					int *rc)

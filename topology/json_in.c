@@ -25,8 +25,8 @@ struct json_reader {
 
 /* ---- refusing ---- */
 
-static int refuse(const struct json_reader *r, const char *place,
-		  const char *why)
+static int refuse_place(const struct json_reader *r, const char *place,
+			const char *why)
 {
 	return tei_topo_fail(r->e, -EBADMSG, "%s: %s: %s", r->name, place, why);
 }
@@ -393,7 +393,7 @@ static int append_nic(const struct json_reader *r, const char *place,
 			continue;
 		snprintf(why, sizeof(why), "NIC \"%s\" is listed twice",
 			 r->t->nics[nic].name);
-		return refuse(r, place, why);
+		return refuse_place(r, place, why);
 	}
 	nic_list->nics[nic_list->n++] = (uint16_t)nic;
 	return 0;
@@ -411,13 +411,15 @@ static int find_nic(const struct json_reader *r, const char *place,
 
 	if (!nic && !may_add) {
 		snprintf(why, sizeof(why), "there is no NIC \"%s\"", name);
-		return refuse(r, place, why);
+		return refuse_place(r, place, why);
 	}
 	if (!nic) {
 		nic = tei_topo_add_nic(r->t, &rc);
 		if (!nic)
-			return rc == -E2BIG ? refuse(r, place, "too many NICs")
-					    : refuse(r, place, "out of memory");
+			return rc == -E2BIG
+				       ? refuse_place(r, place, "too many NICs")
+				       : refuse_place(r, place,
+						      "out of memory");
 		snprintf(nic->name, sizeof(nic->name), "%s", name);
 	}
 	*out = (uint32_t)(nic - r->t->nics);
@@ -438,7 +440,8 @@ static int read_names(const struct json_reader *r, const json_t *array,
 
 		snprintf(where, sizeof(where), "%s[%zu]", place, i);
 		if (!name || !tei_topo_is_name(name))
-			return refuse(r, where, "should be the name of a NIC");
+			return refuse_place(r, where,
+					    "should be the name of a NIC");
 		rc = find_nic(r, where, name, may_add, &nic);
 		if (!rc)
 			rc = append_nic(r, where, nic_list, nic);
@@ -459,8 +462,8 @@ static int read_two_arrays(const struct json_reader *r, const json_t *two,
 
 	if (json_array_size(two) != 2 || !json_is_array(first) ||
 	    !json_is_array(second))
-		return refuse(r, place,
-			      "should be two arrays of names of NICs");
+		return refuse_place(r, place,
+				    "should be two arrays of names of NICs");
 	snprintf(where, sizeof(where), "%s[0]", place);
 	rc = read_names(r, first, where, may_add, &nic_list);
 	n_preferred = nic_list.n;
@@ -483,14 +486,15 @@ static int read_rank(const struct json_reader *r, const json_t *array,
 	int rc = 0;
 
 	if (array && !json_is_array(array))
-		return refuse(r, place, "should be an array");
+		return refuse_place(r, place, "should be an array");
 	for (i = 0; !rc && i < json_array_size(array); i++) {
 		const json_t *value = json_array_get(array, i);
 
 		snprintf(where, sizeof(where), "%s[%zu]", place, i);
 		if (!json_is_integer(value) || json_integer_value(value) < 0 ||
 		    json_integer_value(value) >= r->t->n_nics)
-			return refuse(r, where, "should be a place in nics[]");
+			return refuse_place(r, where,
+					    "should be a place in nics[]");
 		rc = append_nic(r, where, nic_list,
 				(uint32_t)json_integer_value(value));
 	}
@@ -507,7 +511,7 @@ static int read_ranks(const struct json_reader *r, const json_t *ranks,
 	int rank, rc = 0;
 
 	if (!json_is_object(ranks))
-		return refuse(r, place, "should be an object of ranks");
+		return refuse_place(r, place, "should be an object of ranks");
 	for (rank = 0; !rc && rank < TEI_TOPO_TENT_RANKS; rank++) {
 		snprintf(key, sizeof(key), "rank%d", rank);
 		snprintf(where, sizeof(where), "%s.%s", place, key);
@@ -576,12 +580,13 @@ static int read_matrix(const struct json_reader *r, const json_t *root)
 	json_object_foreach((json_t *)(uintptr_t)root, key, value)
 	{
 		if (!tei_topo_is_name(key))
-			return refuse(r, "top", "a key is no name of a memory");
+			return refuse_place(r, "top",
+					    "a key is no name of a memory");
 		m = tei_topo_add_memory(r->t, &rc);
 		if (!m)
-			return refuse(r, key,
-				      rc == -E2BIG ? "too many memories"
-						   : "out of memory");
+			return refuse_place(r, key,
+					    rc == -E2BIG ? "too many memories"
+							 : "out of memory");
 		snprintf(m->name, sizeof(m->name), "%s", key);
 		name_memory(m);
 		snprintf(place, sizeof(place), "\"%s\"", key);
@@ -633,7 +638,7 @@ static int read_nic(const struct json_reader *r, const json_t *from,
 	int rc;
 
 	if (!json_is_object(from))
-		return refuse(r, place, "should be an object");
+		return refuse_place(r, place, "should be an object");
 	nic = tei_topo_add_nic(r->t, &rc);
 	if (!nic)
 		return refuse_full(r, rc, "NICs");
@@ -663,7 +668,7 @@ static int read_memory(const struct json_reader *r, const json_t *from,
 	int rc;
 
 	if (!json_is_object(from))
-		return refuse(r, place, "should be an object");
+		return refuse_place(r, place, "should be an object");
 	m = tei_topo_add_memory(r->t, &rc);
 	if (!m)
 		return refuse_full(r, rc, "memories");
@@ -697,7 +702,7 @@ static int read_each(const struct json_reader *r, const json_t *root,
 	int rc = 0;
 
 	if (array && !json_is_array(array))
-		return refuse(r, key, "should be an array");
+		return refuse_place(r, key, "should be an array");
 	for (i = 0; !rc && i < json_array_size(array); i++) {
 		snprintf(place, sizeof(place), "%s[%zu]", key, i);
 		rc = fn(r, json_array_get(array, i), place);
@@ -734,7 +739,7 @@ int tei_topo_from_json(struct te_topo *t, const char *text, size_t len,
 		return tei_topo_fail(e, -EBADMSG, "%s:%d:%d: %s", name,
 				     error.line, error.column, error.text);
 	if (!json_is_object(root))
-		rc = refuse(&r, "top", "should be an object");
+		rc = refuse_place(&r, "top", "should be an object");
 	else if (json_object_get(root, "nics") || json_object_get(root, "mems"))
 		rc = read_full(&r, root);
 	else

@@ -31,8 +31,9 @@ const char *const tei_topo_states[] = {
 	NULL,
 };
 
-/* Set key to value, which is taken; counts what fails. */
-static void set(json_t *object, const char *key, json_t *value, int *failed)
+/* Sets key to value, which is taken; counts failures. */
+static void set_value(json_t *object, const char *key, json_t *value,
+		      int *failed)
 {
 	if (json_object_set_new(object, key, value))
 		++*failed;
@@ -48,14 +49,14 @@ static void set_text(json_t *object, const char *key, const char *text,
 		     int *failed)
 {
 	if (*text)
-		set(object, key, json_string(text), failed);
+		set_value(object, key, json_string(text), failed);
 }
 
 static void set_number(json_t *object, const char *key, uint64_t value,
 		       int *failed)
 {
 	if (value)
-		set(object, key, json_integer((json_int_t)value), failed);
+		set_value(object, key, json_integer((json_int_t)value), failed);
 }
 
 /* ---- rails ---- */
@@ -110,7 +111,7 @@ static json_t *ranks(const struct te_topo *t, const struct tei_topo_memory *m,
 				       failed);
 		}
 		snprintf(key, sizeof(key), "rank%d", rank);
-		set(object, key, array, failed);
+		set_value(object, key, array, failed);
 	}
 	return object;
 }
@@ -164,17 +165,17 @@ static json_t *show_node(const struct te_topo *t, uint32_t i, int *failed)
 	json_t *object = json_object(), *array;
 	char list[4096];
 
-	set(object, "node", json_integer(node->number), failed);
-	set(object, "package", json_integer(node->package), failed);
+	set_value(object, "node", json_integer(node->number), failed);
+	set_value(object, "package", json_integer(node->package), failed);
 	set_number(object, "bytes", node->bytes, failed);
 	tei_topo_print_cpus(t, node->number, list, sizeof(list));
-	set(object, "cpus", json_string(list), failed);
+	set_value(object, "cpus", json_string(list), failed);
 	array = cores(t, node->number, failed);
 	if (json_array_size(array))
-		set(object, "cores", array, failed);
+		set_value(object, "cores", array, failed);
 	else
 		json_decref(array);
-	set(object, "distances", distances(t, node, failed), failed);
+	set_value(object, "distances", distances(t, node, failed), failed);
 	return object;
 }
 
@@ -184,7 +185,7 @@ static void set_pci(json_t *object, const struct tei_topo_pci *pci, int *failed)
 {
 	json_t *more;
 
-	set(object, "pci_bus_id", json_string(pci->bus_id), failed);
+	set_value(object, "pci_bus_id", json_string(pci->bus_id), failed);
 	if (!*pci->path)
 		return;
 	more = json_object();
@@ -194,7 +195,7 @@ static void set_pci(json_t *object, const struct tei_topo_pci *pci, int *failed)
 	set_number(more, "mtps", pci->mtps, failed);
 	set_number(more, "max_mtps", pci->max_mtps, failed);
 	set_number(more, "path_bps", pci->path_bps, failed);
-	set(object, "pci", more, failed);
+	set_value(object, "pci", more, failed);
 }
 
 static json_t *show_nic(const struct te_topo *t, uint32_t i, int *failed)
@@ -204,21 +205,23 @@ static json_t *show_nic(const struct te_topo *t, uint32_t i, int *failed)
 	bool rdma = nic->kind == TE_TOPO_ROCE || nic->kind == TE_TOPO_IB ||
 		    nic->kind == TE_TOPO_RDMA;
 
-	set(object, "name", json_string(nic->name), failed);
+	set_value(object, "name", json_string(nic->name), failed);
 	set_text(object, "interface", nic->interface, failed);
 	set_text(object, "rdma", nic->rdma, failed);
 	set_number(object, "rdma_port", nic->rdma_port, failed);
 	set_text(object, "model", nic->model, failed);
-	set(object, "type",
-	    json_integer(rdma ? TEI_TOPO_TENT_RDMA : TEI_TOPO_TENT_TCP),
-	    failed);
-	set(object, "kind", json_string(tei_topo_kinds[nic->kind]), failed);
-	set(object, "state", json_string(tei_topo_states[nic->state]), failed);
-	set(object, "numa_node", json_integer(nic->numa_node), failed);
+	set_value(object, "type",
+		  json_integer(rdma ? TEI_TOPO_TENT_RDMA : TEI_TOPO_TENT_TCP),
+		  failed);
+	set_value(object, "kind", json_string(tei_topo_kinds[nic->kind]),
+		  failed);
+	set_value(object, "state", json_string(tei_topo_states[nic->state]),
+		  failed);
+	set_value(object, "numa_node", json_integer(nic->numa_node), failed);
 	set_number(object, "speed_bps", nic->speed_bps, failed);
 	set_pci(object, &nic->pci, failed);
 	if (nic->is_virtual)
-		set(object, "virtual", json_true(), failed);
+		set_value(object, "virtual", json_true(), failed);
 	return object;
 }
 
@@ -231,14 +234,14 @@ static json_t *show_memory(const struct te_topo *t, uint32_t i, int *failed)
 				   [TE_TOPO_DEVICE] = 4};
 	json_t *object = json_object();
 
-	set(object, "name", json_string(m->name), failed);
+	set_value(object, "name", json_string(m->name), failed);
 	set_text(object, "model", m->model, failed);
-	set(object, "type", json_integer(tent[m->kind]), failed);
-	set(object, "numa_node", json_integer(m->numa_node), failed);
+	set_value(object, "type", json_integer(tent[m->kind]), failed);
+	set_value(object, "numa_node", json_integer(m->numa_node), failed);
 	set_number(object, "bytes", m->bytes, failed);
 	set_pci(object, &m->pci, failed);
-	set(object, "rails", two_arrays(t, m, failed), failed);
-	set(object, "device_list", ranks(t, m, failed), failed);
+	set_value(object, "rails", two_arrays(t, m, failed), failed);
+	set_value(object, "device_list", ranks(t, m, failed), failed);
 	return object;
 }
 
@@ -303,7 +306,7 @@ static void print_matrix(const struct te_topo *t, FILE *out, int *failed)
 	fputs(t->n_memories ? "\n}\n" : "}\n", out);
 }
 
-static int deliver(const char *text, size_t n, char *out, size_t *len)
+static int deliver_text(const char *text, size_t n, char *out, size_t *len)
 {
 	size_t room = *len;
 
@@ -333,7 +336,7 @@ int te_topo_format(const struct te_topo *t, enum te_topo_form form, char *out,
 		print_matrix(t, file, &failed);
 	if (fclose(file))
 		failed++;
-	rc = failed || !text ? -ENOMEM : deliver(text, n, out, len);
+	rc = failed || !text ? -ENOMEM : deliver_text(text, n, out, len);
 	free(text);
 	return rc;
 }

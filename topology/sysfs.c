@@ -43,8 +43,8 @@ struct sysfs {
 
 /* ---- paths ---- */
 
-static bool join(const struct sysfs *s, const char *below, int len,
-		 char out[PATH_MAX])
+static bool join_path(const struct sysfs *s, const char *below, int len,
+		      char out[PATH_MAX])
 {
 	if (len < 0 || len >= PATH_MAX)
 		return false;
@@ -63,7 +63,7 @@ path_exists(const struct sysfs *s, const char *format, ...)
 	va_start(args, format);
 	len = vsnprintf(below, sizeof(below), format, args);
 	va_end(args);
-	return join(s, below, len, path) && access(path, F_OK) == 0;
+	return join_path(s, below, len, path) && access(path, F_OK) == 0;
 }
 
 /*
@@ -85,7 +85,7 @@ resolve_device(const struct sysfs *s, char out[TEI_TOPO_PATH_MAX],
 	va_start(args, format);
 	len = vsnprintf(below, sizeof(below), format, args);
 	va_end(args);
-	if (!join(s, below, len, path) || !realpath(path, real))
+	if (!join_path(s, below, len, path) || !realpath(path, real))
 		return false;
 	if (strncmp(real, s->root, root) != 0 ||
 	    strncmp(real + root, inside, sizeof(inside) - 1) != 0)
@@ -161,7 +161,7 @@ read_text(const struct sysfs *s, char *out, size_t room, const char *format,
 	va_start(args, format);
 	len = vsnprintf(below, sizeof(below), format, args);
 	va_end(args);
-	if (!join(s, below, len, path))
+	if (!join_path(s, below, len, path))
 		return -ENAMETOOLONG;
 	return text_of(path, out, room);
 }
@@ -178,7 +178,8 @@ read_number(const struct sysfs *s, int64_t otherwise, const char *format, ...)
 	va_start(args, format);
 	len = vsnprintf(below, sizeof(below), format, args);
 	va_end(args);
-	if (!join(s, below, len, path) || text_of(path, text, sizeof(text)))
+	if (!join_path(s, below, len, path) ||
+	    text_of(path, text, sizeof(text)))
 		return otherwise;
 	errno = 0;
 	value = strtoll(text, &end, strncmp(text, "0x", 2) ? 10 : 16);
@@ -771,7 +772,7 @@ static bool is_gpu(const struct sysfs *s, const char *bus_id)
 	return class >> 16 == CLASS_DISPLAY || class >> 16 == CLASS_ACCELERATOR;
 }
 
-static uint32_t count(const struct te_topo *t, uint32_t kind)
+static uint32_t count_kind(const struct te_topo *t, uint32_t kind)
 {
 	uint32_t i, n = 0;
 
@@ -784,7 +785,7 @@ static int add_gpu(struct sysfs *s, const char *bus_id, uint32_t kind,
 		   const char *prefix)
 {
 	char device[TEI_TOPO_PATH_MAX];
-	uint32_t number = count(s->t, kind);
+	uint32_t number = count_kind(s->t, kind);
 	struct tei_topo_memory *m;
 	int rc;
 
