@@ -181,7 +181,8 @@ static bool is_wildcard(const char *host)
 	       strcmp(host, "::") == 0;
 }
 
-static int complain(const char *setting, const char *value, const char *why)
+static int refuse_setting(const char *setting, const char *value,
+			  const char *why)
 {
 	(void)fprintf(stderr, "mooncake_client: --%s %s: %s\n", setting, value,
 		      why);
@@ -194,17 +195,18 @@ static int bad_engine(const struct client_settings *s, const char *name, int rc)
 
 	(void)snprintf(port, sizeof(port), "%u", (unsigned int)s->engine_port);
 	if (rc == -EADDRINUSE)
-		return complain("engine_port", port, "the port is in use");
+		return refuse_setting("engine_port", port,
+				      "the port is in use");
 	if (rc == -EACCES)
-		return complain("engine_port", port,
-				"no permission for this port");
+		return refuse_setting("engine_port", port,
+				      "no permission for this port");
 	if (!strncmp(cause, DIRECTORY_WRONG, strlen(DIRECTORY_WRONG)))
-		return complain("metadata_server", s->metadata_server,
-				cause + strlen(DIRECTORY_WRONG));
+		return refuse_setting("metadata_server", s->metadata_server,
+				      cause + strlen(DIRECTORY_WRONG));
 	if (!strncmp(cause, DEVICE_WRONG, strlen(DEVICE_WRONG)))
-		return complain("device_names", s->device_names,
-				cause + strlen(DEVICE_WRONG));
-	return complain("host", name, *cause ? cause : te_strerror(rc));
+		return refuse_setting("device_names", s->device_names,
+				      cause + strlen(DEVICE_WRONG));
+	return refuse_setting("host", name, *cause ? cause : te_strerror(rc));
 }
 
 /* The name is what others will look up: if we cannot, they can hardly. */
@@ -214,11 +216,11 @@ static int check_host(const char *host)
 	int rc;
 
 	if (strlen(host) > TEI_HOST_LEN_MAX)
-		return complain("host", host, "too long");
+		return refuse_setting("host", host, "too long");
 	rc = tei_resolve(host, 0, &address, 1);
 	if (rc == -EHOSTUNREACH)
-		return complain("host", host, "no such host");
-	return rc < 0 ? complain("host", host, te_strerror(rc)) : 0;
+		return refuse_setting("host", host, "no such host");
+	return rc < 0 ? refuse_setting("host", host, te_strerror(rc)) : 0;
 }
 
 static int configure(const struct client_settings *s, struct te_config *config)
@@ -255,8 +257,8 @@ static int open_engine(const struct client_settings *s, struct te_engine **out)
 	return rc ? bad_engine(s, name, rc) : 0;
 }
 
-static int join(const struct client_settings *s, struct te_engine *engine,
-		struct te_store **out)
+static int join_pool(const struct client_settings *s, struct te_engine *engine,
+		     struct te_store **out)
 {
 	const struct te_store_config config = {
 		.size = sizeof(config),
@@ -302,27 +304,29 @@ static bool tenant_holds(const char *name)
 }
 
 /* Check what the rows cannot say. */
-static int check(const struct client_settings *s)
+static int check_settings(const struct client_settings *s)
 {
 	if (!master_holds(s->master_server_address))
-		return complain("master_server_address",
-				s->master_server_address,
-				"should be host:port");
+		return refuse_setting("master_server_address",
+				      s->master_server_address,
+				      "should be host:port");
 	if (!tenant_holds(s->tenant_id))
-		return complain("tenant_id", s->tenant_id,
-				"should be at most 64 bytes, without control "
-				"characters, and not begin with _");
+		return refuse_setting(
+			"tenant_id", s->tenant_id,
+			"should be at most 64 bytes, without control "
+			"characters, and not begin with _");
 	/* Dummy clients are told it, wherever they run. */
 	if (*s->socket_path && *s->socket_path != '/')
-		return complain("socket_path", s->socket_path,
-				"should be an absolute path");
+		return refuse_setting("socket_path", s->socket_path,
+				      "should be an absolute path");
 	if (strlen(s->socket_path) >= SOCKET_PATH_MAX)
-		return complain("socket_path", s->socket_path,
-				"is longer than a socket's path can be");
+		return refuse_setting("socket_path", s->socket_path,
+				      "is longer than a socket's path can be");
 	if (*s->socket_group && !*s->socket_path)
-		return complain("socket_group", s->socket_group,
-				"needs a socket_path that its members can "
-				"reach");
+		return refuse_setting(
+			"socket_group", s->socket_group,
+			"needs a socket_path that its members can "
+			"reach");
 	return 0;
 }
 
@@ -479,8 +483,8 @@ static void serve_pool(const struct client_settings *s, struct te_store *store,
 		;
 }
 
-static int serve(const struct client_settings *s, struct te_store *store,
-		 const sigset_t *set)
+static int serve_until_signal(const struct client_settings *s,
+			      struct te_store *store, const sigset_t *set)
 {
 	struct tes_agent *agent;
 	int code = start_agent(s, store, &agent);
@@ -508,13 +512,13 @@ static void warn_about(const struct tei_conf *conf)
 			 s->host);
 }
 
-static int run(const struct tei_conf *conf)
+static int run_client(const struct tei_conf *conf)
 {
 	const struct client_settings *s = conf->values;
 	struct te_engine *engine = NULL;
 	struct te_store *store;
 	sigset_t set;
-	int code = check(s);
+	int code = check_settings(s);
 
 	if (code)
 		return code;
@@ -532,9 +536,9 @@ static int run(const struct tei_conf *conf)
 		return code;
 	atomic_store(&starting, false);
 	warn_about(conf);
-	code = join(s, engine, &store);
+	code = join_pool(s, engine, &store);
 	if (!code) {
-		code = serve(s, store, &set);
+		code = serve_until_signal(s, store, &set);
 		te_store_close(store);
 	}
 	te_engine_destroy(engine);
@@ -547,5 +551,5 @@ int main(int argc, char **argv)
 	struct tei_conf conf = {rows, sizeof(rows) / sizeof(rows[0]),
 				&settings};
 
-	return tei_conf_program(&conf, argc, argv, ABOUT, run);
+	return tei_conf_program(&conf, argc, argv, ABOUT, run_client);
 }

@@ -91,7 +91,7 @@ static void announce(const struct tes_server *server,
 	fflush(stdout);
 }
 
-static int serve(const struct tei_conf *conf, struct tei_loop *loop)
+static int serve_pool(const struct tei_conf *conf, struct tei_loop *loop)
 {
 	const struct tes_server_settings *settings = conf->values;
 	char error[TEI_CONF_ERROR_LEN];
@@ -127,7 +127,7 @@ release:
 	return code;
 }
 
-static int run(const struct tei_conf *conf)
+static int run_master(const struct tei_conf *conf)
 {
 	struct tei_loop *loop;
 	int code;
@@ -136,7 +136,7 @@ static int run(const struct tei_conf *conf)
 		fprintf(stderr, "mooncake_master: cannot start a loop\n");
 		return 1;
 	}
-	code = serve(conf, loop);
+	code = serve_pool(conf, loop);
 	tei_loop_destroy(loop);
 	return code;
 }
@@ -146,5 +146,5 @@ int main(int argc, char **argv)
 	struct tes_server_settings settings;
 	struct tei_conf conf = {tes_server_rows, tes_server_n_rows, &settings};
 
-	return tei_conf_program(&conf, argc, argv, ABOUT, run);
+	return tei_conf_program(&conf, argc, argv, ABOUT, run_master);
 }

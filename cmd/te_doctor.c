@@ -72,7 +72,7 @@ static const struct tei_setting rows[] = {
 };
 /* clang-format on */
 
-static int complain(const char *what)
+static int complain_of(const char *what)
 {
 	(void)fprintf(stderr, "te-doctor: %s\n", what);
 	return 2;
@@ -210,8 +210,8 @@ static void tell_pair(const char *from, const char *to, size_t done,
 		      from, to);
 }
 
-/* @list is cut up. How many, at least one. */
-static size_t split(char *list, const char *out[BACKENDS_MAX])
+/* Cuts @list in place. Returns how many entries, at least one. */
+static size_t split_list(char *list, const char *out[BACKENDS_MAX])
 {
 	size_t n = 0;
 
@@ -225,7 +225,7 @@ static int measure_all(const struct settings *s, struct te_engine *engine)
 {
 	bool terminal = isatty(STDERR_FILENO);
 	const char *backends[BACKENDS_MAX];
-	size_t n = split(s->backends, backends);
+	size_t n = split_list(s->backends, backends);
 	struct tei_report report = {0};
 	struct tei_matrix matrix;
 	int code, rc;
@@ -268,7 +268,7 @@ static int measure_pairs(const struct settings *s)
 
 /* ---- all of it ---- */
 
-static int run(const struct tei_conf *conf)
+static int run_doctor(const struct tei_conf *conf)
 {
 	const struct settings *s = conf->values;
 	char sys[4096], error[512];
@@ -283,7 +283,7 @@ static int run(const struct tei_conf *conf)
 		return measure_pairs(s);
 	(void)snprintf(sys, sizeof(sys), "%s/sys", s->root ? s->root : "");
 	if (te_topo_load(&source, &topo, error, sizeof(error)))
-		return complain(error);
+		return complain_of(error);
 	code = word == WORD_PEER ? visit(s, topo) : look_at_host(s, topo);
 	te_topo_destroy(topo);
 	return code;
@@ -332,11 +332,11 @@ int main(int argc, char **argv)
 				&settings};
 
 	if (!take_words(&argc, &argv))
-		return complain("peer NAME..., pairs NAME NAME..., "
-				"listen [NAME], or settings; --help tells "
-				"more");
+		return complain_of("peer NAME..., pairs NAME NAME..., "
+				   "listen [NAME], or settings; --help tells "
+				   "more");
 	if (!are_text())
-		return complain("a name is no text in UTF-8");
+		return complain_of("a name is no text in UTF-8");
 	argv[0] = program;
-	return tei_conf_program(&conf, argc, argv, ABOUT, run);
+	return tei_conf_program(&conf, argc, argv, ABOUT, run_doctor);
 }

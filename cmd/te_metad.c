@@ -52,8 +52,8 @@ static const struct tei_setting rows[] = {
 };
 /* clang-format on */
 
-static int start(const struct settings *s, struct tei_loop *loop,
-		 struct tes_metadata_server **out)
+static int start_server(const struct settings *s, struct tei_loop *loop,
+			struct tes_metadata_server **out)
 {
 	struct tes_metadata_config config = {
 		.host = strcmp(s->host, "0.0.0.0") != 0 ? s->host : NULL,
@@ -75,7 +75,7 @@ static int start(const struct settings *s, struct tei_loop *loop,
 	return 0;
 }
 
-static int serve(const struct settings *s, struct tei_loop *loop)
+static int serve_metadata(const struct settings *s, struct tei_loop *loop)
 {
 	struct tes_metadata_server *server = NULL;
 	struct stop stop;
@@ -83,7 +83,7 @@ static int serve(const struct settings *s, struct tei_loop *loop)
 
 	if (!stop_catch(&stop, loop)) {
 		fprintf(stderr, "te-metad: cannot catch signals\n");
-	} else if (start(s, loop, &server)) {
+	} else if (start_server(s, loop, &server)) {
 		code = 2; /* what it was has been logged */
 	} else {
 		code = tei_loop_run(loop) < 0 ? 1 : 0;
@@ -103,7 +103,7 @@ static int take_level(const char *text, int *out)
 	return tei_log_level_parse(text, out);
 }
 
-static int run(const struct tei_conf *conf)
+static int run_metad(const struct tei_conf *conf)
 {
 	const struct settings *s = conf->values;
 	struct tei_loop *loop;
@@ -121,7 +121,7 @@ static int run(const struct tei_conf *conf)
 		fprintf(stderr, "te-metad: cannot start a loop\n");
 		return 1;
 	}
-	code = serve(s, loop);
+	code = serve_metadata(s, loop);
 	tei_loop_destroy(loop);
 	return code;
 }
@@ -132,5 +132,5 @@ int main(int argc, char **argv)
 	struct tei_conf conf = {rows, sizeof(rows) / sizeof(rows[0]),
 				&settings};
 
-	return tei_conf_program(&conf, argc, argv, ABOUT, run);
+	return tei_conf_program(&conf, argc, argv, ABOUT, run_metad);
 }

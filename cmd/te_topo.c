@@ -49,7 +49,7 @@ static const struct tei_setting rows[] = {
 };
 /* clang-format on */
 
-static int complain(const char *what)
+static int complain_of(const char *what)
 {
 	(void)fprintf(stderr, "te-topo: %s\n", what);
 	return 2;
@@ -97,7 +97,7 @@ static int show(const struct settings *s, const struct te_topo *topo)
 	return rc ? 1 : 0;
 }
 
-static int run(const struct tei_conf *conf)
+static int run_topo(const struct tei_conf *conf)
 {
 	const struct settings *s = conf->values;
 	const struct te_topo_source source = {
@@ -112,13 +112,14 @@ static int run(const struct tei_conf *conf)
 	int rc;
 
 	if (s->json && s->matrix)
-		return complain("--json and --matrix cannot both be printed");
+		return complain_of(
+			"--json and --matrix cannot both be printed");
 	if (s->from && (s->sysfs || s->hwloc_xml))
-		return complain("--from is a machine of its own: not with "
-				"--sysfs or --hwloc_xml");
+		return complain_of("--from is a machine of its own: not with "
+				   "--sysfs or --hwloc_xml");
 	rc = te_topo_load(&source, &topo, error, sizeof(error));
 	if (rc)
-		return complain(error);
+		return complain_of(error);
 	rc = show(s, topo);
 	te_topo_destroy(topo);
 	return rc;
@@ -130,5 +131,5 @@ int main(int argc, char **argv)
 	struct tei_conf conf = {rows, sizeof(rows) / sizeof(rows[0]),
 				&settings};
 
-	return tei_conf_program(&conf, argc, argv, ABOUT, run);
+	return tei_conf_program(&conf, argc, argv, ABOUT, run_topo);
 }

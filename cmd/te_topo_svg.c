@@ -216,9 +216,9 @@ static void size_node(struct tei_layout *l, uint32_t at)
 		node->box.h += MEMORY_H + (h > 0 ? TRUNK_H : 0);
 }
 
-/* Boxes in a row or a column, and what is around them. */
-static void grow(struct tei_box *outer, const struct tei_box *inner, int first,
-		 int stacked)
+/* Grows @outer by a box that is put into its row or column. */
+static void grow_box(struct tei_box *outer, const struct tei_box *inner,
+		     int first, int stacked)
 {
 	double gap = first ? 0 : LINK_GAP;
 
@@ -241,7 +241,8 @@ static void size_socket(struct tei_layout *l, uint32_t at)
 	for (i = 0; i < l->n_nodes; i++) {
 		if (l->nodes[i].outer != at)
 			continue;
-		grow(&socket->box, &l->nodes[i].box, first, l->nodes_stacked);
+		grow_box(&socket->box, &l->nodes[i].box, first,
+			 l->nodes_stacked);
 		first = 0;
 	}
 	socket->box.w += 2 * PAD;
@@ -268,11 +269,11 @@ static void size_page(struct tei_layout *l)
 	uint32_t i;
 
 	for (i = 0; i < l->n_sockets; i++)
-		grow(&page, &l->sockets[i].box, i == 0, 0);
+		grow_box(&page, &l->sockets[i].box, i == 0, 0);
 	l->sockets_stacked = l->n_sockets == 1 || page.w > PAGE_WIDTH;
 	page = (struct tei_box){0};
 	for (i = 0; i < l->n_sockets; i++)
-		grow(&page, &l->sockets[i].box, i == 0, l->sockets_stacked);
+		grow_box(&page, &l->sockets[i].box, i == 0, l->sockets_stacked);
 	l->w = larger(page.w, 720) + 2 * MARGIN;
 	l->h = page.h + HEAD + MARGIN;
 }

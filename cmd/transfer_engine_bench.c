@@ -62,7 +62,8 @@ struct bench_result {
 };
 
 /* "--setting value: why" on stderr; 2. */
-static int complain(const char *setting, const char *value, const char *why)
+static int refuse_setting(const char *setting, const char *value,
+			  const char *why)
 {
 	(void)fprintf(stderr, BENCH ": --%s%s%s: %s\n", setting,
 		      *value ? " " : "", value, why);
@@ -78,7 +79,8 @@ static bool is_on(const char *variable)
 	return value && *value && (tei_parse_bool(value, &on) || on);
 }
 
-static int set(struct te_config *config, const char *name, const char *value)
+static int set_config(struct te_config *config, const char *name,
+		      const char *value)
 {
 	char why[256];
 	int rc = te_config_set(config, name, value, why, sizeof(why));
@@ -90,18 +92,18 @@ static int set(struct te_config *config, const char *name, const char *value)
 
 static int configure(const struct bench_settings *s, struct te_config *config)
 {
-	int rc = set(config, "metadata_server", s->metadata_server);
+	int rc = set_config(config, "metadata_server", s->metadata_server);
 
 	if (!rc && s->insecure)
-		rc = set(config, "insecure", "true");
+		rc = set_config(config, "insecure", "true");
 	if (!rc)
-		rc = set(config, "protocol", s->protocol);
+		rc = set_config(config, "protocol", s->protocol);
 	if (!rc && is_on("MC_FORCE_TCP"))
-		rc = set(config, "backends", "tcp");
+		rc = set_config(config, "backends", "tcp");
 	else if (!rc && *s->device_name && !strcmp(s->protocol, "rdma"))
-		rc = set(config, "devices", s->device_name);
+		rc = set_config(config, "devices", s->device_name);
 	if (!rc && *s->nic_priority_matrix)
-		rc = set(config, "topology", s->nic_priority_matrix);
+		rc = set_config(config, "topology", s->nic_priority_matrix);
 	return rc;
 }
 
@@ -138,8 +140,8 @@ static int open_engine(const struct bench_settings *s, struct te_engine **out)
 	int rc;
 
 	if (engine_name(s, name))
-		return complain("local_server_name", s->local_server_name,
-				"should be a host, or host:port");
+		return refuse_setting("local_server_name", s->local_server_name,
+				      "should be a host, or host:port");
 	rc = te_config_create(&config);
 	if (rc)
 		return 1;
@@ -147,7 +149,8 @@ static int open_engine(const struct bench_settings *s, struct te_engine **out)
 	if (!rc) {
 		rc = te_engine_create(config, name, out);
 		if (rc)
-			complain("local_server_name", name, te_strerror(rc));
+			refuse_setting("local_server_name", name,
+				       te_strerror(rc));
 	}
 	te_config_destroy(config);
 	return rc ? 2 : 0;
@@ -445,8 +448,8 @@ static void close_memory(struct te_engine *engine, void *memory,
 
 /* ---- target ---- */
 
-static int serve(const struct bench_settings *s, struct te_engine *engine,
-		 const sigset_t *set)
+static int serve_target(const struct bench_settings *s,
+			struct te_engine *engine, const sigset_t *set)
 {
 	te_region_id id;
 	void *memory;
@@ -514,8 +517,8 @@ static double in_unit(const char *name, double bytes)
 	return bytes / u->bytes;
 }
 
-static void report(const struct bench_settings *s, struct te_engine *engine,
-		   const struct bench_result *r)
+static void report_round(const struct bench_settings *s,
+			 struct te_engine *engine, const struct bench_result *r)
 {
 	double seconds = (double)r->elapsed_ns / 1e9;
 	double bytes = (double)r->n_batches * (double)s->batch_size *
@@ -530,8 +533,8 @@ static void report(const struct bench_settings *s, struct te_engine *engine,
 	(void)fflush(stdout);
 }
 
-static int measure(const struct bench_settings *s, struct te_engine *engine,
-		   struct bench *bench)
+static int measure_rounds(const struct bench_settings *s,
+			  struct te_engine *engine, struct bench *bench)
 {
 	struct bench_result result = {0};
 	te_region_id id;
@@ -546,7 +549,7 @@ static int measure(const struct bench_settings *s, struct te_engine *engine,
 		(void)fprintf(stderr, BENCH ": --%s of %s: %s\n", s->operation,
 			      s->segment_id, te_strerror(rc));
 	else
-		report(s, engine, &result);
+		report_round(s, engine, &result);
 	close_memory(engine, memory, id);
 	return rc ? 1 : 0;
 }
@@ -565,7 +568,7 @@ static int initiate(const struct bench_settings *s, struct te_engine *engine)
 		rc = te_segment_open(engine, s->segment_id, 0, &bench.segment);
 
 	if (rc) {
-		complain("segment_id", s->segment_id, te_strerror(rc));
+		refuse_setting("segment_id", s->segment_id, te_strerror(rc));
 		return 1;
 	}
 	rc = find_region(s, engine, bench.segment, &bench.remote);
@@ -577,10 +580,10 @@ static int initiate(const struct bench_settings *s, struct te_engine *engine)
 			      "the target's --buffer_size should be larger");
 		code = 1;
 	} else if (rc) {
-		complain("segment_id", s->segment_id, te_strerror(rc));
+		refuse_setting("segment_id", s->segment_id, te_strerror(rc));
 		code = 1;
 	} else {
-		code = measure(s, engine, &bench);
+		code = measure_rounds(s, engine, &bench);
 	}
 	te_segment_close(engine, bench.segment);
 	return code;
@@ -589,29 +592,31 @@ static int initiate(const struct bench_settings *s, struct te_engine *engine)
 /* ---- start ---- */
 
 /* Check what the rows cannot say. */
-static int check(const struct bench_settings *s, bool is_target)
+static int check_settings(const struct bench_settings *s, bool is_target)
 {
 	if (s->use_vram)
-		return complain("use_vram", "true",
-				"memory of GPUs is not here yet");
+		return refuse_setting("use_vram", "true",
+				      "memory of GPUs is not here yet");
 	if (!required(s))
-		return complain("block_size", "",
-				"with --batch_size and --threads that is more "
-				"than 1 TiB");
+		return refuse_setting(
+			"block_size", "",
+			"with --batch_size and --threads that is more "
+			"than 1 TiB");
 	if (!is_target && !*s->segment_id)
-		return complain("segment_id", "",
-				"is needed: the name that the target says");
+		return refuse_setting(
+			"segment_id", "",
+			"is needed: the name that the target says");
 	return 0;
 }
 
-static int run(const struct tei_conf *conf)
+static int run_bench(const struct tei_conf *conf)
 {
 	const struct bench_settings *s = conf->values;
 	bool is_target = !strcmp(s->mode, "target");
 	struct te_engine *engine;
 	char names[512];
 	sigset_t set;
-	int code = check(s, is_target);
+	int code = check_settings(s, is_target);
 
 	if (code)
 		return code;
@@ -624,7 +629,7 @@ static int run(const struct tei_conf *conf)
 	code = open_engine(s, &engine);
 	if (code)
 		return code;
-	code = is_target ? serve(s, engine, &set) : initiate(s, engine);
+	code = is_target ? serve_target(s, engine, &set) : initiate(s, engine);
 	te_engine_destroy(engine);
 	return code;
 }
@@ -635,5 +640,5 @@ int main(int argc, char **argv)
 	struct tei_conf conf = {rows, sizeof(rows) / sizeof(rows[0]),
 				&settings};
 
-	return tei_conf_program(&conf, argc, argv, ABOUT, run);
+	return tei_conf_program(&conf, argc, argv, ABOUT, run_bench);
 }

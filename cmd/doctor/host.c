@@ -23,11 +23,11 @@
 
 #define LINE_MAX_LEN 32768
 
-static bool join(const struct tei_host *h, char out[PATH_MAX],
-		 const char *format, va_list args)
+static bool join_path(const struct tei_host *h, char out[PATH_MAX],
+		      const char *format, va_list args)
 	__attribute__((format(printf, 3, 0)));
-static bool join(const struct tei_host *h, char out[PATH_MAX],
-		 const char *format, va_list args)
+static bool join_path(const struct tei_host *h, char out[PATH_MAX],
+		      const char *format, va_list args)
 {
 	int root = snprintf(out, PATH_MAX, "%s/", h->root), len;
 
@@ -76,7 +76,7 @@ static size_t read_below(const struct tei_host *h, char *out, size_t room,
 	char path[PATH_MAX];
 	size_t len = 0;
 
-	if (join(h, path, format, args))
+	if (join_path(h, path, format, args))
 		len = slurp(path, out, room);
 	out[len] = '\0';
 	return len;
@@ -174,7 +174,7 @@ bool tei_host_exists(const struct tei_host *h, const char *format, ...)
 	bool exists;
 
 	va_start(args, format);
-	exists = join(h, path, format, args) && access(path, F_OK) == 0;
+	exists = join_path(h, path, format, args) && access(path, F_OK) == 0;
 	va_end(args);
 	return exists;
 }

@@ -25,9 +25,10 @@ struct listener {
 
 /* ---- orders ---- */
 
-/* With an engine of its own: what it may use is a part of the order. */
-static void measure(const struct listener *l, const struct tei_order *order,
-		    struct tei_answer *answer)
+/* Opens an engine for this order, which says which rails it may use. */
+static void measure_order(const struct listener *l,
+			  const struct tei_order *order,
+			  struct tei_answer *answer)
 {
 	struct tei_engine_wish wish = *l->wish;
 	const struct tei_peer_plan plan = {.time_ms = order->time_ms,
@@ -78,14 +79,14 @@ static void obey(const struct listener *l, const struct te_notify *notify)
 		return;
 	answer.id = order.id;
 	if (l->pairs)
-		measure(l, &order, &answer);
+		measure_order(l, &order, &answer);
 	else
 		(void)snprintf(answer.failure, sizeof(answer.failure),
 			       "it listens without --pairs");
 	send_answer(l, notify->from, &answer);
 }
 
-static int serve(const struct listener *l)
+static int serve_orders(const struct listener *l)
 {
 	int fd = te_notify_eventfd(l->engine);
 	struct pollfd fds[] = {{.fd = l->signals, .events = POLLIN},
@@ -107,7 +108,7 @@ static int serve(const struct listener *l)
 
 /* ---- memory ---- */
 
-static int publish(const struct listener *l)
+static int publish_address(const struct listener *l)
 {
 	struct te_region region = {.length = SET_LEN,
 				   .access = TE_ACCESS_REMOTE_READ};
@@ -127,7 +128,7 @@ static int publish(const struct listener *l)
 		(void)printf("te-doctor listens as %s\n",
 			     te_engine_name(l->engine));
 		(void)fflush(stdout);
-		rc = serve(l);
+		rc = serve_orders(l);
 		(void)te_region_remove(l->engine, id);
 	}
 	te_memory_free(l->engine, region.addr);
@@ -149,7 +150,7 @@ int tei_peer_listen(const struct tei_engine_wish *wish, const char *name,
 		return -errno;
 	rc = tei_engine_open(wish, name, &l.engine, error);
 	if (!rc) {
-		rc = publish(&l);
+		rc = publish_address(&l);
 		te_engine_destroy(l.engine);
 	}
 	close(l.signals);

@@ -102,8 +102,8 @@ static int hear(struct asker *a, te_segment_id segment, struct tei_answer *out)
 	return 0;
 }
 
-static int ask(struct asker *a, te_segment_id segment, size_t backend,
-	       size_t from, size_t to)
+static int ask_pair(struct asker *a, te_segment_id segment, size_t backend,
+		    size_t from, size_t to)
 {
 	struct tei_order order = {.id = ++a->next_id, .time_ms = a->time_ms};
 	char *text;
@@ -122,7 +122,7 @@ static int ask(struct asker *a, te_segment_id segment, size_t backend,
 	return hear(a, segment, tei_matrix_cell(a->m, backend, from, to));
 }
 
-static void fail(struct tei_answer *cell, int error)
+static void fail_cell(struct tei_answer *cell, int error)
 {
 	(void)snprintf(cell->failure, sizeof(cell->failure), "%s",
 		       error == -ETIMEDOUT ? "no answer: is te-doctor listen "
@@ -145,9 +145,9 @@ static int ask_row(struct asker *a, te_segment_id segment, size_t backend,
 			a->announce(m->names[from], m->names[to], a->done,
 				    m->n_backends * m->n * (m->n - 1), a->arg);
 		if (!error)
-			error = ask(a, segment, backend, from, to);
+			error = ask_pair(a, segment, backend, from, to);
 		if (error)
-			fail(tei_matrix_cell(m, backend, from, to), error);
+			fail_cell(tei_matrix_cell(m, backend, from, to), error);
 		a->done++;
 	}
 	return error;
@@ -232,9 +232,9 @@ static bool is_slow(const struct table *t, size_t from, size_t to)
 
 /* ---- causes ---- */
 
-/* Count the pairs with this peer at one end that are slow, or are not. */
-static size_t count(const struct table *t, size_t peer, bool measures,
-		    bool slow)
+/* Counts the pairs with this peer at one end that are slow, or not. */
+static size_t count_cells(const struct table *t, size_t peer, bool measures,
+			  bool slow)
 {
 	size_t i, n = 0;
 
@@ -248,8 +248,8 @@ static size_t count(const struct table *t, size_t peer, bool measures,
 
 static bool is_slow_with_all(const struct table *t, size_t peer, bool measures)
 {
-	return count(t, peer, measures, true) > 1 &&
-	       !count(t, peer, measures, false);
+	return count_cells(t, peer, measures, true) > 1 &&
+	       !count_cells(t, peer, measures, false);
 }
 
 static const char *usual_backend(const struct table *t)

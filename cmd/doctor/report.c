@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 
-static struct tei_finding *next(struct tei_report *r)
+static struct tei_finding *next_finding(struct tei_report *r)
 {
 	struct tei_finding *more;
 	size_t room = r->room ? 2 * r->room : 64;
@@ -35,7 +35,7 @@ void tei_report_add(struct tei_report *r, enum tei_mark mark,
 		    const struct tei_rule *rule, const char *object,
 		    const char *format, ...)
 {
-	struct tei_finding *f = next(r);
+	struct tei_finding *f = next_finding(r);
 	va_list args;
 
 	if (!f) {
