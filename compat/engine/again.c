@@ -90,9 +90,10 @@ static int find_life(struct mc_batch *b, struct trip *trip, int64_t number,
 	return rc;
 }
 
-/* Put a request behind the others. False: there is no peer yet. */
-static bool add(struct mc_batch *b, struct trip *trip, struct mc_try *t,
-		segment_id_t target, struct te_request r, struct iovec bytes)
+/* Queues a request behind the others. False: there is no peer yet. */
+static bool add_try(struct mc_batch *b, struct trip *trip, struct mc_try *t,
+		    segment_id_t target, struct te_request r,
+		    struct iovec bytes)
 {
 	uint64_t now = mc_now_ms();
 
@@ -118,8 +119,8 @@ static void add_task(struct mc_batch *b, struct trip *trip, struct mc_task *t)
 	bool stale;
 
 	(void)stand(b, &t->try, &stale);
-	t->try.leaves =
-		stale && add(b, trip, &t->try, t->entry.target_id, r, bytes);
+	t->try.leaves = stale &&
+			add_try(b, trip, &t->try, t->entry.target_id, r, bytes);
 }
 
 /* Some task before it has gone again, and all are completed or go with it. */
@@ -148,11 +149,11 @@ static void add_notify(struct mc_batch *b, struct trip *trip,
 
 	(void)stand(b, &n->try, &stale);
 	n->try.leaves = stale && is_free_to_go(b, n) &&
-			add(b, trip, &n->try, n->target, r, n->bytes);
+			add_try(b, trip, &n->try, n->target, r, n->bytes);
 }
 
-/* In the order in which they were submitted. False: none can leave now. */
-static bool gather(struct mc_batch *b, struct trip *trip)
+/* Gathers in the order of submission. False: none can be sent now. */
+static bool gather_tries(struct mc_batch *b, struct trip *trip)
 {
 	size_t told = 0;
 
@@ -214,7 +215,8 @@ static void go_again(struct mc_batch *b)
 	trip.tries = malloc(most * sizeof(*trip.tries));
 	trip.requests = malloc(most * sizeof(*trip.requests));
 	trip.pieces = malloc(most * sizeof(*trip.pieces));
-	if (trip.tries && trip.requests && trip.pieces && gather(b, &trip))
+	if (trip.tries && trip.requests && trip.pieces &&
+	    gather_tries(b, &trip))
 		send(b, &trip);
 	free(trip.pieces);
 	free(trip.requests);

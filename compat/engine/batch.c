@@ -113,7 +113,7 @@ static size_t notifies_most(size_t size)
 	return size < CAPACITY - size ? size : CAPACITY - size;
 }
 
-static struct mc_batch *make(struct mc_engine *e, size_t size)
+static struct mc_batch *make_batch(struct mc_engine *e, size_t size)
 {
 	size_t n_notifies = notifies_most(size);
 	struct mc_batch *b = calloc(1, sizeof(*b));
@@ -155,7 +155,7 @@ batch_id_t allocateBatchID(transfer_engine_t engine, size_t batch_size)
 		mc_warn(__func__, "batch_size %zu is not in 1 .. %d",
 			batch_size, CAPACITY - NOTIFIES);
 	} else {
-		b = make(e, batch_size);
+		b = make_batch(e, batch_size);
 		if (!b)
 			mc_warn(__func__, "no memory for %zu transfers",
 				batch_size);
@@ -243,9 +243,10 @@ static struct mc_try new_try(const struct mc_batch *b, uint64_t bytes)
 	};
 }
 
-/* Copies of each request, for the case that its peer restarts. */
-static void remember(struct mc_batch *b, const struct transfer_request *entries,
-		     struct submission *s)
+/* Copies each request, for the case that its peer restarts. */
+static void remember_entries(struct mc_batch *b,
+			     const struct transfer_request *entries,
+			     struct submission *s)
 {
 	uint64_t longest = 0;
 
@@ -270,8 +271,9 @@ static void remember(struct mc_batch *b, const struct transfer_request *entries,
 	s->notify.iov_base = NULL; /* the batch's now */
 }
 
-static int start(struct mc_batch *b, const char *function,
-		 const struct transfer_request *entries, struct submission *s)
+static int start_transfer(struct mc_batch *b, const char *function,
+			  const struct transfer_request *entries,
+			  struct submission *s)
 {
 	bool notify = s->notify.iov_base != NULL;
 	int rc = 0;
@@ -286,7 +288,7 @@ static int start(struct mc_batch *b, const char *function,
 	}
 	switch (te_batch_submit(b->te, s->requests, s->n + notify)) {
 	case 0:
-		remember(b, entries, s);
+		remember_entries(b, entries, s);
 		break;
 	case -ENOMEM:
 		rc = MC_STATUS_MEMORY;
@@ -335,7 +337,7 @@ static int submit(struct mc_engine *e, const char *function, batch_id_t id,
 		rc = s.notify.iov_base ? 0 : MC_STATUS_INVALID;
 	}
 	if (!rc)
-		rc = start(b, function, entries, &s);
+		rc = start_transfer(b, function, entries, &s);
 	free_room(&s);
 out:
 	unpin(b);
@@ -369,7 +371,8 @@ int submitTransferWithNotify(transfer_engine_t engine, batch_id_t batch_id,
 	return rc;
 }
 
-static int ask(struct mc_batch *b, size_t task, struct transfer_status *status)
+static int ask_status(struct mc_batch *b, size_t task,
+		      struct transfer_status *status)
 {
 	if (task >= b->n_tasks)
 		return MC_ERROR_INVALID;
@@ -391,7 +394,7 @@ int getTransferStatus(transfer_engine_t engine, batch_id_t batch_id,
 		/* A caller that polls does the work itself. */
 		(void)te_engine_drive(e->te, 0);
 		(void)pthread_mutex_lock(&b->mutex);
-		rc = ask(b, task_id, status);
+		rc = ask_status(b, task_id, status);
 		(void)pthread_mutex_unlock(&b->mutex);
 		if (rc)
 			mc_warn(__func__, "there is no task %zu", task_id);
@@ -408,7 +411,8 @@ static bool is_busy(struct mc_batch *b)
 
 	(void)pthread_mutex_lock(&b->mutex);
 	for (size_t i = 0; !busy && i < b->n_tasks; i++)
-		busy = !ask(b, i, &status) && status.status == STATUS_WAITING;
+		busy = !ask_status(b, i, &status) &&
+		       status.status == STATUS_WAITING;
 	(void)pthread_mutex_unlock(&b->mutex);
 	return busy;
 }
@@ -453,7 +457,7 @@ static void give_all_back(struct mc_engine *e)
 	}
 }
 
-static size_t count(const struct mc_batch *b)
+static size_t count_ended(const struct mc_batch *b)
 {
 	size_t n = 0;
 
@@ -469,7 +473,7 @@ void mc_batches_end(struct mc_engine *engine)
 
 	give_all_back(engine);
 	(void)pthread_mutex_lock(&engine->mutex);
-	while (count(engine->leaving) < engine->n_batches)
+	while (count_ended(engine->leaving) < engine->n_batches)
 		(void)pthread_cond_wait(&engine->left, &engine->mutex);
 	(void)pthread_mutex_unlock(&engine->mutex);
 	for (b = engine->leaving; b; b = next) {

@@ -73,7 +73,8 @@ static bool is_p2p(const char *metadata)
 	return !metadata || !*metadata || !strcmp(metadata, "P2PHANDSHAKE");
 }
 
-static int set(struct te_config *config, const char *name, const char *value)
+static int set_config(struct te_config *config, const char *name,
+		      const char *value)
 {
 	char why[256];
 	int rc = te_config_set(config, name, value, why, sizeof(why));
@@ -112,7 +113,7 @@ static int set_timeout(struct mc_engine *e, struct te_config *config)
 	if (!seconds)
 		return 0;
 	(void)snprintf(value, sizeof(value), "%lds", seconds);
-	return set(config, "transfer_timeout", value);
+	return set_config(config, "transfer_timeout", value);
 }
 
 static int configure(struct mc_engine *e, struct te_config *config,
@@ -122,15 +123,15 @@ static int configure(struct mc_engine *e, struct te_config *config,
 	int rc = set_timeout(e, config);
 
 	if (!rc && is_on("MC_FORCE_TCP"))
-		rc = set(config, "backends", "tcp");
+		rc = set_config(config, "backends", "tcp");
 	if (rc || is_p2p(metadata))
 		return rc;
 	if (strstr(metadata, "://"))
-		return set(config, "metadata_server", metadata);
+		return set_config(config, "metadata_server", metadata);
 	if ((size_t)snprintf(etcd, sizeof(etcd), "etcd://%s", metadata) >=
 	    sizeof(etcd))
 		return -ENAMETOOLONG;
-	return set(config, "metadata_server", etcd);
+	return set_config(config, "metadata_server", etcd);
 }
 
 /*

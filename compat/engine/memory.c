@@ -39,8 +39,9 @@ static int claim(struct mc_engine *e, void *addr, size_t length)
 	return rc;
 }
 
-/* The claim of @addr has this id, or with 0 is given up. */
-static void settle(struct mc_engine *e, const void *addr, te_region_id id)
+/* Gives the claim of @addr its id; 0 drops the claim. */
+static void settle_region(struct mc_engine *e, const void *addr,
+			  te_region_id id)
 {
 	(void)pthread_mutex_lock(&e->mutex);
 	for (size_t i = 0; i < e->n_regions; i++) {
@@ -85,8 +86,9 @@ static const char *buffer_fault(const buffer_entry_t *buffer)
 	return NULL;
 }
 
-static int add(struct mc_engine *e, const char *function,
-	       const buffer_entry_t *buffer, const char *location, bool remote)
+static int add_region(struct mc_engine *e, const char *function,
+		      const buffer_entry_t *buffer, const char *location,
+		      bool remote)
 {
 	const struct te_region region = {
 		.addr = buffer->addr,
@@ -105,7 +107,7 @@ static int add(struct mc_engine *e, const char *function,
 		why = te_strerror(-ENOMEM);
 	} else if (!rc) {
 		rc = te_region_add(e->te, &region, &id);
-		settle(e, buffer->addr, id);
+		settle_region(e, buffer->addr, id);
 		why = te_strerror(rc);
 		if (rc)
 			rc = rc == -ENOMEM ? MC_ERROR_MEMORY : MC_ERROR_INVALID;
@@ -125,7 +127,7 @@ static int drop(struct mc_engine *e, const char *function, void *addr)
 		return MC_ERROR_NOT_REGISTERED;
 	}
 	(void)te_region_remove(e->te, id);
-	settle(e, addr, 0);
+	settle_region(e, addr, 0);
 	return 0;
 }
 
@@ -138,7 +140,7 @@ int registerLocalMemory(transfer_engine_t engine, void *addr, size_t length,
 
 	if (!e)
 		return MC_ERROR_INVALID;
-	rc = add(e, __func__, &buffer, location, remote_accessible);
+	rc = add_region(e, __func__, &buffer, location, remote_accessible);
 	mc_engine_unpin(e);
 	return rc;
 }
@@ -166,7 +168,7 @@ int registerLocalMemoryBatch(transfer_engine_t engine,
 	if (!e)
 		return MC_ERROR_INVALID;
 	for (i = 0; !rc && i < buffer_len; i++)
-		rc = add(e, __func__, &buffer_list[i], location, true);
+		rc = add_region(e, __func__, &buffer_list[i], location, true);
 	if (rc && i--) /* the last one is not there */
 		while (i--)
 			(void)drop(e, __func__, buffer_list[i].addr);

@@ -20,7 +20,8 @@ static bool is_stale(struct mc_engine *e, te_segment_id id)
 }
 
 /* Make @id, just opened, the one behind @number. */
-static void settle(struct mc_engine *e, int64_t number, te_segment_id id)
+static void settle_segment(struct mc_engine *e, int64_t number,
+			   te_segment_id id)
 {
 	struct mc_segment *s;
 	te_segment_id old;
@@ -74,7 +75,7 @@ int mc_segment_find(struct mc_engine *engine, int64_t number,
 		rc = te_segment_open(engine->te, name, timeout_ms, &id);
 		if (rc)
 			return rc;
-		settle(engine, number, id);
+		settle_segment(engine, number, id);
 	}
 	*out = id;
 	return 0;
@@ -138,7 +139,7 @@ static int64_t open_segment(struct mc_engine *e, const char *name)
 	if (number < 0)
 		te_segment_close(e->te, id);
 	else
-		settle(e, number, id);
+		settle_segment(e, number, id);
 	return number;
 }
 

@@ -38,7 +38,7 @@ static void on_signal(int signal_number)
 	errno = saved;
 }
 
-static void *watch(void *arg)
+static void *watch_signals(void *arg)
 {
 	unsigned char byte;
 	ssize_t n;
@@ -65,7 +65,7 @@ static void take_over(int signal_number)
 		(void)sigaction(signal_number, &action, NULL);
 }
 
-static int start(void)
+static int start_watcher(void)
 {
 	pthread_attr_t attr;
 	sigset_t all, old;
@@ -81,7 +81,7 @@ static int start(void)
 	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&thread, &attr, watch, NULL);
+	rc = pthread_create(&thread, &attr, watch_signals, NULL);
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	(void)pthread_attr_destroy(&attr);
 	if (rc) {
@@ -101,7 +101,7 @@ void enableGracefulShutdown(transfer_engine_t engine)
 	if (!e)
 		return;
 	(void)pthread_mutex_lock(&mutex);
-	rc = is_on ? 0 : start();
+	rc = is_on ? 0 : start_watcher();
 	if (!rc && !is_on) {
 		is_on = true;
 		take_over(SIGINT);
