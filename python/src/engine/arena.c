@@ -111,9 +111,9 @@ static uint64_t cut(struct py_arena *arena, int order)
 	return block;
 }
 
-/* Memory of @length bytes, registered; 0: there is none, which is logged. */
-static uint64_t make(struct py_engine *self, const char *method,
-		     uint64_t length)
+/* Maps and registers @length bytes. 0: there are none, which is logged. */
+static uint64_t make_arena(struct py_engine *self, const char *method,
+			   uint64_t length)
 {
 	void *memory = NULL;
 	int rc;
@@ -139,7 +139,7 @@ static uint64_t block_of(struct py_engine *self, const char *method,
 	int order;
 
 	if (length > CHUNK)
-		return make(self, method, length);
+		return make_arena(self, method, length);
 	if (!self->arena)
 		self->arena = calloc(1, sizeof(*self->arena));
 	if (!self->arena)
@@ -148,7 +148,7 @@ static uint64_t block_of(struct py_engine *self, const char *method,
 	block = cut(self->arena, order);
 	if (block)
 		return block;
-	chunk = make(self, method, CHUNK);
+	chunk = make_arena(self, method, CHUNK);
 	/* Without memory to note it by it stays with the engine, unused. */
 	if (!chunk || !push(&self->arena->chunks, chunk) ||
 	    !push(&self->arena->free[ORDERS - 1], chunk))
@@ -209,8 +209,9 @@ static PyObject *allocate_managed_buffer(PyObject *object, PyObject *args,
 	return PyLong_FromUnsignedLongLong(block);
 }
 
-/* Whether a buffer of this length was handed out at @addr; it is no more. */
-static bool forget(struct py_engine *self, uint64_t addr, uint64_t length)
+/* Takes back a buffer; false: none of this length was handed out there. */
+static bool forget_buffer(struct py_engine *self, uint64_t addr,
+			  uint64_t length)
 {
 	PyObject *key = PyLong_FromUnsignedLongLong(addr);
 	PyObject *value =
@@ -243,7 +244,7 @@ static PyObject *free_managed_buffer(PyObject *object, PyObject *args,
 		return py_bad_argument(method, names[1], rc);
 	if (!py_is_ready(self, method))
 		return PyLong_FromLong(PY_FAILED);
-	if (!forget(self, addr, length)) {
+	if (!forget_buffer(self, addr, length)) {
 		if (PyErr_Occurred())
 			return NULL;
 		return py_refuse(method, names[0],

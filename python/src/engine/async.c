@@ -30,7 +30,7 @@ static int keep(struct py_engine *self, struct py_transfer *t, PyObject **out)
 	return 0;
 }
 
-static PyObject *start(PyObject *object, const struct py_call *call)
+static PyObject *start_transfer(PyObject *object, const struct py_call *call)
 {
 	struct py_engine *self = (struct py_engine *)object;
 	struct py_transfer *t = NULL;
@@ -49,8 +49,9 @@ static PyObject *start(PyObject *object, const struct py_call *call)
 static PyObject *by_name(PyObject *object, PyObject *args, PyObject *kwargs,
 			 const char *format, struct py_call *call)
 {
-	return py_call_parse(call, args, kwargs, format) ? start(object, call)
-							 : NULL;
+	return py_call_parse(call, args, kwargs, format)
+		       ? start_transfer(object, call)
+		       : NULL;
 }
 
 static PyObject *transfer_submit_write(PyObject *object, PyObject *args,
@@ -98,7 +99,7 @@ static PyObject *batch_transfer_async(PyObject *object, PyObject *args,
 		    &call.target, &call.buffers, &call.peers, &call.lengths,
 		    &call.opcode, &call.hint))
 		return NULL;
-	return start(object, &call);
+	return start_transfer(object, &call);
 }
 
 /*
@@ -118,8 +119,8 @@ static enum check outcome(int rc)
 	return rc ? (enum check)PY_FAILED : DONE;
 }
 
-/* How transfer @number stands; forgets it when it is over. */
-static PyObject *check(struct py_engine *self, PyObject *number)
+/* Returns the status of transfer @number; forgets it when it is over. */
+static PyObject *check_status(struct py_engine *self, PyObject *number)
 {
 	struct py_transfer *t = find(self, number);
 	int rc;
@@ -166,13 +167,13 @@ static PyObject *transfer_check_status(PyObject *object, PyObject *args,
 	number = PyLong_FromUnsignedLongLong(id);
 	if (!number)
 		return NULL;
-	result = check(self, number);
+	result = check_status(self, number);
 	Py_DECREF(number);
 	return result;
 }
 
 /* Takes a transfer and waits for it. 0, or PY_FAILED, or PY_ARG_RAISED. */
-static int finish(struct py_engine *self, uint64_t id)
+static int finish_transfer(struct py_engine *self, uint64_t id)
 {
 	PyObject *number = PyLong_FromUnsignedLongLong(id);
 	struct py_transfer *t = number ? find(self, number) : NULL;
@@ -213,7 +214,7 @@ static PyObject *get_batch_transfer_status(PyObject *object, PyObject *args,
 		return PyLong_FromLong(PY_FAILED);
 	}
 	for (size_t i = 0; i < ids.n && !PyErr_Occurred(); i++)
-		if (finish(self, ids.values[i]))
+		if (finish_transfer(self, ids.values[i]))
 			all = PY_FAILED;
 	py_numbers_free(&ids);
 	return PyErr_Occurred() ? NULL : PyLong_FromLong(all);

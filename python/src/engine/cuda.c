@@ -8,8 +8,8 @@
  */
 #include "python/src/engine/call.h"
 
-static PyObject *refuse(PyObject *object, PyObject *args, PyObject *kwargs,
-			const char *format, struct py_call *call)
+static PyObject *refuse_cuda(PyObject *object, PyObject *args, PyObject *kwargs,
+			     const char *format, struct py_call *call)
 {
 	static char *one[] = {"target_hostname",
 			      "buffer",
@@ -46,8 +46,8 @@ static PyObject *transfer_write_on_cuda(PyObject *object, PyObject *args,
 {
 	struct py_call call = {.method = __func__};
 
-	return refuse(object, args, kwargs, "OOOO|OO:transfer_write_on_cuda",
-		      &call);
+	return refuse_cuda(object, args, kwargs,
+			   "OOOO|OO:transfer_write_on_cuda", &call);
 }
 
 static PyObject *transfer_read_on_cuda(PyObject *object, PyObject *args,
@@ -55,8 +55,8 @@ static PyObject *transfer_read_on_cuda(PyObject *object, PyObject *args,
 {
 	struct py_call call = {.method = __func__};
 
-	return refuse(object, args, kwargs, "OOOO|OO:transfer_read_on_cuda",
-		      &call);
+	return refuse_cuda(object, args, kwargs,
+			   "OOOO|OO:transfer_read_on_cuda", &call);
 }
 
 static PyObject *batch_transfer_write_on_cuda(PyObject *object, PyObject *args,
@@ -64,8 +64,8 @@ static PyObject *batch_transfer_write_on_cuda(PyObject *object, PyObject *args,
 {
 	struct py_call call = {.method = __func__, .many = true};
 
-	return refuse(object, args, kwargs,
-		      "OOOO|OO:batch_transfer_write_on_cuda", &call);
+	return refuse_cuda(object, args, kwargs,
+			   "OOOO|OO:batch_transfer_write_on_cuda", &call);
 }
 
 static PyObject *batch_transfer_read_on_cuda(PyObject *object, PyObject *args,
@@ -73,8 +73,8 @@ static PyObject *batch_transfer_read_on_cuda(PyObject *object, PyObject *args,
 {
 	struct py_call call = {.method = __func__, .many = true};
 
-	return refuse(object, args, kwargs,
-		      "OOOO|OO:batch_transfer_read_on_cuda", &call);
+	return refuse_cuda(object, args, kwargs,
+			   "OOOO|OO:batch_transfer_read_on_cuda", &call);
 }
 
 #define ONE                                                       \

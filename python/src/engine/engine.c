@@ -101,7 +101,8 @@ static uint32_t timeout_ms(void)
 	return (uint32_t)seconds * 1000;
 }
 
-static PyObject *start(struct py_engine *self, const struct py_start *how)
+static PyObject *start_engine(struct py_engine *self,
+			      const struct py_start *how)
 {
 	struct te_engine *te = NULL;
 	int rc;
@@ -136,7 +137,7 @@ static PyObject *initialize(PyObject *object, PyObject *args, PyObject *kwargs)
 		if (rc)
 			return py_bad_argument("initialize", names[i], rc);
 	}
-	return start(
+	return start_engine(
 		(struct py_engine *)object,
 		&(struct py_start){texts[0], texts[1], texts[2], texts[3]});
 }
@@ -170,7 +171,7 @@ static PyObject *initialize_ext(PyObject *object, PyObject *args,
 					 "too long");
 		texts[1] = metadata;
 	}
-	return start(
+	return start_engine(
 		(struct py_engine *)object,
 		&(struct py_start){texts[0], texts[1], texts[2], texts[3]});
 }

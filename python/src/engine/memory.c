@@ -113,9 +113,10 @@ static uint32_t access_of(int protection)
 	       (protection & PROT_WRITE ? TE_ACCESS_REMOTE_WRITE : 0u);
 }
 
-/* The library's part, with the range claimed. -EFAULT: nobody may read it. */
-static int publish(struct py_engine *self, uint64_t addr, uint64_t length,
-		   const char *location, struct py_region *out)
+/* Registers the claimed range. -EFAULT: it cannot be read. */
+static int publish_memory(struct py_engine *self, uint64_t addr,
+			  uint64_t length, const char *location,
+			  struct py_region *out)
 {
 	struct te_region region = {
 		.addr = (void *)(uintptr_t)addr,
@@ -143,7 +144,7 @@ int py_region_add(struct py_engine *self, const char *method, uint64_t addr,
 	int rc;
 
 	if (!code) {
-		rc = publish(self, addr, length, location, &region);
+		rc = publish_memory(self, addr, length, location, &region);
 		why = te_strerror(rc);
 		if (rc)
 			code = rc == -ENOMEM ? PY_NO_MEMORY : PY_FAILED;

@@ -37,7 +37,7 @@ static const struct py_member members[] = {
 };
 
 /* Takes the reference. */
-static int add(PyObject *module, const char *name, PyObject *value)
+static int add_value(PyObject *module, const char *name, PyObject *value)
 {
 	int rc = value ? PyModule_AddObjectRef(module, name, value) : -1;
 
@@ -54,12 +54,12 @@ static int add_opcodes(PyObject *module, PyObject *engine)
 	if (!rc)
 		rc = PyObject_SetAttrString(engine, "TransferOpcode", opcodes);
 	if (!rc)
-		rc = add(module, "Read",
-			 PyObject_GetAttrString(opcodes, "Read"));
+		rc = add_value(module, "Read",
+			       PyObject_GetAttrString(opcodes, "Read"));
 	if (!rc)
-		rc = add(module, "Write",
-			 PyObject_GetAttrString(opcodes, "Write"));
-	return add(module, "TransferOpcode", opcodes) || rc ? -1 : 0;
+		rc = add_value(module, "Write",
+			       PyObject_GetAttrString(opcodes, "Write"));
+	return add_value(module, "TransferOpcode", opcodes) || rc ? -1 : 0;
 }
 
 /* Flags of devices that Mooncake can be built for: none is set here. */
@@ -72,7 +72,7 @@ static int add_support(PyObject *module)
 	int rc = 0;
 
 	for (size_t i = 0; !rc && i < sizeof(names) / sizeof(names[0]); i++)
-		rc = add(module, names[i], PyBool_FromLong(0));
+		rc = add_value(module, names[i], PyBool_FromLong(0));
 	return rc;
 }
 
@@ -99,7 +99,7 @@ static PyMethodDef functions[] = {
 	{NULL, NULL, 0, NULL},
 };
 
-static int fill(PyObject *module)
+static int fill_module(PyObject *module)
 {
 	PyObject *engine = PyType_FromSpec(&py_engine_spec);
 	int rc = engine ? add_methods(engine) : -1;
@@ -110,8 +110,8 @@ static int fill(PyObject *module)
 		rc = PyModule_AddObjectRef(module, "TransferEngine", engine);
 	Py_XDECREF(engine);
 	if (!rc)
-		rc = add(module, "TransferNotify",
-			 PyType_FromSpec(&py_notify_spec));
+		rc = add_value(module, "TransferNotify",
+			       PyType_FromSpec(&py_notify_spec));
 	if (!rc) /* of what get_engine() returns */
 		rc = PyModule_AddObjectRef(module, "InnerTransferEngine",
 					   (PyObject *)&PyCapsule_Type);
@@ -119,7 +119,7 @@ static int fill(PyObject *module)
 }
 
 static PyModuleDef_Slot slots[] = {
-	{Py_mod_exec, (void *)(uintptr_t)fill},
+	{Py_mod_exec, (void *)(uintptr_t)fill_module},
 	{0, NULL},
 };
 

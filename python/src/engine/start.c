@@ -29,7 +29,8 @@ static bool is_p2p(const char *metadata)
 	return !*metadata || !strcmp(metadata, "P2PHANDSHAKE");
 }
 
-static int set(struct te_config *config, const char *name, const char *value)
+static int set_config(struct te_config *config, const char *name,
+		      const char *value)
 {
 	char why[256];
 	int rc = te_config_set(config, name, value, why, sizeof(why));
@@ -47,11 +48,11 @@ static int set_metadata(struct te_config *config, const char *metadata)
 	if (is_p2p(metadata))
 		return 0;
 	if (strstr(metadata, "://"))
-		return set(config, "metadata_server", metadata);
+		return set_config(config, "metadata_server", metadata);
 	if ((size_t)snprintf(etcd, sizeof(etcd), "etcd://%s", metadata) >=
 	    sizeof(etcd))
 		return -ENAMETOOLONG;
-	return set(config, "metadata_server", etcd);
+	return set_config(config, "metadata_server", etcd);
 }
 
 /* By which backend a protocol of Mooncake's goes; NULL: by nothing here. */
@@ -77,7 +78,7 @@ static int set_devices(struct te_config *config, const char *devices)
 	if (!*devices || !strcmp(devices, "auto-discovery"))
 		return 0;
 	if (!py_is_on("MC_FORCE_TCP"))
-		return set(config, "devices", devices);
+		return set_config(config, "devices", devices);
 	py_warn(METHOD,
 		"device_name \"%s\" says nothing with MC_FORCE_TCP: the kernel "
 		"routes",
@@ -107,11 +108,11 @@ static int configure(struct te_config *config, const struct py_start *how)
 		return -EPROTONOSUPPORT;
 	}
 	if (py_is_on("MC_FORCE_TCP"))
-		rc = set(config, "backends", "tcp");
+		rc = set_config(config, "backends", "tcp");
 	if (!rc)
 		rc = set_devices(config, how->devices);
 	if (!rc)
-		rc = set(config, "protocol", binding(how->protocol));
+		rc = set_config(config, "protocol", binding(how->protocol));
 	return rc ? rc : set_metadata(config, how->metadata);
 }
 

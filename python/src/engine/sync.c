@@ -5,7 +5,8 @@
 #include "python/src/engine/call.h"
 
 /* Moves all of it, then tells the peer @bytes (NULL: nothing). */
-static int run(struct py_engine *self, struct py_transfer *t, PyObject *bytes)
+static int run_transfer(struct py_engine *self, struct py_transfer *t,
+			PyObject *bytes)
 {
 	int rc = py_transfer_start(self, t, true);
 
@@ -36,7 +37,7 @@ static PyObject *transfer(PyObject *object, const struct py_call *call)
 		rc = py_call_transfer(self, call, &t);
 	}
 	if (!rc)
-		rc = run(self, t, bytes);
+		rc = run_transfer(self, t, bytes);
 	else if (rc == PY_ARG_RANGE)
 		rc = PY_FAILED;
 	py_transfer_destroy(self, t);

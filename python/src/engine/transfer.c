@@ -43,7 +43,8 @@ static const char *fault(const struct py_engine *self,
 	return NULL;
 }
 
-static int check(const struct py_engine *self, const struct py_entries *e)
+static int check_entries(const struct py_engine *self,
+			 const struct py_entries *e)
 {
 	uint64_t sure = 0;
 
@@ -67,7 +68,7 @@ static int check(const struct py_engine *self, const struct py_entries *e)
 	return 0;
 }
 
-static void fill(struct py_transfer *t, const struct py_entries *e)
+static void fill_transfer(struct py_transfer *t, const struct py_entries *e)
 {
 	for (size_t i = 0; i < t->n; i++) {
 		t->pieces[i] = (struct iovec){
@@ -151,13 +152,13 @@ int py_transfer_create(struct py_engine *self, const struct py_entries *entries,
 	struct py_transfer *t;
 	int rc = -ENOMEM;
 
-	if (!py_is_ready(self, entries->method) || check(self, entries))
+	if (!py_is_ready(self, entries->method) || check_entries(self, entries))
 		return PY_FAILED;
 	t = allocate(entries);
 	if (t && t->target && t->requests && t->pieces && t->batches) {
 		t->deadline_ms = now_ms() + self->timeout_ms +
 				 total(entries) / NS_PER_MS;
-		fill(t, entries);
+		fill_transfer(t, entries);
 		rc = get_batches(self, t);
 	}
 	if (rc) {
@@ -200,7 +201,7 @@ void py_transfer_destroy(struct py_engine *self, struct py_transfer *transfer)
 
 /* ---- sending ---- */
 
-static int await(const struct py_transfer *t)
+static int await_transfer(const struct py_transfer *t)
 {
 	int rc = 0;
 
@@ -257,14 +258,15 @@ static int send_all(struct py_engine *self, struct py_transfer *t)
 		Py_BEGIN_ALLOW_THREADS;
 		rc = submit(t);
 		if (!rc && t->is_patient)
-			(void)await(t); /* while the GIL is not ours anyway */
+			(void)await_transfer(
+				t); /* while the GIL is not ours anyway */
 		Py_END_ALLOW_THREADS;
 		/* -ENOENT: somebody has just closed it, as stale. */
 	} while (rc == -ENOENT && left_ms(t));
 	return rc;
 }
 
-static int complain(const struct py_transfer *t, int error)
+static int complain_of(const struct py_transfer *t, int error)
 {
 	py_warn(t->method, "%zu entries to \"%s\": %s", t->n, t->target,
 		te_strerror(error));
@@ -281,7 +283,7 @@ int py_transfer_start(struct py_engine *self, struct py_transfer *transfer,
 
 	if (!rc)
 		return 0;
-	(void)complain(transfer, rc);
+	(void)complain_of(transfer, rc);
 	return PY_FAILED;
 }
 
@@ -329,7 +331,7 @@ int py_transfer_look(struct py_engine *self, struct py_transfer *transfer)
 		if (!rc)
 			return -EAGAIN;
 	}
-	return rc && rc != -EAGAIN ? complain(transfer, rc) : rc;
+	return rc && rc != -EAGAIN ? complain_of(transfer, rc) : rc;
 }
 
 int py_transfer_finish(struct py_engine *self, struct py_transfer *transfer)
@@ -338,10 +340,10 @@ int py_transfer_finish(struct py_engine *self, struct py_transfer *transfer)
 
 	while ((rc = py_transfer_look(self, transfer)) == -EAGAIN) {
 		Py_BEGIN_ALLOW_THREADS;
-		rc = await(transfer);
+		rc = await_transfer(transfer);
 		Py_END_ALLOW_THREADS;
 		if (rc)
-			return complain(transfer, rc);
+			return complain_of(transfer, rc);
 	}
 	return rc;
 }
@@ -365,7 +367,7 @@ int py_notify_send(struct py_engine *self, const struct py_transfer *transfer,
 	int rc = get_batch(self, 1, &batch);
 
 	if (rc)
-		return complain(transfer, rc);
+		return complain_of(transfer, rc);
 	Py_BEGIN_ALLOW_THREADS;
 	rc = te_batch_submit(batch, &request, 1);
 	if (!rc) {
@@ -375,5 +377,5 @@ int py_notify_send(struct py_engine *self, const struct py_transfer *transfer,
 	te_batch_destroy(batch);
 	Py_END_ALLOW_THREADS;
 	rc = rc ? rc : c.error;
-	return rc ? complain(transfer, rc) : 0;
+	return rc ? complain_of(transfer, rc) : 0;
 }

@@ -148,7 +148,7 @@ static int enum_set(PyObject *self, PyObject *value, void *closure)
 	return ps_enum_value(place->which, value, place->name, at(self, place));
 }
 
-static void replace(PyObject **held, PyObject *value)
+static void replace_object(PyObject **held, PyObject *value)
 {
 	PyObject *old = *held;
 
@@ -183,7 +183,7 @@ static int text_set(PyObject *self, PyObject *value, void *closure)
 	if (is_deleted(value) || check_text(value, place->name))
 		return -1;
 	Py_INCREF(value);
-	replace(at(self, place), value);
+	replace_object(at(self, place), value);
 	return 0;
 }
 
@@ -210,14 +210,14 @@ static int texts_set(PyObject *self, PyObject *value, void *closure)
 		Py_DECREF(texts);
 		return -1;
 	}
-	replace(at(self, place), texts);
+	replace_object(at(self, place), texts);
 	return 0;
 }
 
 static int set_none(PyObject *self, const struct place *place)
 {
 	Py_INCREF(Py_None);
-	replace(at(self, place), Py_None);
+	replace_object(at(self, place), Py_None);
 	return 0;
 }
 
@@ -241,7 +241,7 @@ static int ttl_set(PyObject *self, PyObject *value, void *closure)
 	value = PyLong_FromUnsignedLongLong(ms);
 	if (!value)
 		return -1;
-	replace(at(self, place), value);
+	replace_object(at(self, place), value);
 	return 0;
 }
 

@@ -80,7 +80,7 @@ static int export(PyObject *module, PyObject *type,
 	return rc;
 }
 
-static int add(PyObject *module, enum ps_enum which)
+static int add_enum(PyObject *module, enum ps_enum which)
 {
 	const char *name = enums[which].name;
 	PyObject *type =
@@ -99,7 +99,7 @@ bool ps_enums_add(PyObject *module)
 	int rc = 0;
 
 	for (int i = 0; !rc && i < PS_ENUMS; i++)
-		rc = add(module, (enum ps_enum)i);
+		rc = add_enum(module, (enum ps_enum)i);
 	return !rc;
 }
 

@@ -12,8 +12,8 @@
 
 #define ENGINE_CAPSULE "mooncake.te_engine"
 
-/* False: it has a client already, or is getting one. */
-static bool begin(struct ps_store *self, const char *function)
+/* Begins a setup. False: it has a client already, or is getting one. */
+static bool begin_setup(struct ps_store *self, const char *function)
 {
 	/* A client of the parent process is of no use in a forked child. */
 	if (self->client && self->client->pid != getpid())
@@ -28,8 +28,9 @@ static bool begin(struct ps_store *self, const char *function)
 }
 
 /* 0, or a code of @rc; NULL: raised. */
-static PyObject *finish(struct ps_store *self, int rc, struct te_store *te,
-			PyObject *engine, bool is_dummy)
+static PyObject *finish_setup(struct ps_store *self, int rc,
+			      struct te_store *te, PyObject *engine,
+			      bool is_dummy)
 {
 	self->setting_up = false;
 	if (!rc && !ps_client_give(self, te, engine, is_dummy))
@@ -54,8 +55,8 @@ static int read_engine(PyObject *engine, struct te_engine **out)
 	return *out ? 0 : -1;
 }
 
-static PyObject *join(struct ps_store *self, const struct ps_pairs *pairs,
-		      PyObject *engine)
+static PyObject *join_pool(struct ps_store *self, const struct ps_pairs *pairs,
+			   PyObject *engine)
 {
 	struct te_store *te = NULL;
 	struct te_engine *of_engine;
@@ -63,12 +64,12 @@ static PyObject *join(struct ps_store *self, const struct ps_pairs *pairs,
 
 	if (read_engine(engine, &of_engine))
 		return NULL;
-	if (!begin(self, "setup"))
+	if (!begin_setup(self, "setup"))
 		return PyLong_FromLong(TE_STORE_INVALID_PARAMS);
 	Py_BEGIN_ALLOW_THREADS;
 	rc = te_store_setup_pairs(pairs->pairs, pairs->n, of_engine, &te);
 	Py_END_ALLOW_THREADS;
-	return finish(self, rc, te, of_engine ? engine : NULL, false);
+	return finish_setup(self, rc, te, of_engine ? engine : NULL, false);
 }
 
 /* setup(dict), or setup(config=dict): the dictionary, borrowed; else NULL. */
@@ -95,7 +96,7 @@ static PyObject *setup(PyObject *self, PyObject *args, PyObject *keywords)
 	if (rc == PY_ARG_RANGE)
 		result = PyLong_FromLong(TE_STORE_INVALID_PARAMS);
 	else if (!rc)
-		result = join((struct ps_store *)self, &pairs, engine);
+		result = join_pool((struct ps_store *)self, &pairs, engine);
 	ps_pairs_free(&pairs);
 	return result;
 }
@@ -128,7 +129,7 @@ static PyObject *init_all(PyObject *self, PyObject *args, PyObject *keywords)
 	if (rc == PY_ARG_RANGE)
 		result = PyLong_FromLong(TE_STORE_INVALID_PARAMS);
 	else if (!rc)
-		result = join((struct ps_store *)self, &pairs, NULL);
+		result = join_pool((struct ps_store *)self, &pairs, NULL);
 	ps_pairs_free(&pairs);
 	Py_DECREF(dict);
 	return result;
@@ -159,12 +160,12 @@ static PyObject *setup_dummy(PyObject *object, PyObject *args,
 	}
 	if (rc == PY_ARG_RAISED)
 		return NULL;
-	if (rc || !begin(self, "setup_dummy"))
+	if (rc || !begin_setup(self, "setup_dummy"))
 		return PyLong_FromLong(TE_STORE_INVALID_PARAMS);
 	Py_BEGIN_ALLOW_THREADS;
 	rc = te_store_setup(&config, &te);
 	Py_END_ALLOW_THREADS;
-	return finish(self, rc, te, NULL, true);
+	return finish_setup(self, rc, te, NULL, true);
 }
 
 static PyObject *close_store(PyObject *self, PyObject *unused)

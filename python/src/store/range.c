@@ -26,8 +26,8 @@ static void ranges_free(struct ranges *list)
 	PyMem_Free(list->results);
 }
 
-/* Room for @n more. */
-static int grow(struct ranges *list, size_t n)
+/* Makes room for @n more. */
+static int grow_ranges(struct ranges *list, size_t n)
 {
 	size_t room = list->room ? list->room : 64;
 	struct te_store_range *more;
@@ -46,8 +46,8 @@ static int grow(struct ranges *list, size_t n)
 	return PY_ARG_OK;
 }
 
-static void add(struct ranges *list, size_t key, uint64_t addr, uint64_t offset,
-		uint64_t length)
+static void add_range(struct ranges *list, size_t key, uint64_t addr,
+		      uint64_t offset, uint64_t length)
 {
 	bool holds = addr && length <= UINTPTR_MAX - addr;
 
@@ -60,9 +60,9 @@ static void add(struct ranges *list, size_t key, uint64_t addr, uint64_t offset,
 	};
 }
 
-/* With the GIL given up, in as many calls as it takes. False: raised. */
-static bool run(struct ps_store *self, const struct ps_batch *batch,
-		struct ranges *list, ranges_fn *op)
+/* Reads without the GIL, in as many calls as it takes. False: raised. */
+static bool read_ranges(struct ps_store *self, const struct ps_batch *batch,
+			struct ranges *list, ranges_fn *op)
 {
 	struct ps_client *client = NULL;
 	struct ps_suspects suspects = {
@@ -130,13 +130,13 @@ static int add_key(struct ranges *list, size_t key, PyObject *const columns[])
 		rc = py_arg_numbers(columns[c], column_names[c], &n[c]);
 	if (!rc && (n[ADDRS].n != n[SIZES].n || n[ADDRS].n != n[OFFSETS].n))
 		rc = PY_ARG_RANGE;
-	if (rc != PY_ARG_RAISED && grow(list, n[ADDRS].n + 1))
+	if (rc != PY_ARG_RAISED && grow_ranges(list, n[ADDRS].n + 1))
 		rc = PY_ARG_RAISED;
 	for (size_t i = 0; !rc && i < n[ADDRS].n; i++)
-		add(list, key, n[ADDRS].values[i], n[OFFSETS].values[i],
-		    n[SIZES].values[i]);
+		add_range(list, key, n[ADDRS].values[i], n[OFFSETS].values[i],
+			  n[SIZES].values[i]);
 	if (rc == PY_ARG_RANGE)
-		add(list, key, 0, 0, 0);
+		add_range(list, key, 0, 0, 0);
 	for (int c = 0; c < COLUMNS; c++)
 		py_numbers_free(&n[c]);
 	return rc;
@@ -189,8 +189,8 @@ static PyObject *sum_up(const struct ps_batch *batch, const struct ranges *list)
 	return result;
 }
 
-/* All keys of a call whose arguments do not go together. */
-static PyObject *refuse(const struct ps_batch *batch)
+/* Results of all keys of a call whose arguments do not fit each other. */
+static PyObject *refuse_batch(const struct ps_batch *batch)
 {
 	int64_t *sizes = ps_sizes(batch->n);
 	PyObject *list = sizes ? ps_list_of_sizes(sizes, batch->n) : NULL;
@@ -216,8 +216,8 @@ static PyObject *by_keys(PyObject *self, PyObject *args, PyObject *keywords,
 	if (!rc)
 		rc = add_keys(&list, &batch, columns);
 	if (rc == PY_ARG_RANGE)
-		result = refuse(&batch);
-	else if (!rc && run((struct ps_store *)self, &batch, &list, op))
+		result = refuse_batch(&batch);
+	else if (!rc && read_ranges((struct ps_store *)self, &batch, &list, op))
 		result = sum_up(&batch, &list);
 	ranges_free(&list);
 	ps_batch_free(&batch);
@@ -296,14 +296,14 @@ static int add_nested(struct ranges *list, size_t key, uint64_t buffer,
 		rc = py_arg_numbers(lists[c], nested_names[c], &n[c]);
 	fits = !rc && n[DST].n == n[LENGTHS].n && n[SRC].n == n[LENGTHS].n;
 	*n_ranges = fits ? n[LENGTHS].n : 1;
-	if (rc != PY_ARG_RAISED && grow(list, *n_ranges))
+	if (rc != PY_ARG_RAISED && grow_ranges(list, *n_ranges))
 		rc = PY_ARG_RAISED;
 	for (size_t i = 0; rc != PY_ARG_RAISED && i < *n_ranges; i++) {
 		if (fits && n[DST].values[i] <= UINT64_MAX - buffer)
-			add(list, key, buffer + n[DST].values[i],
-			    n[SRC].values[i], n[LENGTHS].values[i]);
+			add_range(list, key, buffer + n[DST].values[i],
+				  n[SRC].values[i], n[LENGTHS].values[i]);
 		else
-			add(list, key, 0, 0, 0);
+			add_range(list, key, 0, 0, 0);
 	}
 	for (int c = DST; c < NESTED; c++)
 		py_numbers_free(&n[c]);
@@ -436,8 +436,8 @@ static PyObject *get_into_ranges(PyObject *self, PyObject *args,
 	rc = py_arg_numbers(buffers, names[0], &nested.buffers);
 	if (!rc)
 		rc = read_columns(&nested, lists);
-	if (!rc && run((struct ps_store *)self, &nested.batch, &nested.list,
-		       te_store_get_ranges))
+	if (!rc && read_ranges((struct ps_store *)self, &nested.batch,
+			       &nested.list, te_store_get_ranges))
 		result = nest_all(&nested.list, nested.counts,
 				  nested.columns[KEYS]);
 	if (rc == PY_ARG_RANGE)

@@ -238,7 +238,7 @@ static PyObject *fetch_list(PyObject *self, PyObject *args, PyObject *keywords,
 	return list;
 }
 
-static PyObject *get(PyObject *self, PyObject *args, PyObject *keywords)
+static PyObject *get_bytes(PyObject *self, PyObject *args, PyObject *keywords)
 {
 	return fetch_one(self, args, keywords, "O:get", "get", bytes_of);
 }
@@ -351,7 +351,7 @@ static PyObject *get_size(PyObject *self, PyObject *args, PyObject *keywords)
 }
 
 const PyMethodDef ps_read_methods[] = {
-	PS_METHOD("get", get,
+	PS_METHOD("get", get_bytes,
 		  "key)\n--\n\nThe value as bytes; b\"\" for a miss."),
 	PS_METHOD("get_batch", get_batch,
 		  "keys)\n--\n\nThe values as bytes; b\"\" for a miss."),

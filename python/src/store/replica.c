@@ -15,9 +15,9 @@ struct places {
 	struct te_store_replica *replicas;
 };
 
-/* With room for so many replicas; how many there are. */
-static size_t ask(struct te_store *te, const struct ps_batch *batch,
-		  struct places *places, size_t room)
+/* Asks with room for @room replicas. Returns how many there are. */
+static size_t ask_replicas(struct te_store *te, const struct ps_batch *batch,
+			   struct places *places, size_t room)
 {
 	size_t n = room;
 
@@ -48,7 +48,7 @@ static bool find(struct ps_store *self, const struct ps_batch *batch,
 		if (!places->replicas)
 			PyErr_NoMemory();
 		else
-			n = ask(client->te, batch, places, room);
+			n = ask_replicas(client->te, batch, places, room);
 	} while (places->replicas && n > room);
 	ps_client_unpin(client);
 	if (places->replicas)
