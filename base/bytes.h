@@ -44,7 +44,10 @@ void tei_write_bytes(struct tei_writer *w, const void *bytes, size_t len);
 /* Half a byte: what a hexadecimal digit of either case is; -1: it is none. */
 int tei_hex_digit(char c);
 
-/* For hot paths, at places that the caller knows to be there; any alignment. */
+/*
+ * Loads without a check, for hot paths: the caller knows that the bytes are
+ * there. Any alignment.
+ */
 
 static inline uint32_t tei_load_u32(const uint8_t *at)
 {

@@ -30,17 +30,17 @@ struct tei_clock {
 	/* ns, > 0. Only idle() moves it, and only forward. Relaxed. */
 	_Atomic uint64_t now;
 	/*
-	 * Somebody has nothing to do before @until (UINT64_MAX: ever). Do
-	 * something for others, or let time pass, but not beyond @until, and
-	 * return. May be called again from inside what it calls. No lock is
-	 * held.
+	 * Called when a thread has nothing to do before @until (UINT64_MAX:
+	 * ever): does something for others, or lets time pass, but not beyond
+	 * @until, and returns. May be called again from inside what it calls.
+	 * No lock is held.
 	 */
 	void (*idle)(struct tei_clock *clock, uint64_t until);
 };
 
 /*
- * From now on @clock counts; NULL: the system's again. Set-up only: there is
- * no loop and no engine. @clock is borrowed until then.
+ * Makes @clock, which is borrowed, count from now on; NULL: the system's again.
+ * Set-up only: there is no loop and no engine.
  */
 void tei_clock_set(struct tei_clock *clock);
 /* The simulated one, or NULL. Any thread. */

@@ -143,7 +143,7 @@ int tei_parse_uint(const char *text, uint64_t *out);
 int tei_conf_assign_said(const struct tei_conf *c, const struct tei_setting *s,
 			 const char *text, const char *from,
 			 char error[TEI_CONF_ERROR_LEN]);
-/* By name or alias; NULL: there is none. */
+/* Finds a setting by name or alias; NULL: there is none. */
 const struct tei_setting *tei_conf_find(const struct tei_conf *c,
 					const char *name, size_t len);
 /* Say that there is no such setting, and which is like it. -ENOENT. */

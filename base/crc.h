@@ -33,11 +33,11 @@ __attribute__((target("avx"))) static inline void tei_vector_clear_avx(void)
 #endif
 
 /*
- * To be called after ISA-L; about a nanosecond. Code for wide registers has to
- * clear their upper parts before it returns; else every later use of their
- * lower parts waits for them, in all code that is compiled for processors
- * without them. ISA-L 2.30 does not: a checksum of 4 KiB took 42 ns, and made
- * the next 20 ns of copying small structures 140.
+ * Clears the upper parts of vector registers; to be called after ISA-L, takes
+ * about a nanosecond. Code for wide registers has to do so before it returns;
+ * else every later use of their lower parts waits for them, in all code that is
+ * compiled for processors without them. ISA-L 2.30 does not: a checksum of 4
+ * KiB took 42 ns, and made the next 20 ns of copying small structures 140.
  */
 static inline void tei_vector_clear_upper(void)
 {

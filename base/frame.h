@@ -114,10 +114,10 @@ int tei_frame_adopt(struct tei_loop *loop,
  */
 void tei_frame_close(struct tei_frame_conn *conn);
 /*
- * As close(), but the socket stays open: returned, and the caller's from now
- * on. Bytes read behind the frame that is being delivered are lost, so only to
- * be used where nothing can follow it. -ENOTCONN, -EBUSY (something is still to
- * be sent): @conn is as it was.
+ * Closes the connection but not the socket, which is returned and the caller's
+ * from now on. Bytes read behind the frame that is being delivered are lost, so
+ * only to be used where nothing can follow it. -ENOTCONN, -EBUSY (something is
+ * still to be sent): @conn is as it was.
  */
 int tei_frame_detach(struct tei_frame_conn *conn);
 /*

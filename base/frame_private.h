@@ -96,7 +96,10 @@ void tei_frame_leave(struct tei_frame_conn *conn);
 void tei_frame_end(struct tei_frame_conn *conn, int err);
 /* Arm the timer for the earliest deadline. */
 void tei_frame_rearm(struct tei_frame_conn *conn);
-/* Not from inside this call, but before the loop waits again. */
+/*
+ * Has the connection's tick run before the loop waits again, but not from
+ * inside this call.
+ */
 void tei_frame_tick_now(struct tei_frame_conn *conn);
 void tei_frame_count(struct tei_frame_conn *conn, enum tei_frame_fault fault);
 /* The user may send and be called. */

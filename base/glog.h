@@ -28,7 +28,7 @@ struct tei_glog {
 #define TEI_GLOG_SWITCH(strct, field) \
 	{ TEI_GLOG_ROW(strct, field, TEI_CONF_BOOL, "0") }
 
-/* In a table of rows over @strct, which has a struct tei_glog glog. */
+/* Rows for a table over @strct, which has a struct tei_glog glog. */
 #define TEI_GLOG_ROWS(strct)                              \
 	TEI_GLOG_TEXT(strct, log_dir, ""),                \
 	TEI_GLOG_TEXT(strct, vmodule, ""),                \

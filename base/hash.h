@@ -59,9 +59,9 @@ struct tei_hash_node *tei_hash_next(const struct tei_hash *h,
 				    const struct tei_hash_node *node);
 
 /*
- * For batches: start to load the buckets of several hashes, then ask for the
- * likely nodes (which waits for the buckets) and start to load what the caller
- * touches of them, then look them up; their cache misses overlap.
+ * Prefetches for batches: start to load the buckets of several hashes, then ask
+ * for the likely nodes (which waits for the buckets) and start to load what the
+ * caller touches of them, then look them up; their cache misses overlap.
  *
  * likely(): what first() returns, unless that has the same few bits as another
  * in its bucket. NULL: first() returns NULL. Touches no node.

@@ -114,7 +114,7 @@ struct tei_http_config {
 			struct tei_http_reply *reply);
 };
 
-/* As tei_listen(), or -ENOMEM. @config is copied. */
+/* Listens and serves. Errors as tei_listen(), or -ENOMEM. @config is copied. */
 int tei_http_start(struct tei_loop *loop, const struct tei_http_config *config,
 		   uint16_t *out_port, struct tei_http **out);
 /* Cuts all connections; NULL is fine. */
@@ -129,7 +129,10 @@ const char *tei_http_query(const struct tei_http_request *request,
 
 /* ---- what the ports of programs share ---- */
 
-/* As tei_http_start(), from any thread. -ECANCELED: the loop has stopped. */
+/*
+ * Starts like tei_http_start(), from any thread. -ECANCELED: the loop has
+ * stopped.
+ */
 int tei_http_start_from(struct tei_loop *loop,
 			const struct tei_http_config *config,
 			uint16_t *out_port, struct tei_http **out);

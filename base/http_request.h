@@ -32,7 +32,10 @@ int tei_http_head_parse(struct tei_http_head *out, const char *head,
 			size_t len);
 void tei_http_head_fini(struct tei_http_head *head);
 
-/* Whether @config serves requests for @host[len]; NULL: the field is absent. */
+/*
+ * Tells whether @config serves requests for @host[len]; NULL: the field is
+ * absent.
+ */
 bool tei_http_host_allowed(const struct tei_http_config *config,
 			   const char *host, size_t len);
 

@@ -88,7 +88,7 @@ static inline void tei_list_splice_tail(struct tei_list *to,
 	for (struct tei_list *pos = (head)->next; pos != (head); \
 	     pos = pos->next)
 
-/* As above; the body may take @pos out of the list. */
+/* Walks like the above; the body may take @pos out of the list. */
 #define tei_list_for_each_safe(pos, tmp, head)                      \
 	for (struct tei_list *pos = (head)->next, *tmp = pos->next; \
 	     pos != (head); pos = tmp, tmp = pos->next)

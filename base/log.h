@@ -57,10 +57,16 @@ void tei_log_line(int level, const char *line);
 	} while (0)
 
 /*
- * At most @per_minute lines a minute from one place, for lines that a peer can
- * provoke: static struct tei_log_limit limit = {.per_minute = 6};
- * if (tei_log_allowed(&limit)) LOG_WARN(...). Suppressed lines are counted and
- * named by the next line that is let through. Threads: any.
+ * Lets through at most @per_minute lines a minute from one place, for lines
+ * that a peer can provoke:
+ *
+ *   static struct tei_log_limit limit = {.per_minute = 6};
+ *
+ *   if (tei_log_allowed(&limit))
+ *           LOG_WARN(...);
+ *
+ * Suppressed lines are counted and named by the next line that is let through.
+ * Threads: any.
  */
 struct tei_log_limit {
 	unsigned int per_minute;

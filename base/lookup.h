@@ -38,7 +38,7 @@ struct tei_lookup_by {
 	/* Free @arg, which is not used any more; any thread. */
 	void (*free)(void *arg);
 };
-/* As start(), by @by with @by_arg, which it takes unless it fails. */
+/* Starts like start(), by @by with @by_arg, which it takes unless it fails. */
 int tei_lookup_start_by(struct tei_loop *loop, const struct tei_lookup_by *by,
 			void *by_arg, tei_lookup_fn *fn, void *arg,
 			struct tei_lookup **out);

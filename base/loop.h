@@ -33,11 +33,11 @@ struct tei_call {
 
 /* @name: of the thread, at most 15 bytes. -ENOMEM, -EAGAIN, -EMFILE. */
 int tei_loop_create(const char *name, struct tei_loop **out);
-/* As create, but no thread: the caller runs it by tei_loop_run(). */
+/* Creates a loop without a thread: the caller runs it by tei_loop_run(). */
 int tei_loop_create_bare(struct tei_loop **out);
 /*
- * Before it runs: stay awake for up to @ns after work, as long as more tends to
- * come within that and nobody else needs the core.
+ * Lets the loop spin for up to @ns after work, as long as more tends to come
+ * within that and nobody else needs the core. To be set before it runs.
  */
 void tei_loop_spin(struct tei_loop *loop, uint64_t ns);
 /* Runs until tei_loop_stop(); for programs whose main thread is the loop. */
@@ -58,11 +58,18 @@ bool tei_loop_do(struct tei_loop *loop, void (*fn)(void *), void *arg);
 bool tei_loop_is_mine(const struct tei_loop *loop);
 /* Something came in: what tei_loops_turn() reports. Loop thread only. */
 void tei_loop_note(struct tei_loop *loop);
-/* Under a simulated clock: each loop once, never blocking. False: all idle. */
+/*
+ * Turns each loop once under a simulated clock, never blocking. False: all
+ * idle.
+ */
 bool tei_loops_turn(void);
-/* And when the first of their timers is due, ns; UINT64_MAX: none is set. */
+/*
+ * Returns when the first of their timers is due, ns; UINT64_MAX: none is set.
+ */
 uint64_t tei_loops_due(void);
-/* For events, bufferevents and evhttp on this loop; loop thread only. */
+/*
+ * Returns the base for events and bufferevents on this loop; loop thread only.
+ */
 struct event_base *tei_loop_base(struct tei_loop *loop);
 
 /*
@@ -89,9 +96,11 @@ struct tei_alarm {
 };
 void tei_alarm_init(struct tei_alarm *alarm, struct tei_loop *loop,
 		    void (*fn)(void *), void *arg);
-/* In @ms from now, whatever it was set to before. -ENOMEM. */
+/* Sets the alarm to @ms from now, whatever it was set to before. -ENOMEM. */
 int tei_alarm_set(struct tei_alarm *alarm, uint64_t ms);
-/* As soon as the loop turns again; where it was set, it stays so. */
+/*
+ * Runs the alarm as soon as the loop turns again; the time it was set to stays.
+ */
 void tei_alarm_now(struct tei_alarm *alarm);
 void tei_alarm_clear(struct tei_alarm *alarm);
 

@@ -16,8 +16,9 @@
 bool tei_is_mapped(uint64_t addr, uint64_t length);
 
 /*
- * And can be read, or @writable: written. Its pages are there afterwards, so
- * ask only of what is used at once. Blocks: while the kernel finds them.
+ * Tells whether memory is mapped and can be read, or @writable: written. Its
+ * pages are there afterwards, so ask only of what is used at once. Blocks:
+ * while the kernel finds them.
  */
 bool tei_is_usable(uint64_t addr, uint64_t length, bool writable);
 

@@ -11,7 +11,8 @@
 #include <stddef.h>
 
 /*
- * As malloc, calloc, realloc, free, strdup and aligned_alloc; NULL on failure.
+ * Counterparts of malloc, calloc, realloc, free, strdup and aligned_alloc; NULL
+ * on failure.
  */
 void *tei_malloc(size_t size);
 void *tei_calloc(size_t n, size_t size);

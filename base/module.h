@@ -14,13 +14,13 @@
 #define TEI_MODULE_ERROR_LEN 160
 #define TEI_MODULE_EXPORT    __attribute__((visibility("default")))
 
-/* Each table begins with it. */
+/* Head of each module's table. */
 struct tei_module {
 	uint32_t abi; /* of this kind of table */
 	/*
-	 * Before anything else, on the thread of a caller: what libraries make
-	 * once must not be made while the process exits. Any number of times.
-	 * 0 or a negative errno. NULL: there is nothing to make.
+	 * Runs before anything else, on the thread of a caller: what libraries
+	 * make once must not be made while the process exits. Any number of
+	 * times. 0 or a negative errno. NULL: there is nothing to make.
 	 */
 	int (*start)(void);
 };

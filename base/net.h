@@ -77,7 +77,7 @@ int tei_interface_of(const struct tei_address *address, uint8_t *prefix);
  */
 bool tei_same_network(const uint8_t *a, const uint8_t *b, unsigned int prefix);
 
-/* How far packets to an address get; the further, the larger. */
+/* Scope of an address: how far packets to it get; the further, the larger. */
 enum tei_scope {
 	TEI_SCOPE_NONE,    /* no host's: zero, loopback, multicast */
 	TEI_SCOPE_LINK,    /* fe80::/10, 169.254/16 */

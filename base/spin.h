@@ -47,7 +47,7 @@ struct tei_contention {
 void tei_contention_learn(struct tei_contention *contention, uint64_t from,
 			  uint64_t to);
 
-/* At @now, ns: spinning would only keep others from the core. */
+/* Tells whether at @now, ns, spinning would only keep others from the core. */
 static inline bool tei_contention_lasts(const struct tei_contention *contention,
 					uint64_t now)
 {
@@ -55,8 +55,8 @@ static inline bool tei_contention_lasts(const struct tei_contention *contention,
 }
 
 /*
- * Once more round without work: let others run. @now, ns, is brought up to
- * date. False: others need the core.
+ * Lets other threads run after one more round without work. @now, ns, is
+ * brought up to date. False: others need the core.
  */
 bool tei_contention_yield(struct tei_contention *contention, uint64_t *now);
 

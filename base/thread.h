@@ -32,7 +32,7 @@ struct tei_cond {
 	pthread_cond_t c; /* on CLOCK_MONOTONIC */
 };
 
-/* Neither can fail on Linux with these attributes; asserts if it does. */
+/* Neither call can fail on Linux with these attributes; they assert. */
 void tei_mutex_init(struct tei_mutex *mu);
 void tei_mutex_fini(struct tei_mutex *mu);
 void tei_mutex_lock(struct tei_mutex *mu) TEI_ACQUIRES(*mu);
@@ -57,7 +57,7 @@ bool tei_cond_wait(struct tei_cond *cond, struct tei_mutex *mu,
 int tei_thread_start(pthread_t *out, const char *name, void *(*fn)(void *),
 		     void *arg);
 
-/* For asserts in Debug builds: compiled to nothing in release. */
+/* Asserts in Debug builds; compiled to nothing in release. */
 #ifdef TE_DEBUG
 #include <assert.h>
 #define TEI_DEBUG_ASSERT(x) assert(x)
