@@ -41,7 +41,10 @@ _Static_assert(sizeof(struct shm_pages) == SHM_PAGES_LEN, "on the wire");
 
 /* ---- initiator ---- */
 
-/* Nothing may be touched yet; *@mark is our copy of the word, even. */
+/*
+ * Marks a chunk as begun: nothing may be touched before. *@mark is our copy of
+ * the word, which is even.
+ */
 static inline void tei_shm_touch_begin(struct shm_pages *p, uint64_t *mark)
 {
 	atomic_store(&p->mark, ++*mark);
@@ -82,13 +85,16 @@ static inline void tei_shm_revoke(struct shm_pages *p, uint32_t slot)
 	atomic_store(&p->slot[slot], 0);
 }
 
-/* To be kept from right after fence or revoke, for is_past(). */
+/*
+ * Returns the mark to keep from right after a fence or revocation, for
+ * is_past().
+ */
 static inline uint64_t tei_shm_mark(struct shm_pages *p)
 {
 	return atomic_load(&p->mark);
 }
 
-/* Whether the chunk that @seen was in the middle of, if any, is over. */
+/* Tells whether the chunk that @seen was in the middle of, if any, is over. */
 static inline bool tei_shm_is_past(struct shm_pages *p, uint64_t seen)
 {
 	return !(seen & 1) || atomic_load(&p->mark) != seen;

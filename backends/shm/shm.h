@@ -162,7 +162,7 @@ struct shm_slice {
 	int err;               /* it is to end with */
 };
 
-/* Where was written lately, so that it lies in the caches. */
+/* Remembers which addresses were written lately, and so lie in the caches. */
 struct shm_heat {
 	uint64_t clock; /* bytes copied so far */
 	struct shm_warmth {
@@ -213,7 +213,7 @@ static inline struct shm_slice *shm_slice(const struct tei_slice *slice)
 	return (struct shm_slice *)(uintptr_t)slice->priv;
 }
 
-/* From the queue it is in to @ended; what ended it is kept in it. */
+/* Moves a slice from its queue to @ended and keeps its error in it. */
 static inline void tei_shm_to_ended(struct tei_list *ended,
 				    struct tei_slice *slice, int err)
 {
@@ -231,7 +231,7 @@ static inline const struct shm_config *shm_config(const struct shm_rail *rail)
 
 /* -ENOSYS: /proc does not say. */
 int tei_shm_host_read(struct shm_host *host);
-/* Ours and another's: same boot, same namespaces. */
+/* Compares our host with another's: same boot, same namespaces. */
 bool tei_shm_host_is_same(const struct shm_host *a, const struct shm_host *b);
 /* False: that number is another process by now. True also: unknown. */
 bool tei_shm_is_process(uint32_t pid, uint64_t start);
@@ -241,10 +241,10 @@ int tei_shm_uids_parse(struct shm_rail *rail, const char *list);
 
 /* ---- wire.c ---- */
 
-/* In the rail's directory; fills listener.fd and name. */
+/* Listens in the rail's directory; fills listener.fd and name. */
 int tei_shm_listen(struct shm_rail *rail);
 void tei_shm_unlisten(struct shm_rail *rail);
-/* Where peers find it. */
+/* Returns the path of the socket where peers find the rail. */
 void tei_shm_path(const struct shm_rail *rail, char out[SHM_PATH_MAX]);
 /* Connect to the target at @to and see that it is it. The fd, or -errno. */
 int tei_shm_connect(const struct shm_rail *rail, const struct shm_address *to);
@@ -301,7 +301,7 @@ struct shm_view *tei_shm_view_get(struct shm_endpoint *ep,
 				  const struct tei_slice *slice, int *err);
 /* A slice is done with it. */
 void tei_shm_view_put(struct shm_endpoint *ep, struct shm_view *view);
-/* For a while it is for others to reach. */
+/* Bars the view for a while; requests go over other rails. */
 void tei_shm_view_bar(struct shm_view *view);
 /* Forget all that the owner has taken back. From inside progress() only. */
 void tei_shm_views_sweep(struct shm_endpoint *ep);
@@ -346,7 +346,7 @@ void tei_shm_slice_end(struct tei_slice *slice, int err);
 
 /* ---- move.c ---- */
 
-/* Where its next bytes are, and how many in one piece. */
+/* Returns where the slice's next bytes are, and how many in one piece. */
 uint8_t *tei_shm_slice_at(const struct tei_slice *slice, uint64_t *room);
 /* The next @n bytes of that piece have passed; they are counted. */
 void tei_shm_slice_pass(struct tei_slice *slice, uint64_t n);
@@ -356,7 +356,10 @@ uint64_t tei_shm_slice_crc(const struct tei_slice *slice, uint64_t n,
 
 /* ---- foreign.c ---- */
 
-/* Whether we may: looks for the token at @addr of the peer. */
+/*
+ * Tells whether this process may copy: looks for the token at @addr of the
+ * peer.
+ */
 bool tei_shm_foreign_probe(const struct shm_endpoint *ep, uint64_t addr);
 /*
  * Move one chunk of the slices at the head of @queue, of views of that kind.

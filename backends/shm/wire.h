@@ -23,7 +23,10 @@
 #define SHM_ADDRESS_HEAD 40
 #define SHM_ADDRESS_MAX  (SHM_ADDRESS_HEAD + SHM_PATH_MAX)
 
-/* Where processes can see each other's memory and descriptors. */
+/*
+ * Names the host and namespaces in which processes see each other's memory and
+ * descriptors.
+ */
 struct shm_host {
 	uint8_t boot[16];
 	uint64_t pid_ns, user_ns; /* inodes of the namespaces */

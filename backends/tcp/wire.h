@@ -105,7 +105,7 @@ static inline bool tcp_payload_fits(const struct tcp_frame *f)
 	       f->length <= TCP_FRAME_MAX;
 }
 
-/* Whether the length and flags are those that a frame of this kind may have. */
+/* Tells whether a frame of this kind may have its length and flags. */
 static inline bool tcp_frame_fits(const struct tcp_frame *f)
 {
 	switch (f->op) {

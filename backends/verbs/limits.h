@@ -18,7 +18,7 @@
 
 #include "backends/verbs/config.h"
 
-/* From settings. */
+/* Limits that the settings ask for. */
 struct verbs_wish {
 	uint32_t lanes, depth, mtu /* bytes */, reads, inline_max, sge;
 };
@@ -50,7 +50,7 @@ bool tei_verbs_offer(const struct verbs_wish *wish,
 		     const struct ibv_port_attr *port,
 		     struct verbs_offer *offer, struct verbs_room *room,
 		     const char **why);
-/* Whether an offer from outside is one. NULL, or what is wrong with it. */
+/* Checks an offer from outside. Returns NULL, or what is wrong with it. */
 const char *tei_verbs_offer_fault(const struct verbs_offer *offer);
 /*
  * Agrees on two valid offers, as the side of @ours: reads_out is at most what

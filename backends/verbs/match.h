@@ -33,7 +33,8 @@ struct verbs_self {
 };
 
 /*
- * As in wire.h: *len: room, then bytes used, -ENOBUFS; NULL or what is wrong.
+ * Encodes as wire.h does: *len is the room, then the bytes used; -ENOBUFS.
+ * Decoding returns NULL, or what is wrong.
  */
 int tei_verbs_self_encode(const struct verbs_self *self, void *out,
 			  size_t *len);

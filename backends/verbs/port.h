@@ -28,7 +28,10 @@ struct verbs_port {
 
 	/* NULL, or why it cannot be used yet; then the rest means nothing. */
 	const char *why;
-	/* As tei_verbs_port_look() found it, when it could be used last. */
+	/*
+	 * Attributes that tei_verbs_port_look() found when the port was last
+	 * usable.
+	 */
 	struct ibv_port_attr attr;
 	enum verbs_link link;
 	struct verbs_gid gid;

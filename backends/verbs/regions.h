@@ -46,7 +46,7 @@ struct verbs_regions {
 
 void tei_verbs_regions_init(struct verbs_regions *regions,
 			    const struct verbs_port *port, struct ibv_pd *pd);
-/* By now all regions are removed. */
+/* Frees the table; all regions are removed by now. */
 void tei_verbs_regions_fini(struct verbs_regions *regions);
 
 /*
@@ -62,8 +62,8 @@ int tei_verbs_region_hide(struct verbs_regions *regions, uint64_t id);
 void tei_verbs_region_remove(struct verbs_regions *regions, uint64_t id);
 
 /*
- * For several look-ups in a row: between lock() and unlock(), which the calls
- * with TEI_REQUIRES need. Never held while a device is asked for anything.
+ * Locks for several look-ups in a row: the calls with TEI_REQUIRES need it. It
+ * is never held while a device is asked for anything.
  */
 void tei_verbs_regions_lock(struct verbs_regions *regions)
 	TEI_ACQUIRES(regions->mu);
@@ -74,7 +74,8 @@ struct verbs_region *tei_verbs_region_find(struct verbs_regions *regions,
 					   uint64_t addr)
 	TEI_REQUIRES(regions->mu);
 /*
- * Whether local memory can be read. Quick if one region has it; else may block.
+ * Tells whether local memory can be read. Quick if one region has it; else may
+ * block.
  */
 bool tei_verbs_is_readable(struct verbs_regions *regions, uint64_t addr,
 			   uint64_t length) TEI_REQUIRES(regions->mu);

@@ -76,7 +76,7 @@ struct verbs_cause {
 	const char *text; /* lower case, for logs */
 };
 
-/* Never NULL; @status may be one that nobody knows. Pure. */
+/* Returns the cause of any @status, known or not; never NULL. Pure. */
 const struct verbs_cause *tei_verbs_cause(enum ibv_wc_status status);
 const char *tei_verbs_fault_name(enum verbs_fault fault);
 
@@ -105,8 +105,8 @@ struct verbs_bounce {
 };
 
 /*
- * As many blocks as the settings want; none when they cannot be had, which is
- * logged: then only registered memory is carried.
+ * Makes as many blocks as the settings want, or none where they cannot be had,
+ * which is logged: then only registered memory is carried.
  */
 void tei_verbs_bounce_init(struct verbs_bounce *bounce,
 			   const struct verbs_port *port, struct ibv_pd *pd);
@@ -240,8 +240,8 @@ struct verbs_rail {
 	struct verbs_port port;
 	struct tei_mutex mu; /* lock 17 */
 	/*
-	 * As of the last time it could be used; link 0: it never could. Written
-	 * with the token and under mu, read with either.
+	 * Address of the port when it was last usable; link 0: it never was.
+	 * Written with the token and under mu, read with either.
 	 */
 	struct verbs_self self;
 	struct ibv_pd *pd;
@@ -317,7 +317,8 @@ void tei_verbs_kick(const struct verbs_rail *rail);
 /* ---- verbs.c ---- */
 
 /*
- * Which provider rails and probes use; NULL: the module's, when it is needed.
+ * Sets the provider that rails and probes use; NULL: the module's, when it is
+ * needed.
  */
 void tei_verbs_use(const struct verbs_provider *api);
 const struct verbs_provider *tei_verbs_in_use(void);
@@ -333,8 +334,8 @@ int tei_verbs_bundle_connect(struct verbs_bundle *bundle);
  */
 bool tei_verbs_bundle_destroy(struct verbs_bundle *bundle);
 /*
- * Nothing is posted; queue pairs that it still has are left to the kernel.
- * Token.
+ * Frees a bundle on which nothing is posted; queue pairs that it still has are
+ * left to the kernel. Token.
  */
 void tei_verbs_bundle_free(struct verbs_bundle *bundle);
 /* Breaks a bundle: down(@err) follows from progress(). Token. */
@@ -354,7 +355,10 @@ void tei_verbs_flushed(struct verbs_bundle *bundle);
 /* The same for all whose queue pairs the device refuses to destroy. */
 void tei_verbs_leave_stuck(struct verbs_rail *rail);
 int tei_verbs_drop(struct tei_endpoint *ep);
-/* After the thread has handed it back. From inside progress() only. */
+/*
+ * Goes on after the thread has handed the bundle back. From inside progress()
+ * only.
+ */
 void tei_verbs_handed_back(struct verbs_bundle *bundle);
 
 /* ---- post.c ---- */

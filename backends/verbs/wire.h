@@ -65,7 +65,7 @@ int tei_verbs_address_encode(const struct verbs_address *address, void *out,
 			     size_t *len);
 const char *tei_verbs_address_decode(const void *bytes, size_t len,
 				     struct verbs_address *out);
-/* With room for the keys of its @key->n chunks, each to be set. */
+/* Encodes with room for the keys of the @key->n chunks, each to be set. */
 int tei_verbs_key_encode(const struct verbs_key *key, void *out, size_t *len);
 void tei_verbs_key_set(void *out, uint32_t chunk, uint32_t rkey);
 /* @bytes are borrowed for as long as @out is asked for keys. */
