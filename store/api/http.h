@@ -12,7 +12,10 @@
 
 struct te_store;
 
-/* Once, of a store that is set up. @port 0: any. As tei_http_start(). */
+/*
+ * Serves HTTP of a store that is set up; to be called once. @port 0: any.
+ * Errors as tei_http_start().
+ */
 int tes_store_http_start(struct te_store *store, uint16_t port, bool insecure,
 			 const char *allow_host);
 

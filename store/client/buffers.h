@@ -47,8 +47,8 @@ struct tes_buffers {
 int tes_buffers_init(struct tes_buffers *buffers, struct te_engine *engine,
 		     uint64_t bytes);
 /*
- * Over memory of the caller's: @bytes, a multiple of 4096. Pieces lie as low as
- * they fit, so that what is used now and then stays small. -ENOMEM.
+ * Manages memory of the caller's: @bytes, a multiple of 4096. Pieces lie as low
+ * as they fit, so that what is used now and then stays small. -ENOMEM.
  */
 int tes_buffers_init_over(struct tes_buffers *buffers, void *memory,
 			  uint64_t bytes);

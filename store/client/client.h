@@ -100,7 +100,7 @@ void tes_store_set_ready(struct te_store *store, bool ready, int verdict);
 void tes_unmount_all(struct te_store *store, uint64_t deadline_ns);
 /* Whatever kind of store it is for. */
 bool tes_config_holds(const struct te_store_config *config);
-/* As te_store_config.tenant says. */
+/* Checks a name by the rules of te_store_config.tenant. */
 bool tes_tenant_holds(const char *name);
 
 /* ---- calls to the master (call.c) ---- */
@@ -136,7 +136,7 @@ uint64_t tes_call_deadline(const struct te_store *store);
 /* The reply does not decode or its columns have the wrong length: -900. */
 int tes_bad_reply(const char *what);
 
-/* Somebody who waits for the link to be up. Belongs to the loop until done. */
+/* Call that waits for the link to be up. Belongs to the loop until done. */
 struct tes_link_wait {
 	struct tei_call post;    /* to the loop */
 	struct tei_list waiting; /* in link->waiting while not connected */
@@ -149,7 +149,10 @@ struct tes_link_wait {
 /* Loop thread: the link is up (0), or @wait is in vain. */
 void tes_link_wait_done(struct tes_link_wait *wait, int code);
 
-/* For owners->silent, @arg a store: tell the master (report.c). Any thread. */
+/*
+ * Reports a silent owner to the master (report.c); for owners->silent, @arg is
+ * a store. Any thread.
+ */
 void tes_report_silent(void *arg,
 		       const uint8_t incarnation[TE_INCARNATION_LEN]);
 
@@ -174,11 +177,11 @@ bool tes_key_holds(const struct te_store_key *key);
 size_t tes_keys_bytes(const struct te_store_key *keys, size_t n);
 /* Bytes of all pieces, or 0: malformed, empty or above TE_STORE_VALUE_MAX. */
 uint64_t tes_value_bytes(const struct te_store_value *value);
-/* Whether put may take @how (NULL: it may) for a call of @n keys. */
+/* Tells whether put may take @how (NULL: it may) for a call of @n keys. */
 bool tes_replicate_holds(const struct te_store_replicate *how, size_t n);
 /*
- * How many of the keys from keys[from] on fit one call to the master: at least
- * one, TE_STORE_BATCH_MAX at most.
+ * Returns how many of the keys from keys[from] on fit one call to the master:
+ * at least one, TE_STORE_BATCH_MAX at most.
  */
 size_t tes_chunk(const struct te_store_key *keys, size_t from, size_t n);
 

@@ -23,7 +23,7 @@
 #include "store/client/layout.h"
 #include "store/client/owners.h"
 
-/* Where an owner's extents of a draft are reached. */
+/* Place where an owner's extents of a draft are reached. */
 struct tes_draft_place {
 	struct tes_owner *owner; /* a reference */
 	uint64_t epoch;          /* under which all is written */

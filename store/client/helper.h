@@ -35,7 +35,7 @@ struct tes_helper {
 int tes_helper_init(struct tes_helper *h);
 /* Ends the job that runs at its next step and drops those that wait. */
 void tes_helper_fini(struct tes_helper *h);
-/* Not after fini(). */
+/* Adds a job; not after fini(). */
 void tes_helper_add(struct tes_helper *h, struct tes_job *job);
 
 #endif

@@ -34,7 +34,7 @@ struct tes_hot_name {
 	uint64_t digest, gen_epoch, generation;
 };
 
-/* Never changes once it is added. */
+/* Value in the cache, which never changes once it is added. */
 struct tes_hot_value {
 	struct tei_hash_node node; /* hash: the key's digest */
 	struct tei_list link;      /* guarded by hot->mu: in hot->recent */

@@ -26,7 +26,7 @@ struct tes_extent_at {
 	uint8_t replica;
 };
 
-/* By replica, then by offset. No extents: the key has none. */
+/* Extents by replica, then by offset. No extents: the key has none. */
 struct tes_layout {
 	struct tes_extent_at *extents; /* extents[n_extents] */
 	uint32_t n_extents, n_replicas;

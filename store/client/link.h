@@ -45,7 +45,7 @@ struct tes_master_link;
  * called on the loop's thread.
  */
 struct tes_owner_messages {
-	/* How many segments are mounted; goes with each heartbeat. */
+	/* Returns how many segments are mounted; goes with each heartbeat. */
 	uint32_t (*count_mounts)(const struct tes_master_link *link);
 	/* A heartbeat was answered; @remount: the master lacks segments. */
 	void (*heartbeat_done)(struct tes_master_link *link, bool remount);
@@ -90,7 +90,7 @@ struct tes_master_link {
 	bool told;       /* that its tenant is nobody's there */
 	bool stopped;
 
-	/* From the hello of the master we are with. */
+	/* Fields from the hello of the master that the link leads to. */
 	uint64_t epoch, digest_seed, heartbeat_ms, n_beats;
 	uint8_t group[TES_STORE_GROUP_LEN];
 	bool joined; /* the engine knows the group */
@@ -102,7 +102,7 @@ struct tes_master_link {
 int tes_master_link_init(struct tes_master_link *link, struct te_store *store,
 			 const struct tes_owner_messages *owner,
 			 const char *master);
-/* After the loop has stopped. */
+/* Frees the link after the loop has stopped. */
 void tes_master_link_fini(struct tes_master_link *link);
 /* -ENOMEM. */
 int tes_master_link_start(struct tes_master_link *link);

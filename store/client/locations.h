@@ -38,7 +38,7 @@ struct tes_location_extent {
 	uint32_t crc;
 };
 
-/* Never changes while it is referenced, but for when it ends. */
+/* Entry that never changes while it is referenced, except its end. */
 struct tes_location {
 	struct tei_hash_node node; /* hash: the key's digest */
 	struct tei_list lease;     /* guarded by mu: in pinned, or none */
@@ -105,7 +105,7 @@ int tes_locations_pin(struct tes_locations *l, const void *key, size_t len,
  */
 uint64_t tes_locations_unpin(struct tes_locations *l, const void *key,
 			     size_t len, uint64_t digest, uint64_t now_ns);
-/* Whether any entry is pinned. */
+/* Tells whether any entry is pinned. */
 bool tes_locations_pinned(struct tes_locations *l);
 /*
  * Keys of pinned entries that end before @before_ns, up to @max, copied to
@@ -117,7 +117,7 @@ size_t tes_locations_due(struct tes_locations *l, uint64_t now_ns,
 /* @location, which get() gave, holds until then if it is still in the table. */
 void tes_locations_extend(struct tes_locations *l,
 			  struct tes_location *location, uint64_t expires_ns);
-/* Whether there may be anything at all. */
+/* Tells whether there may be any entry at all. */
 static inline bool tes_locations_on(struct tes_locations *l)
 {
 	/* Relaxed: who has pinned knows that by other means. */

@@ -82,12 +82,12 @@ void tes_owner_answered(struct tes_owner *owner);
 /* Reports that @owner owes data and sends none; calls silent() if it is due. */
 void tes_owners_report(struct tes_owners *owners, struct tes_owner *owner);
 /*
- * Whether to read from @owner. One caller in 250 ms probes an avoided one: that
- * blocks for @timeout_ms and 100 ms at most; the others get false.
+ * Tells whether to read from @owner. One caller in 250 ms probes an avoided
+ * one: that blocks for @timeout_ms and 100 ms at most; the others get false.
  */
 bool tes_owners_try(struct tes_owners *owners, struct tes_owner *owner,
 		    uint32_t timeout_ms);
-/* Whether that incarnation is avoided, or could not be opened lately. */
+/* Tells whether that incarnation is avoided, or could not be opened lately. */
 bool tes_owners_avoided(struct tes_owners *owners, const char *name,
 			const uint8_t incarnation[TE_INCARNATION_LEN]);
 

@@ -25,7 +25,7 @@ struct tes_put_pipelines {
 	atomic_ullong last; /* the round before; 0: none */
 };
 
-/* Whether the next round uses two pipelines. */
+/* Tells whether the next round uses two pipelines. */
 bool tes_put_pipelines_two(struct tes_put_pipelines *pipelines);
 /* Records that @n keys of @bytes in all took @ns, in two pipelines or one. */
 void tes_put_pipelines_learn(struct tes_put_pipelines *pipelines, bool two,

@@ -21,7 +21,7 @@ struct tes_sketch {
 #define TES_SKETCH_WIDTH_MIN 1024u
 #define TES_SKETCH_WIDTH_MAX 65536u
 
-/* For about @n keys. -ENOMEM. */
+/* Makes a sketch for about @n keys. -ENOMEM. */
 int tes_sketch_init(struct tes_sketch *sketch, uint64_t n);
 void tes_sketch_fini(struct tes_sketch *sketch);
 void tes_sketch_add(struct tes_sketch *sketch, uint64_t digest);

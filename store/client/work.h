@@ -76,7 +76,7 @@ int tes_work_run_until(struct tes_work *work, struct tes_places *places,
 /* The two halves of tes_work_run(): begin, and wait for all that has begun. */
 int tes_work_post(struct tes_work *work, struct tes_places *places);
 int tes_work_await(struct tes_work *work, struct tes_places *places);
-/* How request @index ended. */
+/* Returns how request @index ended. */
 void tes_work_result(struct tes_work *work, uint32_t index,
 		     struct te_completion *out);
 

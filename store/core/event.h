@@ -349,8 +349,10 @@ struct tes_action {
 			const struct tes_core_segment_name *segments;
 			size_t n_segments;
 			uint32_t lease_ms;
-			/* With a -200, when space may be free: 0: never by
-			 * itself; 1 also when eviction has to go on. */
+			/*
+			 * Time in which space may be free, with a -200; 0:
+			 * never by itself; 1 also when eviction has to go on.
+			 */
 			uint32_t retry_ms;
 			bool kept;        /* mount: it was there */
 			uint64_t removed; /* remove_all */

@@ -39,7 +39,7 @@ void tes_core_requeue(struct tes_core *core, struct tes_object *o);
 void tes_core_protect(struct tes_core *core, struct tes_object *o);
 /* Hides @o, whose task begins, from eviction until end_busy(). */
 void tes_core_make_busy(struct tes_core *core, struct tes_object *o);
-/* Nothing happens when it is not BUSY. */
+/* Ends BUSY; does nothing when @o is not. */
 void tes_core_end_busy(struct tes_core *core, struct tes_object *o);
 /* True: @o is read or was asked for; a remove without force is refused. */
 bool tes_core_leased(const struct tes_core *core, const struct tes_object *o);
@@ -71,7 +71,10 @@ bool tes_core_place_or_evict(struct tes_core *core,
  */
 int32_t tes_core_afford(struct tes_core *core, struct tes_tenant *t,
 			uint64_t bytes);
-/* After place_or_evict() failed: ms until a retry makes sense; 0: never. */
+/*
+ * Returns ms until a retry makes sense, after place_or_evict() failed; 0:
+ * never.
+ */
 uint32_t tes_core_retry_ms(const struct tes_core *core);
 void tes_core_evict_tick(struct tes_core *core, unsigned int *budget);
 bool tes_core_evict_busy(const struct tes_core *core);

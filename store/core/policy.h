@@ -126,7 +126,7 @@ struct tes_policy_node *tes_policy_after(struct tes_policy *p,
 					 struct tes_policy_node *node);
 /* Start to load what add() and evicted() of @hash touch. */
 void tes_policy_prefetch(const struct tes_policy *p, uint64_t hash);
-/* Nothing is queued. */
+/* Tells whether nothing is queued. */
 bool tes_policy_empty(const struct tes_policy *p);
 
 /* Bytes of the ghosts, for memory figures. */

@@ -84,7 +84,10 @@ bool tes_core_place(struct tes_core *core, struct tes_placement *placement,
 /* Does the same on @m only. */
 bool tes_core_place_on(struct tes_core *core, struct tes_mount *m,
 		       struct tes_object *o, uint8_t replica);
-/* Nothing is known that keeps @size bytes from being placed on @m. */
+/*
+ * Tells whether nothing is known that keeps @size bytes from being placed on
+ * @m.
+ */
 bool tes_core_mount_may_fit(const struct tes_mount *m, uint64_t size);
 /* Forgets where there is no room: live mounts have changed. */
 void tes_core_forget_no_room(struct tes_core *core);

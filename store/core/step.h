@@ -31,7 +31,7 @@ struct tes_waiter;
 enum tes_step_flags {
 	/* The reply goes with this step, or waits for burials. */
 	TES_STEP_ANSWERED = 1u << 0,
-	/* Even when no session sent the event. */
+	/* Runs even when no session sent the event. */
 	TES_STEP_ANYBODY = 1u << 1,
 	/* Gets no reply; ignored when the session has ended. */
 	TES_STEP_NOTE = 1u << 2,

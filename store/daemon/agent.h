@@ -19,8 +19,10 @@ struct tes_agent;
 
 struct tes_agent_config {
 	struct te_store *store; /* not owned; outlives the agent */
-	/* Where dummies ask for the socket; names it, too, unless there is a
-	 * path. 0: any free one. */
+	/*
+	 * Port where dummies ask for the socket; names it, too, unless there is
+	 * a path. 0: any free one.
+	 */
 	uint16_t port;
 	const char *host; /* of that port; NULL: all addresses */
 	bool insecure;    /* tell other hosts, too */

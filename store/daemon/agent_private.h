@@ -191,7 +191,7 @@ void tes_sessions_clear(struct tes_agent *agent);
 
 /* 0, -EAGAIN, -ENOMEM. */
 int tes_workers_start(struct tes_agent *agent, unsigned int n);
-/* Nothing new begins. False: some still run at @deadline_ns. */
+/* Lets no new job begin. False: some still run at @deadline_ns. */
 bool tes_workers_quiet(struct tes_agent *agent, uint64_t deadline_ns);
 /* All are quiet. */
 void tes_workers_join(struct tes_agent *agent);

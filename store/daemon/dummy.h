@@ -156,7 +156,8 @@ struct tes_loan {
 };
 
 /*
- * Whether all pieces lie in shared memory, which the daemon may use as it is.
+ * Tells whether all pieces lie in shared memory, which the daemon may use as it
+ * is.
  */
 bool tes_loan_is_shared(struct tes_dummy *dummy, const struct iovec *pieces,
 			uint32_t n);

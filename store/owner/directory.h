@@ -43,7 +43,7 @@ enum tes_directory_flags {
 	TES_DIRECTORY_TYPE = 4, /* from this bit on, its data type */
 };
 
-/* How an object is to be kept. */
+/* Rules by which an object is to be kept. */
 struct tes_directory_rare {
 	uint64_t pin_until_ms; /* softly; 0: not */
 	uint32_t attributes;   /* bit 0: for good; from bit 8 on: data type */
@@ -120,7 +120,10 @@ void tes_directory_begin(struct tes_directory *d);
 void tes_directory_sweep(struct tes_directory *d);
 
 const void *tes_directory_key(const struct tes_directory_object *object);
-/* How it is to be kept. Returns the group's name, which has no 0 at its end. */
+/*
+ * Reads the rules by which an object is to be kept. Returns the group's name,
+ * which has no 0 at its end.
+ */
 const char *tes_directory_rare(const struct tes_directory_object *object,
 			       struct tes_directory_rare *out);
 /* Tenant of @object, valid until clear(); NULL: `default`. */

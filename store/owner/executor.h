@@ -74,7 +74,7 @@ struct tes_executor {
 };
 
 void tes_executor_init(struct tes_executor *executor);
-/* After stop(). */
+/* Frees the executor, after stop(). */
 void tes_executor_fini(struct tes_executor *executor);
 /* End all copies, soon. Set-up only, before the loop stops. */
 void tes_executor_stop(struct tes_executor *executor);

@@ -49,7 +49,9 @@ void tes_ledger_on_bury(struct tes_master_link *link,
 
 /* ---- the helper's ---- */
 
-/* Whether @segment is to be mounted as offering: it was mounted before. */
+/*
+ * Tells whether @segment is to be mounted as offering: it was mounted before.
+ */
 bool tes_ledger_offers(const struct tes_segment *segment);
 /* The master that it was mounted at. */
 struct tes_ledger_master {

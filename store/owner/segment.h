@@ -37,7 +37,7 @@ struct tes_grace {
 	atomic_ullong until_ns; /* 0: it stays */
 	struct te_store *store;
 	struct tei_alarm over;
-	/* Then: */
+	/* State of the end, once the time is over. */
 	struct tes_job job;
 	struct tei_call left;
 	int code;
@@ -74,7 +74,10 @@ struct tes_segments {
 };
 
 void tes_segments_init(struct te_store *store);
-/* After the helper has ended. What is still touched is the engine's then. */
+/*
+ * Frees the segments after the helper has ended. Memory still touched is the
+ * engine's then.
+ */
 void tes_segments_fini(struct te_store *store);
 
 /* ---- memory (lend.c) ---- */
@@ -140,7 +143,10 @@ int tes_segment_fence(struct te_store *store, uint64_t generation,
 
 /* ---- at the master (mounting.c): loop thread ---- */
 
-/* How mounting several ended; of the later ones nothing is known. */
+/*
+ * Result of mounting several segments; of those after a failure nothing is
+ * known.
+ */
 struct tes_mount_result {
 	uint64_t generation; /* the link's */
 	int rc;              /* of the engine; then */

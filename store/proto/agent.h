@@ -104,17 +104,17 @@ int tes_sealed_create(uint64_t length);
 int tes_sealed_create_open(uint64_t length);
 int tes_sealed_close(int fd);
 /*
- * Whether @fd is memory that can be mapped without fear: a memfd of ordinary
- * pages, of @length bytes, that can neither shrink nor grow any more. 0,
- * -EINVAL.
+ * Tells whether @fd is memory that can be mapped without fear: a memfd of
+ * ordinary pages, of @length bytes, that can neither shrink nor grow any more.
+ * 0, -EINVAL.
  */
 int tes_sealed_check(int fd, uint64_t length);
 
 /*
- * Where the daemon of @port puts its socket, unless configured: the user's own
- * runtime directory. @which counts the candidates, best first:
- * $XDG_RUNTIME_DIR, /run/user/UID, /tmp/te-UID. -ENOENT: no such candidate
- * here.
+ * Returns the folder where the daemon of @port puts its socket, unless
+ * configured: the user's own runtime directory. @which counts the candidates,
+ * best first: $XDG_RUNTIME_DIR, /run/user/UID, /tmp/te-UID. -ENOENT: no such
+ * candidate here.
  */
 #define TES_AGENT_DIRS 3
 int tes_agent_dir(unsigned int which, char out[TES_AGENT_PATH_MAX]);

@@ -33,7 +33,9 @@ void tes_extent_encode(const struct tes_extent_header *h,
 /* -EBADMSG: magic, CRC, flags or inner lengths do not hold. */
 int tes_extent_decode(const uint8_t in[TES_EXTENT_HEADER_LEN],
 		      struct tes_extent_header *out);
-/* Whether they are of the same extent, under whatever seed a digest is. */
+/*
+ * Tells whether they are of the same extent, under whatever seed a digest is.
+ */
 bool tes_extent_same(const struct tes_extent_header *a,
 		     const struct tes_extent_header *b);
 /* XXH3-64 with the pool's seed. */

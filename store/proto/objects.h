@@ -8,8 +8,8 @@
 #include "store/proto/store.pb-c.h"
 
 /*
- * Whether there is as much in each column as there are objects, and in those of
- * extents as there are extents. Of the bytes of the keys nothing is said.
+ * Tells whether each column has as many entries as there are objects, and those
+ * of extents as many as there are extents. Bytes of keys are not looked at.
  */
 bool tes_objects_fit(const Store__Objects *m);
 

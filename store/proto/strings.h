@@ -15,8 +15,8 @@
 #include <protobuf-c/protobuf-c.h>
 
 /*
- * Whether no string in the message, nor in those that it holds, has a 0 byte;
- * false also for what is no message. @body may be NULL when @len is 0.
+ * Tells whether no string in the message, nor in those that it holds, has a 0
+ * byte; false also for what is no message. @body may be NULL when @len is 0.
  */
 bool tes_strings_whole(const ProtobufCMessageDescriptor *type, const void *body,
 		       size_t len);

@@ -12,7 +12,7 @@
 struct tes_action;
 struct tes_server;
 
-/* Their arg is the struct tes_server. */
+/* Routes whose arg is the struct tes_server. */
 extern const struct tei_http_route tes_server_routes[];
 extern const size_t tes_server_n_routes;
 

@@ -27,10 +27,10 @@ int tes_server_admin_error(struct tei_http_reply *reply, int status,
 /* The request is: 400 with code -600, worded as by printf. */
 int tes_server_admin_wrong(struct tei_http_reply *reply, const char *format,
 			   ...) __attribute__((format(printf, 2, 3)));
-/* For what the port refuses by itself: as error(), with code -600. */
+/* Answers what the port refuses by itself: as error(), with code -600. */
 void tes_server_admin_refusal(int status, const char *words,
 			      struct tei_http_reply *reply);
-/* As error(), worded for a code of the store; 404 or 400. */
+/* Answers like error(), worded for a code of the store; 404 or 400. */
 int tes_server_admin_code(struct tei_http_reply *reply, int32_t code);
 /*
  * The parameter @name as text, or NULL after an answer that says that it is
@@ -60,12 +60,12 @@ void tes_server_bytes(uint64_t n, char out[TES_SERVER_BYTES_ROOM]);
  * wrong request itself, with a text that says what is wrong.
  */
 
-/* Whether @name is one of names[n]. */
+/* Tells whether @name is one of names[n]. */
 bool tes_server_among(const char *name, const char *const *names, size_t n);
 /* An object without members of one name, to be freed. NULL: or 400. */
 json_t *tes_server_admin_body(const struct tei_http_request *request,
 			      struct tei_http_reply *reply);
-/* Whether all members are among names[n]; or 400. */
+/* Tells whether all members are among names[n]; else answers 400. */
 bool tes_server_admin_members(json_t *root, const char *const *names, size_t n,
 			      struct tei_http_reply *reply);
 /* The same of parameters, where a misspelt one could do harm. */

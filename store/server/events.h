@@ -38,7 +38,7 @@ int tes_events_start(const struct tes_server_settings *settings,
 /* Publishes what waits, takes a moment. NULL is fine. */
 void tes_events_stop(struct tes_events *e);
 
-/* Where subscribers find it, with its port; NULL: @e is NULL. */
+/* Returns where subscribers find it, with its port; NULL: @e is NULL. */
 const char *tes_events_endpoint(const struct tes_events *e);
 
 /* A tes_core_watch_fn; @events is a struct tes_events. */

@@ -33,8 +33,8 @@ int tes_events_packer_init(struct tes_events_packer *p, const char *backend_id,
 void tes_events_packer_fini(struct tes_events_packer *p);
 
 /*
- * Whether @record says something: its key is the number of a block, in *@hash,
- * or is itself told. *@unparsed: it is no such number.
+ * Tells whether @record is published: its key is the number of a block, in
+ * *@hash, or is itself published. *@unparsed: it is no such number.
  */
 bool tes_events_tells(const struct tes_events_packer *p,
 		      const struct tes_events_record *record, uint64_t *hash,

@@ -23,7 +23,7 @@ void tes_server_match_destroy(struct tes_server_match *m); /* NULL is fine */
 /* A tes_core_match_fn. */
 bool tes_server_match(const void *key, size_t len, void *match,
 		      unsigned int *cost);
-/* Nothing matches from now on, as if it had taken too long. */
+/* Makes nothing match from now on, as if it had taken too long. */
 void tes_server_match_stop(struct tes_server_match *m);
 /* True: matching took too long for some key and was given up. */
 bool tes_server_match_failed(const struct tes_server_match *m);

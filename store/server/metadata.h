@@ -60,7 +60,7 @@ void tes_metadata_destroy(struct tes_metadata *m); /* NULL is fine */
 /* *value lives until the next call. False: there is none. */
 bool tes_metadata_get(struct tes_metadata *m, const char *key, size_t len,
 		      uint64_t now_ms, const char **value, size_t *value_len);
-/* Unless it is UPDATED or UNCHANGED, nothing has changed. */
+/* Puts a value. Nothing has changed unless it is UPDATED or UNCHANGED. */
 enum tes_metadata_result tes_metadata_put(struct tes_metadata *m,
 					  const struct tes_metadata_put *put,
 					  uint64_t now_ms);

@@ -30,7 +30,7 @@ struct tes_metadata_config {
 #define TES_METADATA_VALUE   (1u << 20)
 #define TES_METADATA_BYTES   (256u << 20)
 
-/* As tei_http_start(). */
+/* Starts the server; errors as tei_http_start(). */
 int tes_metadata_server_start(struct tei_loop *loop,
 			      const struct tes_metadata_config *config,
 			      uint16_t *out_port,

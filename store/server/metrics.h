@@ -18,7 +18,7 @@ struct tes_server_metrics;
 
 /* NULL: out of memory. */
 struct tes_server_metrics *tes_server_metrics_new(const struct tes_server *s);
-/* As more() and done() of struct tei_http_reply. */
+/* Callbacks more() and done() of struct tei_http_reply. */
 int tes_server_metrics_more(struct evbuffer *out, void *page);
 void tes_server_metrics_free(void *page);
 

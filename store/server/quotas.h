@@ -38,8 +38,8 @@ void tes_quotas_free(struct tes_quotas *q);
 int tes_quotas_read(const char *path, struct tes_quotas *out,
 		    char error[TEI_CONF_ERROR_LEN]);
 /*
- * Either all of it is there afterwards, also after a loss of power, or the file
- * is as it was: -errno. A link is followed. Blocks: for the disk.
+ * Writes all of it, so that it is there after a loss of power, or leaves the
+ * file as it was: -errno. A link is followed. Blocks: for the disk.
  */
 int tes_quotas_write(const char *path, const struct tes_quotas *q);
 

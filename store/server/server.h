@@ -36,7 +36,7 @@ uint16_t tes_server_rpc_port(const struct tes_server *server);
 uint16_t tes_server_http_port(const struct tes_server *server);
 /* 0: there is no metadata server. */
 uint16_t tes_server_metadata_port(const struct tes_server *server);
-/* Where events are published; NULL: nowhere. */
+/* Returns where events are published; NULL: nowhere. */
 const char *tes_server_events_endpoint(const struct tes_server *server);
 
 #endif

@@ -207,7 +207,7 @@ void tes_server_reply_code(struct tes_server *s, int32_t code);
 void tes_server_reply_pool(struct tes_server_link *link,
 			   const struct tei_frame *f);
 
-/* As wall clock time, in ms, what is @ms on ours. */
+/* Converts @ms of our clock to wall clock time, in ms. */
 uint64_t tes_server_wall_ms(uint64_t ms);
 
 /* later.c */

@@ -8,7 +8,7 @@
 struct evbuffer;
 struct tes_server;
 
-/* With the line's end. */
+/* Adds the summary, with the line's end. */
 void tes_server_summary(const struct tes_server *s, struct evbuffer *out);
 /* Log it every 10 s (enable_metric_reporting), from now on. -ENOMEM. */
 int tes_server_summary_start(struct tes_server *s);

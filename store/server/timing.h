@@ -77,7 +77,7 @@ static inline void tes_server_timing_end(struct tes_server_timing *t,
 		tes_server_timing_end_timed(t, phase);
 }
 
-/* Nothing more belongs to it. */
+/* Ends the measurement: nothing more belongs to it. */
 static inline void tes_server_timing_over(struct tes_server_timing *t)
 {
 	t->at_ns = 0;
