@@ -50,7 +50,10 @@ struct tei_device {
 	char name[48];      /* "0", "eth0", "mlx5_0/1"; unique per backend */
 	uint64_t speed_bps; /* 0: unknown */
 	int numa_node;      /* -1: unknown */
-	/* Where IP reaches it, without port; family 0: nowhere, or anywhere. */
+	/*
+	 * Address at which IP reaches the device, without port; family 0:
+	 * nowhere, or anywhere.
+	 */
 	struct tei_address address;
 };
 
@@ -91,7 +94,8 @@ struct tei_rail {
 	_Atomic uint64_t bad_frames; /* unreadable input, connection closed */
 	_Atomic uint64_t refused_slices; /* as target: access, range, epoch */
 	/*
-	 * Now: the device refuses to end them, so what they use stays in use.
+	 * Number of endpoints that the device refuses to end now, so that what
+	 * they use stays in use.
 	 */
 	_Atomic uint64_t stuck_endpoints;
 	_Alignas(max_align_t) unsigned char priv[];
@@ -173,7 +177,10 @@ struct tei_backend_ops {
 
 	/* On error nothing stays allocated. -ENODEV: gone since probe(). */
 	int (*rail_open)(struct tei_rail *rail);
-	/* By now every endpoint is closed and every region removed. */
+	/*
+	 * Closes the rail; every endpoint is closed and every region removed by
+	 * now.
+	 */
 	void (*rail_close)(struct tei_rail *rail);
 
 	/*
@@ -184,10 +191,10 @@ struct tei_backend_ops {
 	 */
 	int (*rail_describe)(struct tei_rail *rail, void *blob, size_t *len);
 	/*
-	 * Whether @rail reaches the rail that said @blob of itself, which comes
-	 * from outside: 0: no; else a rank, and the higher the better. @peer:
-	 * where the control connection to it leads, port unset. NULL: always 1.
-	 * Never blocks.
+	 * Tells whether @rail reaches the rail that said @blob of itself, which
+	 * comes from outside: 0: no; else a rank, and the higher the better.
+	 * @peer: where the control connection to it leads, port unset. NULL:
+	 * always 1. Never blocks.
 	 */
 	int (*rail_match)(struct tei_rail *rail, const struct tei_address *peer,
 			  const void *blob, size_t len);
@@ -207,8 +214,8 @@ struct tei_backend_ops {
 	 */
 	int (*region_hide)(struct tei_rail *rail, uint64_t id);
 	/*
-	 * Same threads; no slice of the region is in flight, and region_hide()
-	 * has said 0 or every endpoint is closed.
+	 * Removes a region, on the same threads; no slice of it is in flight,
+	 * and region_hide() has said 0 or every endpoint is closed.
 	 */
 	void (*region_remove)(struct tei_rail *rail, uint64_t id);
 
@@ -263,9 +270,9 @@ struct tei_backend_ops {
 	 */
 	int (*flush)(struct tei_endpoint *ep, int err);
 	/*
-	 * As a target: apply nothing more that came by this endpoint. Returns 0
-	 * when that is so (remote quiet), -EINPROGRESS: progress() reports it
-	 * by tei_endpoint_down(ep, -ESTALE).
+	 * Stops a target: it applies nothing more that came by this endpoint.
+	 * Returns 0 when that is so (remote quiet), -EINPROGRESS: progress()
+	 * reports it by tei_endpoint_down(ep, -ESTALE).
 	 */
 	int (*drop)(struct tei_endpoint *ep);
 
@@ -291,11 +298,11 @@ struct tei_backend_ops {
 };
 
 /*
- * As a target, before touching memory that a peer named: checks key, range,
+ * Checks, as a target, before touching memory that a peer named: key, range,
  * access rights, group and the endpoint's access epoch, and keeps the region
  * from being removed until unpin. Holder of the rail's drive token only.
- * @access: TE_ACCESS_REMOTE_READ or _WRITE. *pin: for unpin.
- * -EACCES, -EFAULT (no such region, key or range), -ESTALE (epoch is over).
+ * @access: TE_ACCESS_REMOTE_READ or _WRITE. *pin: for unpin. -EACCES, -EFAULT
+ * (no such region, key or range), -ESTALE (epoch is over).
  */
 int tei_region_pin(struct tei_endpoint *ep, const void *key, size_t key_len,
 		   uint64_t address, uint64_t length, uint32_t access,
@@ -321,11 +328,12 @@ void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes);
 void tei_endpoint_moved(struct tei_endpoint *ep);
 void tei_endpoint_up(struct tei_endpoint *ep);
 void tei_endpoint_down(struct tei_endpoint *ep, int err);
-/* From inside progress() only: what flush() left is done. */
+/* Reports that what flush() left is done. From inside progress() only. */
 void tei_endpoint_flushed(struct tei_endpoint *ep);
 /*
- * From inside progress() only: the device has lost its link, or has it again.
- * Lost: the core breaks every endpoint of the rail and opens none.
+ * Reports that the device has lost its link, or has it again. From inside
+ * progress() only. Lost: the core breaks every endpoint of the rail and opens
+ * none.
  */
 void tei_rail_changed(struct tei_rail *rail, bool up);
 /*

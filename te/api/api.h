@@ -9,11 +9,13 @@ struct te_batch;
 struct te_engine;
 struct tei_worker;
 
-/* As worker.ops->publish() says. Token. */
+/* Publishes completions, see worker.ops->publish(). Token. */
 bool tei_batch_publish_dirty(struct tei_worker *w, bool with_callbacks);
-/* As te_batch_cancel(), but leaves the work to the worker's thread. */
+/*
+ * Cancels like te_batch_cancel(), but leaves the work to the worker's thread.
+ */
 void tei_batch_post_cancel_all(struct te_batch *batch);
-/* With the engine: requests have ended, both threads too. */
+/* Frees a batch with its engine: requests have ended, both threads too. */
 void tei_batch_free(struct te_batch *batch);
 
 #endif

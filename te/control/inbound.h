@@ -107,11 +107,11 @@ struct tei_inbound_peers {
 };
 
 int tei_inbound_peers_init(struct te_engine *engine); /* -ENOMEM. Set-up */
-/* Both threads have ended: free all, links included. */
+/* Frees all inbound peers and their links; both threads have ended. */
 void tei_inbound_peers_fini(struct te_engine *engine);
 /*
- * When control has ended: the inbound peers' links are broken, and closed by
- * who drives.
+ * Breaks the inbound peers' links when control has ended; who drives closes
+ * them.
  */
 void tei_inbound_peers_break_links(struct te_engine *engine);
 
@@ -169,7 +169,7 @@ int tei_inbound_conn_came(struct te_engine *engine,
 			  struct tei_frame_conn *conn);
 /* Close its connection and forget it. Its inbound peer's links live on. */
 void tei_inbound_conn_leave(struct tei_inbound_conn *conn);
-/* Without memory for it, its connection ends. */
+/* Sends a reply; without memory for it, ends the connection. */
 void tei_inbound_conn_reply(struct tei_inbound_conn *conn,
 			    const struct tei_frame *to,
 			    const struct ProtobufCMessage *m);

@@ -43,7 +43,7 @@ struct tei_segment {
 	uint8_t incarnation[TE_INCARNATION_LEN];
 };
 
-/* With the engine: those that were never closed. */
+/* Frees, with the engine, the segments that were never closed. */
 void tei_segments_free(struct te_engine *engine);
 
 #define TEI_PEER_ADDRESSES 4
@@ -116,7 +116,7 @@ struct tei_opener {
 int tei_peer_get(struct te_engine *engine, const char *name,
 		 struct tei_peer **out);
 /* The first (NULL) or the next one, without a lock held; NULL: none. */
-/* Both threads have ended and every link is freed. */
+/* Frees a peer; both threads have ended and every link is freed. */
 void tei_peer_free(struct tei_peer *peer);
 
 /* ---- control thread (peer.c, peer_talk.c) ---- */
@@ -166,7 +166,7 @@ void tei_notify_greeted(struct tei_peer *peer, uint64_t taken, uint64_t losses);
 void tei_notify_send(struct tei_peer *peer);
 /* The connection has ended. */
 void tei_notify_lost(struct tei_peer *peer);
-/* With the engine. */
+/* Ends the peer's notifications, with the engine. */
 void tei_notify_close(struct tei_peer *peer);
 
 /* ---- the look-ups that an engine has under way ---- */

@@ -76,7 +76,9 @@ int tei_config_make_backend(const struct te_config *from,
 			    const char *devices, void *values);
 void tei_config_fini_backend(const struct tei_backend_ops *ops, void *values);
 
-/* Whether @name is in the comma list @list (NULL or "": everything is). */
+/*
+ * Tells whether @name is in the comma list @list (NULL or "": everything is).
+ */
 bool tei_config_lists(const char *list, const char *name);
 
 /* ms that a request of @length bytes may take by default. */

@@ -80,7 +80,7 @@ struct te_engine {
 
 /* Fork children are counted from now on. Any thread. */
 void tei_watch_forks(void);
-/* How often this process is a fork child of one that had engines. */
+/* Returns how often this process is a fork child of one that had engines. */
 unsigned int tei_forks(void);
 
 /* False in a fork child: the threads and sockets are the parent's. */
@@ -89,7 +89,7 @@ static inline bool tei_engine_alive(const struct te_engine *engine)
 	return engine->forks == tei_forks();
 }
 
-/* Whether this thread is just inside a te_done_fn. */
+/* Tells whether this thread is just inside a te_done_fn. */
 extern _Thread_local bool tei_calling_back;
 static inline bool tei_in_callback(void)
 {

@@ -67,7 +67,7 @@ int tei_place_parse(const char *text, struct tei_place *out,
 		    char error[TEI_PLACE_ERROR_LEN]);
 
 /*
- * How one kind of service is spoken to. Values are bytes without 0. Errors as
+ * Operations of one kind of service. Values are bytes without 0. Errors as
  * those of modules, with a line in link->error; after one the link is closed.
  */
 struct tei_directory_ops {
@@ -126,7 +126,7 @@ void tei_dir_link_close(struct tei_dir_link *link);
 void tei_dir_link_begin(struct tei_dir_link *link);
 /* ms that are left, 0: it is over. Divided by @parts. */
 uint32_t tei_dir_link_left(const struct tei_dir_link *link, uint32_t parts);
-/* As snprintf() into link->error; returns @rc. */
+/* Prints like snprintf() into link->error; returns @rc. */
 int tei_dir_link_fail(struct tei_dir_link *link, int rc, const char *format,
 		      ...) __attribute__((format(printf, 3, 4)));
 

@@ -47,16 +47,16 @@ int tei_entry_key(const char *cluster, const char *name,
 		  char out[TEI_ENTRY_KEY_MAX]);
 
 /*
- * Where to connect to, at most @max. How many, or as tei_resolve(). Blocks when
- * the host is a name.
+ * Returns up to @max addresses to connect to: how many, or as tei_resolve().
+ * Blocks when the host is a name.
  */
 int tei_entry_addresses(const struct tei_entry *entry, struct tei_address *out,
 			int max);
 
 /*
- * Whether the engine that wrote @entry is surely gone: every address refuses
- * connections. Silence is no proof. Blocks: @timeout_ms at most, and for the
- * resolver when the host is a name.
+ * Tells whether the engine that wrote @entry is surely gone: every address
+ * refuses connections. Silence is no proof. Blocks: @timeout_ms at most, and
+ * for the resolver when the host is a name.
  */
 bool tei_entry_is_refused(const struct tei_entry *entry, uint64_t timeout_ms);
 

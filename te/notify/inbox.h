@@ -109,7 +109,10 @@ struct tei_inbox {
 };
 
 void tei_inbox_init(struct tei_inbox *inbox, struct te_engine *engine);
-/* With the engine: both threads have ended, every inbound peer is freed. */
+/*
+ * Frees the inbox with the engine: both threads have ended, every inbound peer
+ * is freed.
+ */
 void tei_inbox_fini(struct tei_inbox *inbox);
 
 /* ---- control thread ---- */

@@ -50,7 +50,7 @@ struct tei_remote {
 	bool epoch_ending; /* the next one is to come */
 	uint32_t n_rails, n_control;
 	size_t n_regions;
-	/* Where else than by its name its control port is reached. */
+	/* Addresses of its control port, beside its name. */
 	struct tei_address control[TEI_REMOTE_CONTROL_MAX];
 	struct tei_remote_rail *rails;     /* rails[n_rails] */
 	struct tei_remote_region *regions; /* by address, not overlapping */
@@ -68,7 +68,7 @@ int tei_remote_make(const struct Te__Description *from,
 struct tei_remote *tei_remote_get(struct tei_remote *remote);
 void tei_remote_put(struct tei_remote *remote); /* NULL is fine */
 
-/* For requests, which come and go too fast for an atomic each. Token. */
+/* Holds for requests, which come and go too fast for an atomic each. Token. */
 static inline struct tei_remote *tei_remote_hold(struct tei_remote *remote)
 {
 	if (!remote->n_held++)
@@ -82,7 +82,7 @@ static inline void tei_remote_release(struct tei_remote *remote)
 		tei_remote_put(remote);
 }
 
-/* Whether the peer has a rail of @backend, reached or not. */
+/* Tells whether the peer has a rail of @backend, reached or not. */
 bool tei_remote_has_backend(const struct tei_remote *remote,
 			    const char *backend);
 /* The region that holds the whole range, or NULL. */

@@ -19,7 +19,7 @@
 #define TEI_GROUP_PROOF_LEN 32
 #define TEI_NONCE_LEN       32
 
-/* Which secrets; bit i is place i of a tei_group_set. */
+/* Set of secrets; bit i is place i of a tei_group_set. */
 typedef uint64_t tei_group_mask;
 
 /*

@@ -46,7 +46,10 @@ struct tei_region {
 	bool shown;
 	bool left;    /* hidden, but could not be removed in time */
 	bool doubted; /* some of its memory was found missing */
-	/* By target endpoints that just touch it, and the background thread. */
+	/*
+	 * Pins by target endpoints that just touch it, and by the background
+	 * thread.
+	 */
 	uint32_t pins;
 	bool in_background; /* one of them is the background thread's */
 	/* ns: when endpoints that pin it are dropped; of who removes it */
@@ -118,10 +121,10 @@ void tei_regions_remove_all(struct te_engine *engine);
 int tei_deferred_start(struct te_engine *engine);
 /* Blocks while a device registers something. Before the regions are removed. */
 void tei_deferred_stop(struct te_engine *engine);
-/* Some rail has a link again. Any thread. */
+/* Notes that some rail has a link again. Any thread. */
 void tei_deferred_rail_up(struct te_engine *engine);
 
-/* With mu held: the place of the first region that ends above @addr. */
+/* Returns the place of the first region that ends above @addr. With mu held. */
 size_t tei_regions_place(const struct tei_regions *r, uint64_t addr);
 
 /* The groups of our regions, copied. */

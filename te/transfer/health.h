@@ -29,14 +29,14 @@ struct tei_worker;
 
 /* @link broke, or was not to be had. */
 void tei_health_hold(struct tei_link *link);
-/* As hold(), but no link came of it at all: a local error. */
+/* Counts a failure of our own to open an endpoint: there is no link. */
 void tei_health_refused(struct tei_peer *peer, uint32_t rail, int err);
 /* The peer has answered since: the pair is at fault, or the device. */
 void tei_health_blame(struct tei_link *link, int err);
 /* A slice went well over a pair or a device that is on trial. */
 void tei_health_proven(struct tei_link *link);
 
-/* Whether links may be opened; if not, until when, as far as known. */
+/* Tells whether links may be opened; if not, until when, as far as known. */
 bool tei_health_lets(struct tei_peer *peer, uint32_t rail, uint64_t *until);
 
 /* ---- how fast a rail delivers to a peer, as it was seen ---- */
@@ -63,7 +63,10 @@ struct tei_meter {
 	uint64_t used_at;     /* when the last slice was done */
 	/* A slice that found the rail empty, until its delay is known. */
 	uint64_t lone_took, lone_bytes;
-	/* Since the first slice was posted, as long as there is no sample. */
+	/*
+	 * Time of the first posted slice and bytes since, as long as there is
+	 * no sample.
+	 */
 	uint64_t busy_since, busy_bytes;
 	bool running; /* the sample is */
 	bool guess;   /* the rate is from lone slices: too low, if anything */
@@ -71,13 +74,16 @@ struct tei_meter {
 
 /* A slice is posted, and nothing was in flight. */
 void tei_meter_start(struct tei_meter *m);
-/* Before done(): the slice was posted at @posted and found the rail empty. */
+/*
+ * Notes, before done(), that the slice was posted at @posted and found the rail
+ * empty.
+ */
 void tei_meter_lone(struct tei_meter *m, uint64_t now, uint64_t posted,
 		    uint64_t bytes);
 /* A slice of @bytes is done; @busy: others are in flight. */
 void tei_meter_done(struct tei_meter *m, uint64_t now, uint64_t bytes,
 		    bool busy);
-/* Nothing more will be done at the same instant. */
+/* Ends an instant: nothing more will be done at the same time. */
 void tei_meter_settle(struct tei_meter *m);
 /* Lowers the rate of a link that makes no progress with bytes in flight. */
 void tei_meter_stalled(struct tei_meter *m);

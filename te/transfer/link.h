@@ -137,7 +137,7 @@ static inline bool tei_is_lost(int err)
 	       err == -EHOSTUNREACH || err == -ENETUNREACH || err == -EACCES;
 }
 
-/* As the completion of a request says it. */
+/* Maps the error of a lost link to that of a request's completion. */
 static inline int tei_lost_error(int err)
 {
 	switch (err) {

@@ -121,7 +121,7 @@ struct tei_peer {
 	struct tei_peer_work w;
 };
 
-/* After a change of `announced`. Any thread, not with mu held. */
+/* Posts news after a change of `announced`. Any thread, not with mu held. */
 void tei_peer_post_news(struct tei_peer *peer);
 
 /* The next one in no order, NULL: the first; NULL after the last. Takes mu. */
@@ -142,8 +142,9 @@ void tei_peer_ask(struct tei_peer *peer, uint32_t asks);
 /* End all of its requests. */
 void tei_peer_abort_all(struct tei_peer *peer, int err);
 /*
- * With the engine, when no thread is left to ask: end its requests and break
- * its links. Those that are still being flushed are closed by who drives.
+ * Ends the peer's requests and breaks its links, with the engine, when no
+ * thread is left to ask. Those that are still being flushed are closed by who
+ * drives.
  */
 void tei_peer_end_links(struct tei_peer *peer);
 /* Requests with TE_FAIL_FAST that no endpoint carries end with @err. */
@@ -158,7 +159,7 @@ void tei_peer_epoch_goes_on(struct tei_peer *peer);
 
 /* ---- any thread, not with the token or mu; they wait for the worker ---- */
 
-/* How each rail of ours stands with the peer, in out[room]. -ESTALE. */
+/* Returns how each rail of ours stands with the peer, in out[room]. -ESTALE. */
 int tei_peer_links(struct tei_peer *peer, uint32_t life,
 		   struct te_link_info *out, size_t room);
 /*

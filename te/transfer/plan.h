@@ -56,8 +56,8 @@ int tei_plan_next(const struct tei_plan *plan, uint64_t may, uint64_t rest,
 		  uint64_t *length);
 
 /*
- * As much as @rail, of @may, should get at once of what waits, were all that
- * one request: how much of small ones it may carry together.
+ * Returns how much @rail, of @may, should get at once of what waits, were all
+ * that one request: how much of small ones it may carry together.
  */
 uint64_t tei_plan_part(const struct tei_plan *plan, uint64_t may, int rail);
 

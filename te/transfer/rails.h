@@ -24,8 +24,8 @@ struct tei_request;
  */
 bool tei_pairs_match(struct tei_peer *peer);
 /*
- * Whether rail @mine, which reaches none of the peer's, may come to: it has no
- * link, or a rail of the peer's of its backend has never had one. Token.
+ * Tells whether rail @mine, which reaches none of the peer's, may come to: it
+ * has no link, or a rail of the peer's of its backend has never had one. Token.
  */
 bool tei_pairs_may_come(const struct tei_peer *peer, uint32_t mine);
 /* A bit for each rail of ours by which @region of @remote is reached. Token. */
@@ -44,16 +44,16 @@ uint64_t tei_pairs_near(const struct tei_peer *peer,
  * te_engine_rails().
  */
 
-/* After tei_pairs_match(). Token. */
+/* Looks again at unmatched rails, after tei_pairs_match(). Token. */
 void tei_unmatched_look(struct tei_peer *peer);
 
 /* ---- rails that are near the memory of a request, at both ends ---- */
 
 /*
- * Which rails are near a region follows from the topology of the machine when
- * it is registered; the owner of remote memory says it of its own rails. Only
- * rails whose device touches memory by itself count: where the CPU copies, its
- * caches and not the place of the device decide.
+ * Nearness of a rail to a region follows from the topology of the machine when
+ * the region is registered; the owner of remote memory says it of its own
+ * rails. Only rails whose device touches memory by itself count: where the CPU
+ * copies, its caches and not the place of the device decide.
  *
  * A request goes by the rails that are near both ends; where there are none, by
  * those near either end. The others are for when these are gone, or carry much

@@ -128,7 +128,7 @@ void tei_request_submitted(struct tei_call *call);
  * Final once nothing is at a backend. No-op for a final request.
  */
 void tei_request_abort(struct tei_request *r, int err);
-/* As abort, but posted works come back by themselves. */
+/* Ends a request like abort, but posted works come back by themselves. */
 void tei_request_refuse(struct tei_request *r, int err);
 /*
  * Rails of ours go with others of the peer's than before: for those its

@@ -34,7 +34,7 @@ struct tei_queue {
 };
 
 void tei_queue_init(struct tei_queue *q);
-/* Where requests of that enum te_priority stand. */
+/* Returns the class in which requests of that enum te_priority stand. */
 uint32_t tei_queue_class(uint32_t priority);
 /* The class to be served next, but none of the bit set @not; -1: nothing. */
 int tei_queue_turn(const struct tei_queue *q, uint32_t not );

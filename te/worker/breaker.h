@@ -53,7 +53,10 @@ bool tei_breaker_good(struct tei_breaker *b);
 /* The reason for its failures is known to be over. */
 void tei_breaker_reset(struct tei_breaker *b);
 
-/* Whether it may be used or tried; a pause that is over makes it half-open. */
+/*
+ * Tells whether it may be used or tried; a pause that is over makes it
+ * half-open.
+ */
 static inline bool tei_breaker_lets(struct tei_breaker *b, uint64_t now)
 {
 	if (b->state == TEI_BREAKER_OPEN && now >= b->until)

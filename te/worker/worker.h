@@ -224,7 +224,7 @@ int tei_worker_open(struct tei_worker *w, struct te_engine *engine,
 int tei_worker_start(struct tei_worker *w);
 /* The thread has ended; the token is free for the caller. */
 void tei_worker_stop(struct tei_worker *w);
-/* After stop(): every endpoint is closed, every region removed by now. */
+/* Frees after stop(): every endpoint is closed, every region removed by now. */
 void tei_worker_close(struct tei_worker *w);
 
 /* rail_state.c: its state has changed, for those who ask. Token. */
@@ -237,9 +237,9 @@ struct tei_device tei_rail_device(const struct tei_rail_box *box);
 /* Run @call's function with the token held, soon. Any thread. */
 void tei_worker_post(struct tei_worker *w, struct tei_call *call);
 /*
- * As post(), and drive a round right here when nobody else does. Long copies
- * that only progress() makes are left to the worker, or, when the caller is
- * @patient and comes back to wait at once, to itself.
+ * Posts like post(), and drives a round right here when nobody else does. Long
+ * copies that only progress() makes are left to the worker, or, when the caller
+ * is @patient and comes back to wait at once, to itself.
  */
 void tei_worker_submit(struct tei_worker *w, struct tei_call *call,
 		       bool patient);
@@ -300,8 +300,8 @@ static inline void tei_relax(void)
 
 bool tei_token_take(struct tei_worker *w, uint32_t holder);
 /*
- * Somebody must know what is left to do: the next who waits, the thread, or
- * @patient, a caller that will come back for it at once.
+ * Gives the token back to someone who knows what is left to do: the next who
+ * waits, the thread, or @patient, a caller that will come back for it at once.
  */
 void tei_token_release(struct tei_worker *w, bool patient);
 
