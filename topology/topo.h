@@ -111,7 +111,7 @@ struct tei_topo_cpu *tei_topo_add_cpu(struct te_topo *t, uint32_t number,
 				      int *rc);
 struct tei_topo_nic *tei_topo_add_nic(struct te_topo *t, int *rc);
 struct tei_topo_memory *tei_topo_add_memory(struct te_topo *t, int *rc);
-/* By number: before distances, which go by place, are filled in. */
+/* Sorts by number, before distances, which go by place, are filled in. */
 void tei_topo_sort_nodes(struct te_topo *t);
 /* The list of NICs that serve a memory, from indices: list[n]. -ENOMEM. */
 int tei_topo_give_rails(struct tei_topo_memory *m, const uint16_t *list,
