@@ -15,7 +15,7 @@ struct stop {
 };
 
 /*
- * From now on the signals stop @loop. False: it cannot be had. Loop thread
+ * Lets the signals stop @loop from now on. False: it cannot be had. Loop thread
  * only; stop_release() is due in either case, before the loop is destroyed.
  */
 bool stop_catch(struct stop *stop, struct tei_loop *loop);

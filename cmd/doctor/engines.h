@@ -15,8 +15,8 @@ struct tei_engine_wish {
 };
 
 /*
- * Where a setting is wrong, @error says so in words. 0, -EINVAL, or what
- * te_engine_create() says.
+ * Opens an engine. 0, -EINVAL (a setting is wrong, which @error explains), or
+ * what te_engine_create() returns.
  */
 int tei_engine_open(const struct tei_engine_wish *wish, const char *name,
 		    struct te_engine **out, char error[256]);

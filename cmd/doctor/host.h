@@ -35,7 +35,10 @@ struct tei_host {
 
 /* ---- files below the root (host.c) ---- */
 
-/* Up to @room - 1 bytes of a file, text or not. How many; 0: none. */
+/*
+ * Reads up to @room - 1 bytes of a file, text or not. Returns how many; 0:
+ * none.
+ */
 size_t tei_host_bytes(const struct tei_host *h, void *out, size_t room,
 		      const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
@@ -56,9 +59,9 @@ int64_t tei_host_number(const struct tei_host *h, int64_t otherwise,
 bool tei_host_exists(const struct tei_host *h, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /*
- * Whether this process can open it to read and write: 0 or -errno. Its mode
- * does not tell: a container's rules for devices bind root, too. Below a root
- * nothing is opened: there it is whether it exists, and is no folder.
+ * Tells whether this process can open the path to read and write: 0 or -errno.
+ * Its mode does not tell: a container's rules for devices bind root, too. Below
+ * a root nothing is opened: there it is whether it exists, and is no folder.
  */
 int tei_host_may_open(const struct tei_host *h, const char *path);
 

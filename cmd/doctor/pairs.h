@@ -19,7 +19,10 @@
 
 struct json_t;
 
-/* By backend, then by who measures, then by whom it is measured towards. */
+/*
+ * Results by backend, then by who measures, then by whom it is measured
+ * towards.
+ */
 struct tei_matrix {
 	const char *const *names;    /* names[n], not owned */
 	const char *const *backends; /* backends[n_backends]; "": any */

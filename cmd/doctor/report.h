@@ -59,8 +59,8 @@ const char *tei_mark_name(enum tei_mark mark);
 int tei_report_text(const struct tei_report *r, FILE *out);
 struct json_t;
 /*
- * As docs/te-doctor.md says, with @more, which is taken, under @name; both
- * NULL: nothing more. 0, -ENOMEM, -EIO.
+ * Prints the report in the format of docs/te-doctor.md, with @more, which is
+ * taken, under @name; both NULL: nothing more. 0, -ENOMEM, -EIO.
  */
 int tei_report_json(const struct tei_report *r, const char *name,
 		    struct json_t *more, FILE *out);
