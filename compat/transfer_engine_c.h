@@ -175,7 +175,7 @@ TRANSFER_ENGINE_API void enableGracefulShutdown(transfer_engine_t engine);
  */
 TRANSFER_ENGINE_API segment_id_t openSegment(transfer_engine_t engine,
 					     const char *segment_name);
-/* Same as openSegment(): descriptions of peers are always up to date. */
+/* Does what openSegment() does: descriptions of peers are always up to date. */
 TRANSFER_ENGINE_API segment_id_t openSegmentNoCache(transfer_engine_t engine,
 						    const char *segment_name);
 /* Returns 0 or -1; the number stays valid, as with Mooncake. */

@@ -41,7 +41,9 @@ struct mc_table {
 		.mutex = PTHREAD_MUTEX_INITIALIZER \
 	}
 
-/* Not 0 nor UINT64_MAX; 0: no memory, or too many. */
+/*
+ * Returns the number of @object, never UINT64_MAX; 0: no memory, or too many.
+ */
 uint64_t mc_table_add(struct mc_table *table, void *object);
 /* NULL: it names nothing. Else unpin. */
 void *mc_table_pin(struct mc_table *table, uint64_t handle);
