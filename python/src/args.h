@@ -24,7 +24,7 @@ enum py_arg {
 	PY_ARG_RANGE = 1,   /* the content is wrong, and nothing is raised */
 };
 
-/* Each function: @name is the argument's; *out is written on PY_ARG_OK only. */
+/* Converters: @name is the argument's; *out is written on PY_ARG_OK only. */
 
 /* PY_ARG_RANGE: negative, or 2^64 and more. */
 int py_arg_uint64(PyObject *value, const char *name, uint64_t *out);

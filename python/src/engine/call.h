@@ -7,7 +7,7 @@
 
 #include "python/src/engine/transfer.h"
 
-/* As parsed; borrowed. NULL: not given, or none of the method's. */
+/* Arguments as parsed; borrowed. NULL: not given, or none of the method's. */
 struct py_call {
 	const char *method;
 	PyObject *target, *buffers, *peers, *lengths, *opcode, *notify, *hint,

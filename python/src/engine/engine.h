@@ -52,7 +52,7 @@ struct py_engine {
 PyObject *py_refuse(const char *method, const char *argument, const char *why);
 /* Result of a method that could not read @argument; @rc is not PY_ARG_OK. */
 PyObject *py_bad_argument(const char *method, const char *argument, int rc);
-/* Whether there is an engine; else a line of the log. */
+/* Tells whether there is an engine; else logs a line. */
 bool py_is_ready(const struct py_engine *self, const char *method);
 
 /* ---- start.c; without the GIL ---- */
@@ -90,8 +90,8 @@ int py_region_add(struct py_engine *self, const char *method, uint64_t addr,
 		  uint64_t length, const char *location);
 int py_region_drop(struct py_engine *self, const char *method, uint64_t addr);
 /*
- * Whether memory is there to be read, or written. May give the GIL away. *sure
- * is for those who ask about many: where a region begins that was found to be
+ * Tells whether memory can be read, or written. May give the GIL away. *sure is
+ * for callers that ask about many: where a region begins that was found to be
  * mapped still, 0 at first.
  */
 bool py_is_there(const struct py_engine *self, uint64_t addr, uint64_t length,

@@ -40,12 +40,12 @@ struct py_entries {
 	struct py_numbers buffers, peers, lengths;
 };
 
-/* With the GIL, which is given away. 0 or PY_FAILED. */
+/* Creates a transfer. Needs the GIL, and gives it away. 0 or PY_FAILED. */
 int py_transfer_create(struct py_engine *self, const struct py_entries *entries,
 		       struct py_transfer **out);
 /*
- * Nothing of it goes on. Keeps a small batch for the next one. With the GIL;
- * blocks without it.
+ * Destroys a transfer of which nothing goes on. Keeps a small batch for the
+ * next one. Needs the GIL; blocks without it.
  */
 void py_transfer_destroy(struct py_engine *self, struct py_transfer *transfer);
 

@@ -37,11 +37,11 @@ struct ps_batch {
 	bool is_explained; /* what is wrong with it */
 };
 
-/* Each of these first. @function is static. */
+/* Begins a batch, before the calls below. @function is static. */
 int ps_batch_key(struct ps_batch *batch, const char *function, PyObject *key);
 int ps_batch_keys(struct ps_batch *batch, const char *function, PyObject *keys);
 
-/* Then one of these, or none. */
+/* Adds memory by one of these, or by none. */
 /* An address and a size of each key. */
 int ps_batch_flat(struct ps_batch *batch, PyObject *addrs, PyObject *sizes);
 /* Lists of addresses and sizes of each key. */

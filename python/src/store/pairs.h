@@ -17,8 +17,8 @@ struct ps_pairs {
 };
 
 /*
- * Each returns an enum py_arg; with PY_ARG_RANGE the log says which value is
- * wrong.
+ * Converters return an enum py_arg; with PY_ARG_RANGE the log says which value
+ * is wrong.
  */
 
 /* Keys and values by str(); None is left out. */

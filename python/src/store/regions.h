@@ -31,7 +31,7 @@ struct ps_suspects {
 	size_t n, room;
 };
 
-/* Nothing happens to what is empty or in a region. False: no memory, raised. */
+/* Adds a range, unless it is empty or in a region. False: no memory, raised. */
 bool ps_suspect(struct ps_suspects *suspects, const struct ps_client *client,
 		uint64_t addr, uint64_t length, size_t at);
 /*

@@ -19,7 +19,7 @@
 
 #include "python/src/store/client.h"
 
-/* Each adds its classes to the module. False: raised. */
+/* Adders put their classes into the module. False: raised. */
 bool ps_enums_add(PyObject *module);
 bool ps_config_add(PyObject *module);
 bool ps_handle_add(PyObject *module);
