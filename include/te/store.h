@@ -333,7 +333,7 @@ struct te_store_replicate {
 	uint32_t data_type;       /* enum te_store_data_type */
 	uint64_t flags;           /* enum te_store_replicate_flags */
 	/*
-	 * With ENABLE: duration of the pin from when the value can be read, at
+	 * Duration of the pin with ENABLE, from when the value can be read, at
 	 * most TE_STORE_SOFT_PIN_MAX_MS; 0: the master's default.
 	 */
 	uint64_t soft_pin_ttl_ms;

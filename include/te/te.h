@@ -469,8 +469,8 @@ struct te_request {
 
 enum te_completion_flags {
 	/*
-	 * Nothing of the request can reach the target's memory or inbox any
-	 * more. Always set for reads and when error is 0.
+	 * The request can no longer reach the target's memory or inbox. Always
+	 * set for reads and when error is 0.
 	 */
 	TE_REMOTE_QUIET = 1 << 0,
 };
