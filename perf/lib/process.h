@@ -87,7 +87,7 @@ int tei_process_path(const char *name, char out[PATH_MAX]);
 void tei_process_pin(unsigned int core);
 /* Cores of this host, 1 or more. */
 unsigned int tei_process_cores(void);
-/* As many files as this process may open. */
+/* Raises the limit of open files to what this process may have. */
 void tei_process_many_files(void);
 /* CPU time of this process, all threads. */
 uint64_t tei_process_own_cpu_ns(void);

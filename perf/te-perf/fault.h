@@ -35,8 +35,8 @@ struct fault {
 int fault_begin(struct fault *f, const struct options *o, struct target *target,
 		struct te_engine *engine);
 /*
- * After the load: let a stopped target go on, and note in @row whether our
- * memory stayed as it was, and how the bystander fared.
+ * Ends the fault after the load: lets a stopped target go on, and notes in @row
+ * whether our memory stayed as it was, and how the bystander fared.
  */
 void fault_end(struct fault *f, const struct load *l, struct row *row);
 

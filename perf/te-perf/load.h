@@ -17,9 +17,9 @@
 #define LOAD_HOT_LEN (1u << 20)
 
 /*
- * Each thread walks over its own part of the working set in slots, one a
- * request, the same offsets on both sides; at the end it starts over. With
- * @hot it stays within its first slots.
+ * Threads walk over a part of the working set each, in slots, one a request,
+ * the same offsets on both sides; at the end they start over. With @hot they
+ * stay within their first slots.
  */
 struct load {
 	struct te_engine *engine; /* not owned */
@@ -33,8 +33,9 @@ struct load {
 	uint32_t timeout_ms; /* of a request; 0: the engine's default */
 	uint64_t duration_ms;
 	/*
-	 * When something happens, UINT64_MAX as long as it has not, or NULL.
-	 * It goes on for so long after it, and begins a batch after it.
+	 * Time of an event; UINT64_MAX as long as it has not happened, or NULL.
+	 * The load goes on for after_event_ns after it, and begins a batch
+	 * after it.
 	 */
 	const _Atomic uint64_t *event_ns;
 	uint64_t after_event_ns;
@@ -69,14 +70,14 @@ int load_run(const struct load *l, struct series *series,
 	     struct load_result *out);
 
 /*
- * From now on each thread of each load ends after the batch that is then on.
- * Threads: any; a signal's handler, too.
+ * Ends each thread of each load after the batch that is then on. Threads: any;
+ * a signal's handler, too.
  */
 void load_end(void);
 
 /* ---- the geometry of slots ---- */
 
-/* From one slot to the next: whole words, as patterns want it. */
+/* Distance of one slot to the next: whole words, as patterns want it. */
 static inline uint64_t load_stride(const struct load *l)
 {
 	return (l->size + 7) & ~7ull;

@@ -27,7 +27,7 @@ struct rails {
 	struct rail_bytes v[RAILS_MAX];
 };
 
-/* As they are now; the first RAILS_MAX of them. */
+/* Reads the rails as they are now; the first RAILS_MAX of them. */
 void rails_read(struct te_engine *engine, struct rails *out);
 /* Bytes that rail @i has moved between two looks at the same engine. */
 uint64_t rails_moved(const struct rails *before, const struct rails *after,

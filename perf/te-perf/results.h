@@ -14,7 +14,7 @@
 #include "perf/te-perf/rails.h"
 #include "perf/te-perf/series.h"
 
-/* Each is measured once a round, or NAN. Names: figure_names[]. */
+/* Figures that are measured once a round, or NAN. Names: figure_names[]. */
 enum figure {
 	/* ours */
 	GB_PER_S,
@@ -69,7 +69,7 @@ struct row {
 	struct rails point_rails; /* names of their columns */
 	struct load_error errors[LOAD_ERRORS];
 	uint64_t checked_bytes, wrong_bytes;
-	/* With --fault, after the load. */
+	/* Results of --fault, known after the load. */
 	bool fault_quiet;
 	uint64_t bystander_requests, bystander_errors;
 };
@@ -80,7 +80,7 @@ struct results {
 	char congestion[TEI_CONGESTION]; /* of the raw sockets */
 };
 
-/* Over all rounds; NAN when there is no value. */
+/* Statistics over all rounds; NAN when there is no value. */
 double row_median(const struct row *row, enum figure f);
 double row_min(const struct row *row, enum figure f);
 double row_max(const struct row *row, enum figure f);
