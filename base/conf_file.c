@@ -125,7 +125,7 @@ static int yaml_pair(struct file *f, yaml_parser_t *parser,
 	return rc;
 }
 
-/* From behind the map's beginning up to the end of it. */
+/* Reads a map, from behind its beginning up to the end of it. */
 static int yaml_map(struct file *f, yaml_parser_t *parser)
 {
 	yaml_event_t event;

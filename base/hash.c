@@ -74,13 +74,13 @@ static size_t chunk_buckets(unsigned int chunk)
 	return chunk ? (size_t)FIRST << (chunk - 1) : FIRST;
 }
 
-/* With room to begin at a line. */
+/* Returns the bytes of a chunk, with room to begin at a line. */
 static size_t chunk_bytes(unsigned int chunk)
 {
 	return chunk_buckets(chunk) * sizeof(struct tei_hash_bucket) + LINE;
 }
 
-/* In which chunk @bucket is; *at: where in it. */
+/* Returns in which chunk @bucket is; *at: where in it. */
 static unsigned int chunk_of(size_t bucket, size_t *at)
 {
 	unsigned int chunk;
@@ -268,7 +268,7 @@ static void join_buckets(struct tei_hash *h)
 	}
 }
 
-/* After @n removes; one each keeps up with them. */
+/* Joins some buckets after @n removes; one each keeps up with them. */
 static void join_some(struct tei_hash *h, size_t n)
 {
 	while (n-- && h->n_nodes < h->n_buckets * LOAD / 2 &&
@@ -356,7 +356,7 @@ struct tei_hash_node *tei_hash_likely(const struct tei_hash *h, uint64_t hash)
 
 /* ---- to walk ---- */
 
-/* From the last to the first: a remove moves what was visited. */
+/* Visits from the last to the first: a remove moves what was visited. */
 static void visit(struct tei_hash *h, size_t bucket, tei_hash_fn *fn, void *arg)
 {
 	struct tei_hash_bucket *b = bucket_at(h, bucket);

@@ -327,7 +327,7 @@ static bool is_this_machine(const char *name)
 	return !gethostname(own, sizeof(own)) && !strcasecmp(name, own);
 }
 
-/* Whether @name is one of @names, which commas and blanks separate. */
+/* Tells whether @name is one of @names, which commas and blanks separate. */
 static bool is_listed(const char *name, const char *names)
 {
 	char listed[NAME_ROOM];

@@ -432,8 +432,9 @@ enum tei_scope tei_scope_of(const uint8_t addr[16])
 }
 
 /*
- * In a container the interface of a good address may be out of sight, so a
- * global address without one comes before a private address with one.
+ * Ranks GIDs. In a container the interface of a good address may be out of
+ * sight, so a global address without one comes before a private address with
+ * one.
  */
 unsigned int tei_gid_rank(enum tei_scope scope, bool interface)
 {

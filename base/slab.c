@@ -32,8 +32,10 @@
 
 #define ALIGN      16
 #define HEADER_LEN 64 /* a line of the cache, so that items begin with one */
-/* From so many bytes on it grows by huge pages; before, too much of one would
- * lie idle. */
+/*
+ * Bytes from which on a slab grows by huge pages; before, too much of one would
+ * lie idle.
+ */
 #define MANY_BYTES (4 * TEI_HUGE_LEN)
 
 struct header {
