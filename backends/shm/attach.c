@@ -152,7 +152,7 @@ static void view_free(struct shm_endpoint *ep, struct shm_view *view)
 	tei_free(view);
 }
 
-/* Nothing finds it any more; slices may still name it. */
+/* Hides the view: nothing finds it any more, but slices may still name it. */
 static void view_hide(struct shm_endpoint *ep, struct shm_view *view)
 {
 	if (view->state == SHM_VIEW_ASKED)
@@ -221,7 +221,7 @@ static void make_room(struct shm_endpoint *ep)
 	}
 }
 
-/* In two steps: what ends a slice may come back for another view. */
+/* Sweeps in two steps: what ends a slice may come back for another view. */
 void tei_shm_views_sweep(struct shm_endpoint *ep)
 {
 	struct tei_list revoked;
@@ -260,7 +260,7 @@ static struct shm_view *find_view(struct shm_endpoint *ep, uint64_t id)
 
 /* ---- asking ---- */
 
-/* Never more at once than the target's socket holds. */
+/* Asks for some views, never more at once than the target's socket holds. */
 static int ask_some(struct shm_endpoint *ep)
 {
 	struct shm_message m = {.op = SHM_ASK};
@@ -409,7 +409,10 @@ static void refuse_view(struct shm_endpoint *ep, struct shm_view *view, int err)
 	tei_shm_view_put(ep, view);
 }
 
-/* Out of memory or descriptors: later perhaps, and soon by another backend. */
+/*
+ * Refuses for want of memory or descriptors: later perhaps, and soon by another
+ * backend.
+ */
 static void could_not_map(struct shm_endpoint *ep, struct shm_view *view)
 {
 	refuse_view(ep, view,

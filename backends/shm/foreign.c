@@ -43,7 +43,10 @@ bool tei_shm_foreign_probe(const struct shm_endpoint *ep, uint64_t addr)
 	       !memcmp(token, ep->peer_token, SHM_TOKEN_LEN);
 }
 
-/* Neither ended, nor another program by now (that closes the socket). */
+/*
+ * Tells whether the peer neither ended nor is another program by now (that
+ * closes the socket).
+ */
 static bool is_alive(const struct shm_endpoint *ep)
 {
 	struct pollfd fds[] = {

@@ -271,8 +271,8 @@ static void copy_checked(const struct shm_rail *rail, struct tei_slice *slice,
 }
 
 /*
- * Whether the @n bytes at @to were written a moment ago, and so still lie in
- * the caches; what goes on where the last copy ended is like that one.
+ * Tells whether the @n bytes at @to were written a moment ago, and so still lie
+ * in the caches; what goes on where the last copy ended is like that one.
  */
 static bool is_hot(struct shm_rail *rail, const uint8_t *to, uint64_t n)
 {
@@ -291,7 +291,7 @@ static bool is_hot(struct shm_rail *rail, const uint8_t *to, uint64_t n)
 	return w->hot;
 }
 
-/* At most @most bytes of one piece. Returns how many. */
+/* Copies at most @most bytes of one piece. Returns how many. */
 static uint64_t copy_piece(struct shm_rail *rail, struct tei_slice *slice,
 			   uint64_t most)
 {
@@ -389,7 +389,7 @@ static struct tei_list *choose(struct shm_endpoint *ep)
 	return &ep->urgent;
 }
 
-/* After the chunk: nobody is held up by what the core does now. */
+/* Ends slices after the chunk: nobody is held up by what the core does now. */
 static int end_all(struct shm_endpoint *ep, struct tei_list *ended)
 {
 	struct tei_list *node;

@@ -254,7 +254,7 @@ static int watch_all(struct shm_rail *rail)
 	return rc;
 }
 
-/* Where only parents may look at a process's memory, peers may not at ours. */
+/* Tells whether peers may look at our memory: not where only parents may. */
 static bool memory_is_open(void)
 {
 	char scope = '0';

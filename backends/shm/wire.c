@@ -279,8 +279,8 @@ static int address(int dir_fd, const char *name, struct sockaddr_un *un)
 }
 
 /*
- * Under a name that nobody knows first: a socket that refuses connections is
- * taken for one that was left behind.
+ * Binds under a name that nobody knows first: a socket that refuses connections
+ * is taken for one that was left behind.
  */
 static int bind_and_listen(struct shm_rail *rail, int fd, const char *fresh)
 {
@@ -434,8 +434,9 @@ int tei_shm_peer(int socket, uint32_t *uid, uint32_t *pid)
 }
 
 /*
- * Where the kernel does not give one for the socket, the number might be
- * another process by now: one that has begun at another time.
+ * Opens a pidfd by number where the kernel does not give one for the socket.
+ * The number might be another process by now: one that has begun at another
+ * time.
  */
 int tei_shm_peer_process(int socket, uint32_t pid, uint64_t start)
 {

@@ -105,7 +105,7 @@ static bool has_usable_address(const struct ifaddrs *ifa)
 	       !is_link_local(ifa->ifa_addr);
 }
 
-/* Whether @word is this interface, or this very address of it. */
+/* Tells whether @word is this interface, or this very address of it. */
 static bool is_named(const struct ifaddrs *ifa, const char *word)
 {
 	char text[INET6_ADDRSTRLEN];

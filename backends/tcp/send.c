@@ -236,7 +236,10 @@ static void lay_out(struct tcp_lane *lane, struct tcp_plan *p,
 	l->begun = false;
 }
 
-/* Whether the rest of the burst may be lent to the kernel, and is worth it. */
+/*
+ * Tells whether the rest of the burst may be lent to the kernel, and is worth
+ * it.
+ */
 static bool may_lend(const struct tcp_lane *lane, const struct tcp_burst *burst)
 {
 	const struct tcp_zerocopy *z = lane->zerocopy;

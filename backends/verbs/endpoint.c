@@ -323,8 +323,8 @@ static void set_stuck(struct verbs_bundle *bundle, int err)
 }
 
 /*
- * For a device that was taken out the kernel answers EIO for ever, and ends its
- * queue pairs by itself: it has by the second try.
+ * Tells whether the device was taken out: the kernel then answers EIO for ever,
+ * and ends its queue pairs by itself: it has by the second try.
  */
 static bool was_taken_out(const struct verbs_bundle *bundle, int err)
 {

@@ -112,7 +112,7 @@ int tei_verbs_prefix_of(enum verbs_link link, const union ibv_gid *gid)
 	return tei_verbs_gid_is_v4(gid) ? V4_PREFIX + prefix : prefix;
 }
 
-/* Where only one knows the size of its network, the other's may be the same. */
+/* Returns the shorter prefix; where one is unknown, it may be the same. */
 static unsigned int common_prefix(const struct verbs_self *a,
 				  const struct verbs_self *b)
 {

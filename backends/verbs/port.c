@@ -75,7 +75,10 @@ static const char *verbs_device_fault(const struct ibv_device_attr *device)
 	return NULL;
 }
 
-/* Some drivers leave the limit of reads at 0, meaning the common one. */
+/*
+ * Returns the limit of reads, which some drivers leave at 0, meaning the common
+ * one.
+ */
 static uint32_t sge_of_reads(const struct ibv_device_attr *device, uint32_t sge)
 {
 	return device->max_sge_rd > 0 ? clamp(sge, device->max_sge_rd) : sge;
@@ -154,7 +157,7 @@ void tei_verbs_agree(const struct verbs_offer *ours,
 
 /* ---- names ---- */
 
-/* Whether "a, b/2" names port @name, "b/2", or all of its @device. */
+/* Tells whether "a, b/2" names port @name, "b/2", or all of its @device. */
 static bool is_in(const char *list, const char *device, const char *name)
 {
 	size_t n;
@@ -178,7 +181,9 @@ static bool is_chosen(const struct verbs_config *config, const char *device,
 	return all || is_in(list, device, name);
 }
 
-/* Whether an entry @at of @n bytes is "mlx5_0" or "mlx5_0/1" of a device. */
+/*
+ * Tells whether an entry @at of @n bytes is "mlx5_0" or "mlx5_0/1" of a device.
+ */
 static bool is_known(struct ibv_device **list, const char *at, size_t n)
 {
 	size_t name = 0;

@@ -454,8 +454,8 @@ static bool gather_registered(struct verbs_rail *rail, uint64_t limit,
 }
 
 /*
- * Up to the next piece that is registered. The copy is made by ring_lane(), of
- * what is seen here to be there.
+ * Gathers up to the next piece that is registered. The copy is made by
+ * ring_lane(), of what is seen here to be there.
  */
 static enum cut gather_block(struct verbs_rail *rail, uint64_t limit,
 			     struct ibv_send_wr *wr, struct verbs_work *work)
@@ -541,7 +541,7 @@ static void append(struct verbs_rail *rail, struct verbs_lane *lane,
 	rail->n_chain++;
 }
 
-/* From @bad on nothing was taken: as if it had not been built. */
+/* Takes back what was not taken, from @bad on: as if it had not been built. */
 static void take_back(struct verbs_lane *lane, const struct ibv_send_wr *bad,
 		      int err)
 {
@@ -713,7 +713,7 @@ void tei_verbs_pump(struct verbs_bundle *bundle)
 
 /* ---- the ops ---- */
 
-/* Whether all of its local memory is registered here. */
+/* Tells whether all of its local memory is registered here. */
 static bool is_ours(struct verbs_rail *rail, const struct tei_slice *slice)
 	TEI_REQUIRES(rail->regions.mu)
 {

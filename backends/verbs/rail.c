@@ -206,7 +206,8 @@ static struct verbs_bundle *take_handed_back(struct verbs_rail *rail)
 /* ---- asynchronous events of the device ---- */
 
 /*
- * At a target the peer's NIC asked for what it may not, or the device failed.
+ * Handles an event of a target: the peer's NIC asked for what it may not, or
+ * the device failed.
  */
 static void bundle_event(struct verbs_rail *rail, const struct ibv_qp *qp,
 			 enum ibv_event_type type)
@@ -549,7 +550,7 @@ static void read_channel(struct verbs_rail *rail)
 		ack(rail);
 }
 
-/* How many things, or -EIO. */
+/* Returns how many completions and events were handled, or -EIO. */
 static int poll_device(struct verbs_rail *rail)
 {
 	struct verbs_bundle *bundle;

@@ -145,7 +145,7 @@ void tei_verbs_bounce_give(struct verbs_bounce *bounce, uint8_t *block)
 	bounce->free[bounce->n_free++] = block;
 }
 
-/* How much of @length is in the first piece. */
+/* Returns how much of @length is in the first piece. */
 static uint64_t part_of(const struct iovec *iov, uint64_t skip, uint64_t length)
 {
 	uint64_t n = iov->iov_len - skip;
@@ -208,7 +208,7 @@ void tei_verbs_regions_unlock(struct verbs_regions *regions)
 
 /* ---- the table ---- */
 
-/* Where the first region is that begins behind @addr. */
+/* Returns where the first region is that begins behind @addr. */
 static size_t place_behind(const struct verbs_regions *regions, uint64_t addr)
 {
 	size_t low = 0, high = regions->n;
