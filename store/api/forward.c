@@ -16,7 +16,10 @@ static void forward(int level, const char *line, void *arg)
 	te_log_write(level, line);
 }
 
-/* Which lines are wanted is the engine's setting; it drops the others. */
+/*
+ * Forwards all lines: which are wanted is the engine's setting; it drops the
+ * others.
+ */
 __attribute__((constructor)) static void forward_lines(void)
 {
 	tei_log_set_sink(forward, NULL);

@@ -263,7 +263,9 @@ static int configure(struct te_config *config, const struct wanted *w)
 	return set_config(config, "metadata_server", etcd);
 }
 
-/* Whether the engine could listen there, as far as one can tell before. */
+/*
+ * Tells whether the engine could listen there, as far as one can tell before.
+ */
 static bool is_free(uint16_t port)
 {
 	struct sockaddr_in6 any6 = {.sin6_family = AF_INET6,

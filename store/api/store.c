@@ -173,8 +173,9 @@ void tes_direct_stats(struct te_store *store, struct te_store_stats *out)
 /* ---- setup ---- */
 
 /*
- * With a port, if only "any free one": owners are reached at their hosts, and
- * two on one host must not fight for its name in a directory.
+ * Creates the engine, with a port, if only "any free one": owners are reached
+ * at their hosts, and two on one host must not fight for its name in a
+ * directory.
  */
 static int create_engine(struct te_store *store,
 			 const struct te_store_config *c)
@@ -379,7 +380,7 @@ err_works:
 	return TE_STORE_INTERNAL_ERROR;
 }
 
-/* Before there is a loop. */
+/* Lends memory before there is a loop. */
 static int lend(struct te_store *store, uint64_t bytes)
 {
 	struct tes_segment *segment;

@@ -155,7 +155,7 @@ static void kick_driver(const struct tes_channel *ch)
 	(void)n; /* full: it is kicked already */
 }
 
-/* Nothing waits before @bytes: straight from where they are. */
+/* Sends straight from @bytes: nothing waits before them. */
 static int send_now(struct tes_channel *ch, const uint8_t *bytes, size_t len)
 	TEI_REQUIRES(ch->mu)
 {
@@ -825,7 +825,7 @@ static int wait_done(struct tes_link_wait *wait, uint64_t deadline_ns)
 	return code;
 }
 
-/* For the call timeout at most, also where an answer may take longer. */
+/* Waits for the call timeout at most, also where an answer may take longer. */
 static int wait_for_link(struct te_store *store, uint64_t deadline_ns)
 {
 	uint64_t patience_ns = tes_call_deadline(store);

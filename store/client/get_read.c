@@ -444,7 +444,9 @@ static void note_owner(const struct tes_get_round *round,
 	}
 }
 
-/* After a replica that failed: the next one, while there are any and time. */
+/*
+ * Tries the next replica after one that failed, while there are any and time.
+ */
 static void try_next(struct tes_get_round *round, struct pending *p,
 		     uint32_t at, int error)
 {

@@ -12,7 +12,7 @@
 
 /* ---- one look-up ---- */
 
-/* Whether the replica that we remember is one of those that are there. */
+/* Tells whether the replica that we remember is one of those that are there. */
 static bool is_there(const struct tes_get_round *round,
 		     const struct tes_get_entry *entry,
 		     const struct tes_location *location)

@@ -424,8 +424,9 @@ static void flush_waiting(struct tes_master_link *link)
 }
 
 /*
- * Up to here the group's regions were out of our reach. A master that was
- * started anew has another group; the engine knows only so many at a time.
+ * Changes the group, whose regions were out of our reach up to here. A master
+ * that was started anew has another group; the engine knows only so many at a
+ * time.
  */
 static int change_group(struct tes_master_link *link, const uint8_t *group)
 {

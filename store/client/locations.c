@@ -366,7 +366,7 @@ static void take_first(struct tei_hash_node *node, void *arg)
 		*first = TEI_CONTAINER(node, struct tes_location, node);
 }
 
-/* Some entry, out of the table; NULL: it is empty. */
+/* Takes some entry out of the table; NULL: it is empty. */
 static struct tes_location *take_any(struct tes_locations *l)
 	TEI_REQUIRES(l->mu)
 {

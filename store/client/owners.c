@@ -60,8 +60,8 @@ void tes_owners_fini(struct tes_owners *owners)
 /* ---- what could not be reached ---- */
 
 /*
- * Not to be tried: why. 0: it may be; *@doubt: but briefly. On
- * the way those that are over are forgotten.
+ * Returns why an owner is not to be tried; 0: it may be, *@doubt: but briefly.
+ * Failures that are over are dropped on the way.
  */
 static int recent_failure(struct tes_owners *owners, const char *name,
 			  bool *doubt) TEI_REQUIRES(owners->mu)
@@ -255,8 +255,8 @@ static void notify_failed(const struct tes_owners *owners,
 }
 
 /*
- * In two tries, where there is time, so that a silent one is told of early;
- * the first is all that one in doubt gets.
+ * Opens in two tries, where there is time, so that a silent owner is reported
+ * early; the first is all that one in doubt gets.
  */
 static int open_patiently(struct tes_owners *owners, const char *name,
 			  const uint8_t *incarnation, uint32_t timeout_ms,
@@ -347,8 +347,8 @@ void tes_owners_ref(struct tes_owners *owners, struct tes_owner *owner)
 /* ---- owners that readers avoid ---- */
 
 /*
- * Whether @next has come: then it is moved to @now + @after, so that one caller
- * of many gets true. Relaxed, here and below: hints that order nothing.
+ * Tells whether @next has come: then it is moved to @now + @after, so that one
+ * caller of many gets true. Relaxed, here and below: hints that order nothing.
  */
 static bool is_due(atomic_ullong *next, uint64_t now, uint64_t after)
 {

@@ -599,7 +599,7 @@ static void run_rounds(struct tes_put_chunk *chunk)
 	}
 }
 
-/* In bytes; 0: the size is not valid. */
+/* Returns the size in bytes; 0: it is not valid. */
 static uint64_t size_of(const struct tes_put_chunk *chunk, size_t i)
 {
 	if (chunk->call.values)

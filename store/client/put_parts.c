@@ -172,8 +172,8 @@ static bool is_whole(const struct tes_draft *draft)
 }
 
 /*
- * Out of the table: it is the caller's. -ENOENT, -EBUSY (somebody writes),
- * -ENODATA (@whole, and bytes are missing).
+ * Takes a draft out of the table: it is the caller's. -ENOENT, -EBUSY (somebody
+ * writes), -ENODATA (@whole, and bytes are missing).
  */
 static int drafts_take(struct tes_drafts *drafts, const void *key,
 		       size_t key_len, bool whole, struct tes_draft **out)
@@ -290,7 +290,9 @@ static void draft_sum(struct tes_drafts *drafts, struct tes_draft *draft,
 	tei_mutex_unlock(&drafts->mu);
 }
 
-/* Whether every extent that is to be committed has its CRC. The caller's. */
+/*
+ * Tells whether every extent that is to be committed has its CRC. The caller's.
+ */
 static bool draft_has_crc(const struct tes_draft *draft)
 {
 	uint32_t k;

@@ -229,7 +229,7 @@ struct te_request *tes_work_add_plain(struct tes_work *work, uint32_t op,
 
 /* ---- running ---- */
 
-/* Whether some to @place have not ended; *@n_done: how many have. */
+/* Tells whether some to @place have not ended; *@n_done: how many have. */
 static bool in_flight(const struct tes_work *work,
 		      const struct tes_place *place, uint32_t *n_done)
 {

@@ -158,8 +158,8 @@ static void free_session(struct tes_core *core, struct tes_session *s)
 }
 
 /*
- * Nothing is taken out of anything: lists and extents go as a whole, and each
- * object costs one free().
+ * Frees all. Nothing is taken out of anything: lists and extents go as a whole,
+ * and each object costs one free().
  */
 void tes_core_destroy(struct tes_core *core)
 {

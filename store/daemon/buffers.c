@@ -102,7 +102,7 @@ void tes_agent_buffers_destroy(struct tes_agent_buffers *b)
 
 /* ---- pieces ---- */
 
-/* Up to @end, if the budget allows it. */
+/* Charges up to @end, if the budget allows it. */
 static bool charge(struct tes_agent_buffers *b, uint64_t end)
 	TEI_REQUIRES(b->mu)
 {

@@ -208,7 +208,7 @@ int tes_door_find(struct tes_agent *agent,
 #define PAUSE_MS      100
 #define GROUPS_MAX    256
 
-/* Somebody who has connected and not yet said what he wants. */
+/* Connection of a process that has not yet said what it wants. */
 struct greeter {
 	struct tes_agent *agent;
 	struct tei_list link; /* in agent->greeters */

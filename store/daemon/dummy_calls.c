@@ -20,7 +20,7 @@
  */
 #define PUT_MS 37000
 
-/* How long the daemon may take for it, once begun. */
+/* Returns how long the daemon may take for it, once begun. */
 static uint64_t service_ms(const struct tes_dummy_batch *b)
 {
 	uint64_t ms = b->dummy->call_ms + TES_DUMMY_SLACK_MS, bytes = 0;
@@ -297,7 +297,7 @@ static void run_batch(const struct call *call, size_t from, size_t n)
 	tei_arena_fini(&arena);
 }
 
-/* How many keys from @from on make a batch. */
+/* Returns how many keys from @from on make a batch. */
 static size_t cut_batch(const struct call *call, size_t from, size_t n)
 {
 	size_t len = tes_chunk(call->keys, from, n), pieces = 0, i;
@@ -329,7 +329,7 @@ static void run_call(const struct call *call, size_t n)
 	}
 }
 
-/* As @call, for functions whose results are ints. */
+/* Runs @call, for functions whose results are ints. */
 static int run_ints(struct call *call, size_t n, int *results)
 {
 	int64_t *wide = tei_calloc(n + 1, sizeof(*wide));
@@ -680,7 +680,10 @@ static void read_ranges(struct ranges *r, size_t from, size_t n, size_t room)
 	tei_arena_fini(&arena);
 }
 
-/* How many keys from @from on make a batch; *room: the ranges they have. */
+/*
+ * Returns how many keys from @from on make a batch; *room: the ranges they
+ * have.
+ */
 static size_t cut_ranges(const struct ranges *r, size_t from, size_t n,
 			 size_t *room)
 {

@@ -248,7 +248,7 @@ struct shelved {
 
 /* ---- the shelf ---- */
 
-/* Without the lock. */
+/* Destroys a shelf; without the lock. */
 static void destroy(struct tes_shelf *shelf)
 {
 	struct tei_list *node;

@@ -48,7 +48,7 @@ static void fill_pool(Agent__StatusReply *out, struct te_store *store)
 	out->master_key_bytes = pool.master_key_bytes;
 }
 
-/* For calls that are no batches (serve_admin.c). */
+/* Serves calls that are no batches. */
 static void agent_serve_status(struct tes_agent *agent,
 			       struct tes_agent_job *job)
 {

@@ -39,7 +39,7 @@ static bool sizes_hold(const uint64_t *length, size_t n, uint64_t size)
 	return !left;
 }
 
-/* Whether @task says something that can be done at all. */
+/* Tells whether @task says something that can be done at all. */
 static bool copy_holds(const Store__Task *task)
 {
 	const Store__Objects *o = task->source;

@@ -74,8 +74,8 @@ static bool renew_header(const struct tes_segment *segment,
 }
 
 /*
- * Whether all extents of @o are what their headers say; then these are given
- * the digest of @seed, which every master draws anew.
+ * Tells whether all extents of @o are what their headers say; then these are
+ * given the digest of @seed, which every master draws anew.
  */
 static bool renew_headers(const struct tes_segment *segment,
 			  const struct tes_directory_object *o, uint64_t seed)
@@ -141,7 +141,7 @@ static int offer_init(struct offer *o)
 	return tes_key_column_init(&o->keys, arena, n, OFFER_KEY_BYTES);
 }
 
-/* As it was told, less the time since. */
+/* Adds the rules as the master sent them, less the time since. */
 static void add_rare(struct offer *o, const struct tes_directory_object *it,
 		     size_t i)
 {
@@ -424,7 +424,7 @@ static bool tenants_fit(const Store__Objects *m)
 	return true;
 }
 
-/* How it is to be kept. */
+/* Reads the rules by which an object is to be kept. */
 static void take_rare(const Store__Objects *m, size_t i,
 		      struct tes_directory_entry *e)
 {

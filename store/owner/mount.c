@@ -306,8 +306,9 @@ int tes_direct_drain(struct te_store *store,
 /* ---- segments that leave after a grace period ---- */
 
 /*
- * After a grace a segment goes by itself: the master takes no part in that but
- * to put nothing new there, and each one that it is mounted at is told.
+ * Time in which a segment goes by itself after a grace: the master takes no
+ * part in that but to put nothing new there, and each one that it is mounted at
+ * is told.
  */
 
 #define REMOVE_MS 500
@@ -381,7 +382,9 @@ uint64_t tes_segment_grace_ms(const struct tes_segment *segment)
 	return until > now ? (until - now) / TEI_NS_PER_MS + 1 : 1;
 }
 
-/* Until @grace_ms from now, or an earlier end that it has. -ENOMEM. */
+/*
+ * Gives grace until @grace_ms from now, or an earlier end that it has. -ENOMEM.
+ */
 static int give_grace(struct te_store *store, struct tes_segment *segment,
 		      uint64_t grace_ms)
 {
@@ -527,7 +530,9 @@ int tes_direct_unmount(struct te_store *store,
 	return 0;
 }
 
-/* Each once: the list is the loop's, so it is asked for the next one. */
+/*
+ * Takes the next one, each once: the list is the loop's, so it is asked for it.
+ */
 static void do_next(void *arg)
 {
 	struct unmount_step *step = arg;

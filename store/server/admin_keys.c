@@ -50,7 +50,9 @@ static json_t *places_json(const struct tes_core_place *places, size_t n)
 	return list;
 }
 
-/* Where @tenant's @key is, as JSON; NULL with *code 0: out of memory. */
+/*
+ * Returns where @tenant's @key is, as JSON; NULL with *code 0: out of memory.
+ */
 static json_t *query(const struct tes_server *s, const char *tenant,
 		     const char *key, size_t len, int32_t *code)
 {

@@ -191,7 +191,10 @@ void tes_server_bytes(uint64_t n, char out[TES_SERVER_BYTES_ROOM])
 /* Bounds the time that parsing takes: some 100 ns each. */
 #define VALUES_MAX 1024
 
-/* Before it is parsed; what strings hold of these bytes counts, too. */
+/*
+ * Counts values before it is parsed; what strings hold of these bytes counts,
+ * too.
+ */
 static bool has_few_values(const char *at, size_t len)
 {
 	size_t n = 0;

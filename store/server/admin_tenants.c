@@ -71,7 +71,7 @@ int tes_server_tenants_start(struct tes_server *s,
 	return 0;
 }
 
-/* As it will be when @name has @bytes; 0: no quota. */
+/* Saves the quotas as they will be when @name has @bytes; 0: no quota. */
 static int save(const struct tes_server *s, const char *name, uint64_t bytes)
 {
 	const char *path = path_of(s);
@@ -192,7 +192,7 @@ static const char *whose(const struct tes_server *s,
 
 /* ---- pages ---- */
 
-/* In pieces: there may be thousands. */
+/* Tenants of a piece of the listing: there may be thousands. */
 #define PIECE 64
 
 struct listing {

@@ -516,7 +516,7 @@ static void publish_chunk(struct tes_events *e, struct tes_events_chunk *chunk)
 	tes_events_chunk_free(chunk);
 }
 
-/* Until there is something, and a moment more. NULL: the end. */
+/* Waits until there is something, and a moment more. NULL: the end. */
 static struct tes_events_chunk *next_chunk(struct tes_events *e)
 {
 	struct tes_events_chunk *chunk;

@@ -193,8 +193,8 @@ static bool holds(const struct tes_metadata_put *put, const struct entry *old)
 }
 
 /*
- * Whether an engine that lives may have written it: what is refreshed and has
- * not expired. Of what stays for ever nobody can tell, so that whoever starts
+ * Tells whether an engine that lives may have written it: what is refreshed and
+ * has not expired. Nobody can tell of what stays for ever, so whoever starts
  * again under his name is not refused.
  */
 static bool is_anothers(const struct tes_metadata_put *put,

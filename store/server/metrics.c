@@ -561,7 +561,7 @@ static int event_part(struct tes_server_metrics *m, struct evbuffer *out)
 #define LINES_MAX 512 /* of a piece: a third of a millisecond */
 
 /*
- * How many bytes of @value are one character of a label, which is put at @out.
+ * Returns how many bytes of @value are one character of a label, put at @out.
  */
 static size_t label_one(const char *value, char out[4], size_t *n)
 {

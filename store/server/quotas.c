@@ -183,7 +183,7 @@ static int take_field(struct reader *r, const yaml_event_t *name, void *quota)
 	return rc;
 }
 
-/* From behind the beginning of a tenant's map, on line @line. */
+/* Reads a tenant's map, from behind its beginning, on line @line. */
 static int take_tenant(struct reader *r, size_t line)
 {
 	struct tes_quota quota = {.bytes = 0};
@@ -344,7 +344,7 @@ int tes_quotas_read(const char *path, struct tes_quotas *out,
 	"# Written by mooncake_master when a quota was changed; read when " \
 	"it starts.\n"
 
-/* With the largest unit that leaves it whole. */
+/* Prints with the largest unit that leaves the number whole. */
 static void print_bytes(FILE *f, uint64_t bytes)
 {
 	static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};

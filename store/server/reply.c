@@ -432,7 +432,7 @@ static void push(const struct tes_server *s, tes_session_id to, uint16_t type,
 		lost(link);
 }
 
-/* With the next push, or the next tick. */
+/* Queues a push, which leaves with the next one or with the next tick. */
 static void push_lazily(struct tes_server *s, tes_session_id to, uint16_t type,
 			const ProtobufCMessage *m)
 {

@@ -104,7 +104,10 @@ static int rpc_take_keys(struct tei_arena *arena,
 	return 0;
 }
 
-/* Whether anybody may call himself so; another question is who has a quota. */
+/*
+ * Tells whether anybody may call himself so; another question is who has a
+ * quota.
+ */
 static bool is_tenant(const char *name)
 {
 	return !*name || tes_core_tenant_name_valid(name);
@@ -219,7 +222,7 @@ static int decode_put_start(struct tei_arena *arena, const void *body,
 			     why);
 }
 
-/* Whether the columns of extents fit those of keys. */
+/* Tells whether the columns of extents fit those of keys. */
 static bool entries_fit(const Store__PutEnd *m)
 {
 	size_t n = m->n_extents ? 0 : m->n_key_lens;

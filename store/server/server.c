@@ -141,7 +141,7 @@ static int server_open_http(struct tes_server *s,
 	return rc;
 }
 
-/* Unless it is not enabled, which is fine. */
+/* Opens the metadata port, unless it is not enabled, which is fine. */
 static int server_open_metadata(struct tes_server *s,
 				char error[TEI_CONF_ERROR_LEN])
 {

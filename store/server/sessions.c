@@ -52,7 +52,7 @@ static struct tes_server_session *find_client(const struct tes_server *s,
 	return NULL;
 }
 
-/* Under a new number: the core tells joins apart by it. */
+/* Gives a new number: the core tells joins apart by it. */
 static void session_number(struct tes_server *s,
 			   struct tes_server_session *session)
 {
