@@ -206,7 +206,10 @@ static void call_back(struct te_batch *batch)
 	tei_calling_back = false;
 }
 
-/* After n_done is stored the batch may be freed but for `touching`. */
+/*
+ * Publishes the end. After n_done is stored the batch may be freed but for
+ * `touching`.
+ */
 static void publish_batch(struct te_batch *batch)
 {
 	bool polled = !batch->fn;
@@ -503,7 +506,7 @@ void te_batch_destroy(struct te_batch *batch)
 
 /* ---- submitting: requests are checked and copied, all or none ---- */
 
-/* Where requests to one segment go; asked once for a run of the same id. */
+/* Target of requests to one segment; asked once for a run of the same id. */
 struct target {
 	te_segment_id id;
 	struct tei_peer *peer;

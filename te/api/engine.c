@@ -177,7 +177,7 @@ fini_guests:
 	return rc;
 }
 
-/* Without a port a name that is no address is the directory's. */
+/* Opens the directory; without a port a name that is no address is its own. */
 static int open_directory(struct te_engine *engine, const char *name)
 {
 	struct tei_address number;
@@ -315,7 +315,7 @@ static void close_all(void *arg)
 	}
 }
 
-/* Both threads have ended: everything is this thread's. */
+/* Frees all when both threads have ended: everything is this thread's. */
 static void free_all(struct te_engine *engine)
 {
 	struct tei_list *node;

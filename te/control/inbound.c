@@ -234,7 +234,7 @@ static void end_droppers(struct tei_link *link)
 	}
 }
 
-/* Nothing can arrive over it any more: calls whoever waits for that. */
+/* Ends a link over which nothing can arrive any more; tells who waits. */
 static void is_gone(struct tei_link *link)
 {
 	struct te_engine *engine = link->engine;
@@ -293,7 +293,7 @@ static void inbound_update_groups(struct tei_inbound_conn *conn)
 	}
 }
 
-/* Nothing points to the inbound connection any more. */
+/* Makes no link point to the inbound connection any more. */
 static void forget_conn_of_links(struct tei_inbound_conn *conn)
 {
 	tei_list_for_each (node, &conn->inbound->links) {
@@ -530,8 +530,8 @@ static int answer_hello(struct tei_inbound_conn *v, const struct tei_frame *f)
 }
 
 /*
- * For the receiver of a notification to read, so no more than a name, and who
- * is another one has not ours.
+ * Takes the name that receivers of a notification read, so no more than a name;
+ * who is another one has not ours.
  */
 static void take_name(struct tei_inbound_conn *v, const char *name)
 {

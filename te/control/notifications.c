@@ -92,7 +92,10 @@ static void notify_done(struct tei_frame_call *call, int err,
 		not_understood(peer);
 }
 
-/* Into doubt, unless it has been withdrawn or is of another life. */
+/*
+ * Takes a notification into doubt, unless it was withdrawn or is of another
+ * life.
+ */
 static void take_up(struct tei_peer *peer, struct tei_notify *n)
 {
 	struct tei_notify_out *out = &peer->c->notify;
@@ -110,7 +113,7 @@ static void take_up(struct tei_peer *peer, struct tei_notify *n)
 	}
 }
 
-/* As many as one frame holds; all of one epoch. */
+/* Takes as many into doubt as one frame holds; all of one epoch. */
 static void fill_doubt(struct tei_peer *peer)
 {
 	struct tei_notify_out *out = &peer->c->notify;
@@ -192,7 +195,7 @@ static int deliver_notify(struct tei_notify *n, struct tei_account *account)
 	return 0;
 }
 
-/* To ourselves there is no connection. */
+/* Delivers to ourselves, to whom there is no connection. */
 static void deliver_own(struct tei_peer *peer)
 {
 	struct tei_notify_out *out = &peer->c->notify;

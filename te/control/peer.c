@@ -222,7 +222,7 @@ static void asks_came(struct tei_call *call)
 	tei_peer_kick(peer);
 }
 
-/* Both parts of a peer, in one allocation. */
+/* Allocation of both parts of a peer. */
 struct whole {
 	struct tei_peer peer;
 	struct tei_peer_control c;
@@ -389,7 +389,7 @@ static bool is_wanted(const struct tei_peer *peer)
 	       (atomic_load(&peer->asks) & TEI_ASK_PROBE);
 }
 
-/* In state RESOLVING: go to that address. */
+/* Connects to that address, in state RESOLVING. */
 static void peer_connect(struct tei_peer *peer, const struct tei_address *to)
 {
 	struct te_engine *engine = peer->engine;
@@ -419,7 +419,10 @@ static void peer_found(struct tei_peer *peer, int n)
 		tei_peer_failed(peer, n, n == -EHOSTUNREACH);
 }
 
-/* When all addresses have been tried the name may stand for others. */
+/*
+ * Connects now; when all addresses have been tried the name may stand for
+ * others.
+ */
 static void connect_now(struct tei_peer *peer)
 {
 	tei_peer_move(peer, TEI_PEER_RESOLVING);

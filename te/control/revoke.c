@@ -148,7 +148,7 @@ static void own_done(struct tei_call *call)
 	tei_revokes_check(r->engine);
 }
 
-/* With the token: stop using the old link, and close it right here. */
+/* Stops using the old link, and closes it right here. With the token. */
 static void end_own(struct tei_call *call)
 {
 	struct revocation *r = TEI_CONTAINER(call, struct revocation, own);

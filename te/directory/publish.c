@@ -56,9 +56,10 @@ static void unref(struct tei_publisher *p)
 /* ---- one attempt ---- */
 
 /*
- * Before we have published anything that was the engine whose port we have now.
- * Later it is one of the same name on another host, as two that call themselves
- * 127.0.0.1: they must not replace each other for ever.
+ * Tells whether an entry is of an engine at our place. Before we have published
+ * anything that was the engine whose port we have now. Later it is one of the
+ * same name on another host, as two that call themselves 127.0.0.1: they must
+ * not replace each other for ever.
  */
 static bool is_at_our_place(const struct tei_publisher *p,
 			    const struct tei_entry *other)
@@ -74,7 +75,7 @@ static bool is_at_our_place(const struct tei_publisher *p,
 	return !strcmp(other->host, p->self.host);
 }
 
-/* Whether the engine that wrote @text may have its name taken. */
+/* Tells whether the engine that wrote @text may have its name taken. */
 static bool is_free(const struct tei_publisher *p, const char *text,
 		    struct tei_entry *other)
 {

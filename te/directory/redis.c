@@ -110,7 +110,7 @@ static void ttl_text(const struct tei_dir_link *link, char out[24])
 	(void)snprintf(out, 24, "%llu", (unsigned long long)link->dir->ttl_ms);
 }
 
-/* Up to three arguments for one of the scripts, which returns 1 or 0. */
+/* Runs one of the scripts, which returns 1 or 0, with up to three arguments. */
 static int run_script(struct tei_dir_link *link, const char *script,
 		      const char *key, const char *const args[])
 {

@@ -145,7 +145,9 @@ static int fill_rail(struct te_engine *engine, uint32_t i,
 	return fill_match(rail, arena, m);
 }
 
-/* Where else our control port is reached: at the addresses of our rails. */
+/*
+ * Adds where else our control port is reached: at the addresses of our rails.
+ */
 static int fill_control(struct te_engine *engine, struct tei_arena *arena,
 			Te__Description *out)
 {

@@ -215,7 +215,7 @@ static void memory_free(struct memory *memory)
 	tei_free(memory);
 }
 
-/* Where @addr lies; NULL: in none. */
+/* Finds the memory in which @addr lies; NULL: in none. */
 static struct memory *find_memory(struct te_engine *engine, const void *addr)
 	TEI_REQUIRES(engine->mu)
 {

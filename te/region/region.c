@@ -555,7 +555,7 @@ struct outcome {
 	int refused; /* the first one that did not, and should have; 0: none */
 };
 
-/* To the rails near it, or to the others. */
+/* Registers with the rails near it, or with the others. */
 static int register_some(struct te_engine *engine, struct tei_region *region,
 			 bool near, struct outcome *outcome)
 {
@@ -687,7 +687,10 @@ static bool give(const struct te_engine *engine, struct tei_regions *r,
 	return !rc;
 }
 
-/* For a while, unless some rail has come up since @n_ups were counted. */
+/*
+ * Defers the region for a while, unless some rail has come up since @n_ups were
+ * counted.
+ */
 static void defer(struct tei_deferred *deferred, struct tei_region *region,
 		  uint64_t n_ups)
 {

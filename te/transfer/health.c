@@ -452,7 +452,10 @@ static bool is_silent(struct tei_link *link, uint64_t now)
 
 /* ---- slow ---- */
 
-/* Nothing waits, others have nothing to do, and its oldest slice is late. */
+/*
+ * Tells whether a link is slow: nothing waits, others have nothing to do, and
+ * its oldest slice is late.
+ */
 static bool is_slow(struct tei_link *link, uint64_t now)
 {
 	const struct tei_pair *pair = link->out.pair;

@@ -140,8 +140,8 @@ static void slots_short(struct tei_rail_box *box)
 /* ---- who waits ---- */
 
 /*
- * Whether @peer may open an endpoint on @rail now. False: another one is made
- * to give way, and the peer is run when there is room.
+ * Tells whether @peer may open an endpoint on @rail now. False: another one is
+ * made to give way, and the peer is run when there is room.
  */
 static bool slots_let(struct tei_peer *peer, uint32_t rail)
 {
@@ -159,7 +159,10 @@ static bool slots_let(struct tei_peer *peer, uint32_t rail)
 	return false;
 }
 
-/* Each asks again if it still wants one, the first one first. */
+/*
+ * Runs peers that wait, the first one first; each asks again if it still wants
+ * one.
+ */
 static void run_waiting(struct tei_rail_box *box)
 {
 	struct tei_list *node;
@@ -406,7 +409,7 @@ void tei_endpoint_flushed(struct tei_endpoint *ep)
 		tei_list_add_tail(&link->engine->worker->broken, &link->broken);
 }
 
-/* Until when somebody is interested in the drop: the last deadline. */
+/* Returns until when somebody is interested in the drop: the last deadline. */
 static uint64_t drop_until(const struct tei_link *link)
 {
 	uint64_t until = 0;
@@ -694,7 +697,7 @@ static void target_close(struct tei_link *link)
 	tei_loop_post(link->engine->loop, &link->in.gone);
 }
 
-/* As target: whether the epoch it was opened for still holds. */
+/* Tells, as target, whether the epoch it was opened for still holds. */
 static bool link_epoch_holds(const struct tei_link *link)
 {
 	return link->ep.epoch == atomic_load(link->in.epoch_now);

@@ -17,7 +17,7 @@
 
 #define MERGE_LEN (256u << 10) /* beyond that it saves nothing */
 #define MERGE_MAX 128u         /* requests */
-/* For a slice to end by itself when one of its requests is cancelled. */
+/* Time for a slice to end by itself when one of its requests is cancelled. */
 #define GRACE (20 * TEI_NS_PER_MS)
 
 /* ---- making ---- */
@@ -168,7 +168,10 @@ static void merged_bad(struct tei_work *work, int err, bool loud)
 		tei_request_refuse(&first[i], err);
 }
 
-/* To the head of the queue, unless it has ended or no rail is left for it. */
+/*
+ * Puts it at the head of the queue, unless it has ended or no rail is left for
+ * it.
+ */
 static void go_on(struct tei_request *r)
 {
 	if (tei_request_is_final(r))
@@ -185,7 +188,7 @@ static void go_on(struct tei_request *r)
 	}
 }
 
-/* Each goes back to the queue; @alone: and is not merged again. */
+/* Puts each back into the queue; @alone: and is not merged again. */
 static void merged_apart(struct tei_work *work, bool alone)
 {
 	struct tei_request *first = work->request;
@@ -455,7 +458,7 @@ void tei_work_free(struct tei_work *work)
 	work_release(work);
 }
 
-/* Where byte @offset of the request is. */
+/* Finds where byte @offset of the request is. */
 static uint32_t locate(const struct tei_request *r, uint64_t offset,
 		       uint64_t *skip)
 {

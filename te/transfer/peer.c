@@ -485,7 +485,10 @@ static void find_reaches(struct tei_warmer *m)
 		add_reach(&m->reaches, UINT64_MAX);
 }
 
-/* By which requests to any of its regions would go; if it has none, to all. */
+/*
+ * Returns the rails by which requests to any of its regions would go; if it has
+ * none, all.
+ */
 static uint64_t wanted_rails(const struct tei_warmer *m)
 {
 	uint64_t wanted = 0;
@@ -511,7 +514,7 @@ static bool try_rail(struct tei_warmer *m, uint32_t rail)
 	return pair->link && pair->link->out.state != TEI_LINK_UP;
 }
 
-/* Where one has failed, others may be wanted instead. */
+/* Tries the rails; where one has failed, others may be wanted instead. */
 static bool try_rails(struct tei_warmer *m)
 {
 	uint64_t before, left;

@@ -69,7 +69,7 @@ void tei_plan_size(struct tei_plan_rail *rail, uint64_t rate,
 	rail->window = bytes > 2 * rail->slice ? bytes : 2 * rail->slice;
 }
 
-/* At most @most, in whole pages, and no crumb at the end. */
+/* Cuts @most at most, in whole pages, and no crumb at the end. */
 static uint64_t cut(uint64_t rest, uint64_t most, uint64_t crumb)
 {
 	uint64_t length = most;
@@ -121,7 +121,7 @@ static struct sums sum_up(const struct tei_plan *plan, uint64_t may)
 }
 
 /*
- * Whether @rail's part ends before the others were done without its help:
+ * Tells whether @rail's part ends before the others were done without its help:
  * with all that waits, and were it only with this part.
  */
 static bool helps(const struct tei_plan *plan, uint64_t may, int rail,

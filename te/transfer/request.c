@@ -25,7 +25,7 @@ static uint32_t final_crc(const struct tei_request *r)
 	return r->crc_len ? ~r->crc : 0;
 }
 
-/* By its error. */
+/* Counts a failure by its error. */
 static void count_failed(struct te_engine *engine, int error)
 {
 	switch (error) {
@@ -397,7 +397,7 @@ static bool heeds_silence(const struct tei_cohort *cohort)
 	return first->flags & TE_FAIL_SILENT && !first->peer->self;
 }
 
-/* Since when nothing has come of its peer. */
+/* Returns since when nothing has come of its peer. */
 static uint64_t silent_since(const struct tei_cohort *cohort)
 {
 	uint64_t moved = cohort->first->peer->w.moved_at;
@@ -459,8 +459,9 @@ static void refuse_for_memory(struct tei_request *r, int err)
 }
 
 /*
- * Also without news: what submit has read under the lock is announced a moment
- * after it was written there.
+ * Tells whether the peer changed since the request was checked, also without
+ * news: what submit has read under the lock is announced a moment after it was
+ * written there.
  */
 static bool is_behind(const struct tei_request *r)
 {
@@ -644,7 +645,10 @@ static bool look_once(struct te_batch *batch)
 	return false;
 }
 
-/* Not recursive, however many follow one that has failed. */
+/*
+ * Looks for notifications to send; not recursive, however many follow one that
+ * has failed.
+ */
 static void notify_look(struct te_batch *batch)
 {
 	if (batch->looking)

@@ -486,9 +486,10 @@ static bool offer(struct schedule *s, struct tei_request *r, uint64_t may)
 }
 
 /*
- * By how much a slice may exceed the windows. Urgent ones do, so a window that
- * they keep full never has room for others: what has been passed too often goes
- * on top of them, even where it is a large slice. They wait for it then.
+ * Returns by how much a slice may exceed the windows. Urgent ones do, so a
+ * window that they keep full never has room for others: what has been passed
+ * too often goes on top of them, even where it is a large slice. They wait for
+ * it then.
  */
 static uint64_t extra_of(const struct schedule *s, uint32_t class, bool overdue)
 {
@@ -528,7 +529,7 @@ static bool serve_class(struct schedule *s, uint32_t class)
 
 /* ---- trials ---- */
 
-/* Not an urgent one: who knows how long it takes. */
+/* Finds a first request, not an urgent one: who knows how long it takes. */
 static struct tei_request *first_for(const struct schedule *s, int i)
 {
 	uint32_t class = TEI_QUEUE_CLASSES, n = 0;
@@ -699,7 +700,10 @@ static bool pump_peer(struct tei_peer *peer, uint64_t quantum)
 	return more;
 }
 
-/* In turns, so that a peer with much to post does not hold up the others. */
+/*
+ * Serves peers in turns, so that one with much to post does not hold up the
+ * others.
+ */
 void tei_transfer_pump(struct tei_worker *w)
 {
 	struct tei_list now, *node;

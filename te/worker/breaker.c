@@ -13,7 +13,10 @@ static uint32_t remembered(const struct tei_breaker *b, uint64_t now,
 	return halves > 31 ? 0 : b->score >> halves;
 }
 
-/* After @score: the shortest for one failure, twice that for two ... */
+/*
+ * Returns the pause after @score: the shortest for one failure, twice that for
+ * two ...
+ */
 static uint64_t pause_of(uint32_t score, uint64_t chance,
 			 const struct tei_breaker_limits *limits)
 {

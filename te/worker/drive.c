@@ -33,7 +33,6 @@ static void signal_fd(int fd)
 	(void)n; /* EAGAIN: it is readable already */
 }
 
-/* For epoll: rounded up, at most a minute; -1 for TEI_NEVER. */
 static void clear_fd(int fd)
 {
 	uint64_t count;
@@ -42,7 +41,7 @@ static void clear_fd(int fd)
 	(void)n;
 }
 
-/* The inner fd is about to be relied on. Token. */
+/* Arms the rails, before a thread sleeps on the inner fd. Token. */
 static void arm_rails(struct tei_worker *w)
 {
 	uint32_t i;
@@ -55,7 +54,7 @@ static void arm_rails(struct tei_worker *w)
 	}
 }
 
-/* Whether the inner fd wakes the thread. Token. */
+/* Sets whether the inner fd wakes the thread. Token. */
 static void watch_inner_fd(struct tei_worker *w, bool on)
 {
 	struct epoll_event event = {.events = on ? EPOLLIN : 0};
@@ -148,7 +147,7 @@ uint64_t tei_worker_due(const struct tei_worker *w)
 	return top ? top->at : TEI_NEVER;
 }
 
-/* Nothing would wake a sleeper for what this rail has to do. */
+/* Tells whether nothing would wake a sleeper for what this rail has to do. */
 static bool is_polled(const struct tei_rail_box *box)
 {
 	return box->rail.busy || (box->fd < 0 && box->n_posted);
@@ -450,7 +449,9 @@ void tei_sleeper_signal(struct tei_worker *w, struct tei_sleeper *s)
 	tei_mutex_unlock(&w->mu);
 }
 
-/* Somebody shall drive: after the token has been freed. False: none sleeps. */
+/*
+ * Wakes a sleeper to drive, after the token has been freed. False: none sleeps.
+ */
 static bool call_one_sleeper(struct tei_worker *w)
 {
 	struct tei_sleeper *s;
@@ -502,9 +503,10 @@ static bool sleep_driving(struct tei_worker *w, uint64_t until)
 }
 
 /*
- * How long to stay awake while another waiter drives. Where copies are what it
- * does it is soon done; where it waits for a peer, staying awake is in the way.
- * So it is worth what it was worth of late, and tried again now and then.
+ * Returns how long to stay awake while another waiter drives. Where copies are
+ * what it does it is soon done; where it waits for a peer, staying awake is in
+ * the way. So it is worth what it was worth of late, and tried again now and
+ * then.
  */
 static uint64_t awake_ns(struct tei_worker *w)
 {
@@ -569,7 +571,7 @@ static bool take_patiently(struct tei_worker *w, bool (*done)(void *),
 }
 
 /*
- * When waits follow each other closely, ask the thread to wait idle: then
+ * Asks the thread to wait idle when waits follow each other closely: then
  * releasing the token needs no system call, no fd to arm and nobody to tell
  * what is left.
  */
@@ -800,7 +802,9 @@ static bool sleep_on_outer(struct tei_worker *w, int ms)
 	return n > 0;
 }
 
-/* When to look again by itself; an engine without endpoints need not. */
+/*
+ * Returns when to look again by itself; an engine without endpoints need not.
+ */
 static uint64_t next_look(const struct tei_worker *w)
 {
 	uint64_t due = tei_worker_due(w), tick = TEI_NEVER;
@@ -845,8 +849,8 @@ static bool wait_idle(struct tei_worker *w)
 }
 
 /*
- * Somebody else drives. The inner fd may be ready all the while, so sleep on
- * the kick alone, which rings when the driver releases the token.
+ * Sleeps on the kick alone while somebody else drives: the inner fd may be
+ * ready all the while, and the kick is set when the driver releases the token.
  */
 static void sleep_missed(struct tei_worker *w)
 {

@@ -59,7 +59,10 @@ static bool has_address(const char *interface)
 	return found;
 }
 
-/* Without RDMA the interface is all there is: tcp says what it lacks. */
+/*
+ * Adds a NIC; without RDMA the interface is all there is: tcp logs what it
+ * lacks.
+ */
 static bool add_nic(struct tei_devices *out, const struct te_topo_nic *nic)
 {
 	if ((!*nic->rdma || has_address(nic->interface)) &&
@@ -90,9 +93,9 @@ static int find_devices(const struct te_topo *topo, const char *at, size_t n,
 }
 
 /*
- * As the setting's value @list (NULL, "": none) says. Blocks: the machine is
- * looked at. -EINVAL: one is not there, or the list is too long; logged.
- * -ENOMEM.
+ * Finds the devices that the setting's value @list names (NULL, "": none).
+ * Blocks: the machine is looked at. -EINVAL: one is not there, or the list is
+ * too long; logged. -ENOMEM.
  */
 static int devices_find(const char *list, struct tei_devices *out)
 {
@@ -136,7 +139,7 @@ static bool devices_have_rdma(const struct tei_devices *devices)
 	return !devices->chosen || *devices->rdma;
 }
 
-/* Whether @ops may be used: RDMA only where one of them has it. */
+/* Tells whether @ops may be used: RDMA only where one of them has it. */
 static bool devices_let(const struct tei_devices *devices,
 			const struct tei_backend_ops *ops)
 {
@@ -250,7 +253,7 @@ static int found(const struct tei_device *device, void *arg)
 	return 0;
 }
 
-/* Whether backends are opened because the settings list them. */
+/* Tells whether backends are opened because the settings list them. */
 static bool is_named(const struct te_engine *engine)
 {
 	return engine->config.backends && *engine->config.backends;
@@ -296,7 +299,8 @@ static bool has_rdma(const struct tei_worker *w)
 }
 
 /*
- * Whether the protocol of the settings lets it in, after those that are open.
+ * Tells whether the protocol of the settings lets it in, after those that are
+ * open.
  */
 static bool is_of_protocol(const struct tei_worker *w,
 			   const struct tei_backend_ops *ops)
