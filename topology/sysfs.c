@@ -52,7 +52,7 @@ static bool join_path(const struct sysfs *s, const char *below, int len,
 	return len >= 0 && len < PATH_MAX;
 }
 
-/* Whether the path below the root exists. */
+/* Tells whether the path below the root exists. */
 __attribute__((format(printf, 2, 3))) static bool
 path_exists(const struct sysfs *s, const char *format, ...)
 {
@@ -67,8 +67,8 @@ path_exists(const struct sysfs *s, const char *format, ...)
 }
 
 /*
- * Where a link leads, as a path below devices/. False: nowhere, outside of
- * the root, or too long.
+ * Resolves where a link leads, as a path below devices/. False: nowhere,
+ * outside of the root, or too long.
  */
 __attribute__((format(printf, 3, 4))) static bool
 resolve_device(const struct sysfs *s, char out[TEI_TOPO_PATH_MAX],
@@ -99,7 +99,7 @@ resolve_device(const struct sysfs *s, char out[TEI_TOPO_PATH_MAX],
 
 /* ---- files ---- */
 
-/* Up to @room - 1 bytes of a regular file. */
+/* Reads up to @room - 1 bytes of a regular file. */
 static int slurp(const char *path, char *out, size_t room)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

@@ -204,8 +204,9 @@ bool tei_topo_pci_from_path(struct tei_topo_pci *pci, const char *path)
 }
 
 /*
- * Up to gen 2 a byte is sent as 10 bits, from gen 3 on 16 bytes as 130; gen 6
- * sends 242 of 256 bytes. What packets' headers cost is not taken off.
+ * Converts to bits a second. Up to gen 2 a byte is sent as 10 bits, from gen 3
+ * on 16 bytes as 130; gen 6 sends 242 of 256 bytes. What packets' headers cost
+ * is not taken off.
  */
 uint64_t tei_topo_link_bps(uint32_t mtps, uint32_t width)
 {
