@@ -292,7 +292,7 @@ static bool master_holds(const char *master)
 	return !tei_name_split(master, host, &port) && port;
 }
 
-/* As te_store_config.tenant. */
+/* Checks a name by the rules of te_store_config.tenant. */
 static bool tenant_holds(const char *name)
 {
 	size_t len = strlen(name);
@@ -332,7 +332,7 @@ static int check_settings(const struct client_settings *s)
 
 /* ---- serving ---- */
 
-/* Until mounted; true when a signal came first. */
+/* Waits until mounted; true when a signal came first. */
 static bool wait_mounted(struct te_store *store, const sigset_t *set)
 {
 	const struct timespec step = {.tv_nsec = 20 * 1000 * 1000};

@@ -93,7 +93,7 @@ static int serve_metadata(const struct settings *s, struct tei_loop *loop)
 	return code;
 }
 
-/* Also the words that scripts of old use. */
+/* Reads a level, also by the words that old scripts use. */
 static int take_level(const char *text, int *out)
 {
 	if (!strcasecmp(text, "warning"))

@@ -503,7 +503,7 @@ static const char *cut(const char *words, size_t max, char out[64])
 	return out;
 }
 
-/* From (x1, y1) down to (x2, y2), leaving and arriving upright. */
+/* Draws from (x1, y1) down to (x2, y2), leaving and arriving upright. */
 static void curve(FILE *f, double x1, double y1, double x2, double y2,
 		  const char *line, double weight, const char *more)
 {
@@ -685,7 +685,7 @@ static void title_of(const struct card_group *g, char out[96])
 		(void)snprintf(out, 96, "PCIe %s", root);
 }
 
-/* From the memory to the groups of its node. */
+/* Draws from the memory to the groups of its node. */
 static void draw_trunk(const struct drawing *d, const struct card_group *g)
 {
 	const struct outline *node = &d->l.nodes[g->frame];

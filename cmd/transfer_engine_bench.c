@@ -41,8 +41,9 @@ struct bench_settings {
 };
 
 /*
- * Each thread has one batch in flight at a time, over @batch blocks of its own,
- * which lie at the same places on both sides, one thread's behind the other's.
+ * Benchmark in which each thread has one batch in flight at a time, over @batch
+ * blocks of its own, which lie at the same places on both sides, one thread's
+ * behind the other's.
  */
 struct bench {
 	struct te_engine *engine; /* not owned */
@@ -114,7 +115,10 @@ static bool is_p2p(const struct bench_settings *s)
 	       !strcmp(s->metadata_server, "P2PHANDSHAKE");
 }
 
-/* As Mooncake: without a directory the port is chosen, and said. */
+/*
+ * Names the engine as Mooncake does: without a directory the port is chosen,
+ * and printed.
+ */
 static int engine_name(const struct bench_settings *s,
 		       char name[TE_NAME_LEN_MAX + 1])
 {

@@ -258,7 +258,9 @@ static bool ecn_is_on(const struct tei_host *h, const char *interface,
 	return false;
 }
 
-/* Without a switch in the driver's files, counters can still tell. */
+/*
+ * Checks counters, which can tell even without a switch in the driver's files.
+ */
 static void check_notices(const struct tei_host *h, const char *port,
 			  const struct te_topo_nic *nic, struct tei_report *r)
 {

@@ -235,7 +235,10 @@ static int result_of(long rc)
 	return 0;
 }
 
-/* Without arguments it fails in any case; how, says whether it is there. */
+/*
+ * Probes without arguments, which fails in any case; how, says whether it is
+ * there.
+ */
 static int probe_io_uring(void)
 {
 	int rc = result_of(syscall(SYS_io_uring_setup, 0, NULL));
@@ -319,7 +322,9 @@ static bool may_lock_anything(const struct tei_host *h)
 	       strtoull(text, NULL, 16) >> CAP_IPC_LOCK_BIT & 1;
 }
 
-/* Without an RDMA device nothing is locked. */
+/*
+ * Checks the limit of locked memory; without an RDMA device nothing is locked.
+ */
 static void check_memlock(const struct tei_host *h, struct tei_report *r)
 {
 	enum tei_mark mark = TEI_MARK_OK;

@@ -131,7 +131,10 @@ static void fail_cell(struct tei_answer *cell, int error)
 					   : te_strerror(error));
 }
 
-/* After the first that is not answered no other is asked: @error sticks. */
+/*
+ * Asks a row; after the first that is not answered no other is asked: @error
+ * sticks.
+ */
 static int ask_row(struct asker *a, te_segment_id segment, size_t backend,
 		   size_t from, int error)
 {

@@ -446,7 +446,7 @@ void tei_peer_why(const struct tei_peer_visit *v, const char *chosen, char *out,
 		(void)snprintf(out, room, "; the first choice of this engine");
 }
 
-/* Without any rail of that backend nothing else says why. */
+/* Tells whether there is a verbs rail; without any nothing else says why. */
 static bool has_verbs(const struct tei_peer_visit *v)
 {
 	size_t i;
