@@ -123,7 +123,10 @@ static void add_task(struct mc_batch *b, struct trip *trip, struct mc_task *t)
 			add_try(b, trip, &t->try, t->entry.target_id, r, bytes);
 }
 
-/* Some task before it has gone again, and all are completed or go with it. */
+/*
+ * Tells whether some task before it has gone again, and all are completed or go
+ * with it.
+ */
 static bool is_free_to_go(const struct mc_batch *b, const struct mc_notify *n)
 {
 	bool went = false, stale;
@@ -223,7 +226,10 @@ static void go_again(struct mc_batch *b)
 	free(trip.tries);
 }
 
-/* Not so when one before it has failed: then nobody is told. */
+/*
+ * Tells whether it may still go: not when one before it has failed, for then
+ * nobody is told.
+ */
 static bool may_still_go(const struct mc_batch *b, const struct mc_notify *n)
 {
 	bool stale;

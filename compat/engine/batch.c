@@ -437,7 +437,10 @@ int freeBatchID(transfer_engine_t engine, batch_id_t batch_id)
 	return rc;
 }
 
-/* Nothing of them goes on but notifications of those that were leaving. */
+/*
+ * Frees all batches, of which nothing goes on but notifications of those that
+ * were leaving.
+ */
 static void give_all_back(struct mc_engine *e)
 {
 	struct mc_batch *b;

@@ -135,8 +135,8 @@ static int configure(struct mc_engine *e, struct te_config *config,
 }
 
 /*
- * Where the port stands in "host:port", "[v6]:port"; its end if there is none.
- * An address of IPv6 without brackets has no port.
+ * Returns where the port stands in "host:port", "[v6]:port"; its end if there
+ * is none. An address of IPv6 without brackets has no port.
  */
 static size_t host_length(const char *name)
 {

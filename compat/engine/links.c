@@ -24,7 +24,7 @@ static struct te_rail_info *rails_of(const struct mc_engine *e, size_t *n)
 	return rails;
 }
 
-/* By what a protocol of Mooncake's goes here; NULL: by nothing. */
+/* Returns the backend for a protocol of Mooncake's; NULL: there is none. */
 static const char *backend_of(const char *proto)
 {
 	static const struct {

@@ -17,7 +17,7 @@ static bool overlaps(const struct mc_region *r, const char *addr, size_t length)
 	return addr < begin + r->length && begin < addr + length;
 }
 
-/* From now on no other thread may register this range. */
+/* Claims the range: from now on no other thread may register it. */
 static int claim(struct mc_engine *e, void *addr, size_t length)
 {
 	struct mc_region *more;

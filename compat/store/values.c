@@ -256,7 +256,9 @@ static int on_keys(mooncake_store_t store, const struct mooncake_key *keys,
 	return code;
 }
 
-/* As on_keys(), where a result is a code: fills all of them on an error. */
+/*
+ * Runs like on_keys(), where a result is a code: fills all of them on an error.
+ */
 static int codes_on_keys(mooncake_store_t store,
 			 const struct mooncake_key *keys, size_t n,
 			 on_keys_fn *fn, int *results, const char *function)
