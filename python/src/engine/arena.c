@@ -69,7 +69,7 @@ static uint64_t size_of(int order)
 	return 1ull << (SMALLEST + order);
 }
 
-/* Where the chunk of a block begins. */
+/* Returns where the chunk of a block begins. */
 static uint64_t chunk_of(const struct py_arena *arena, uint64_t block)
 {
 	for (size_t i = 0; i < arena->chunks.n; i++)

@@ -4,7 +4,7 @@
  */
 #include "python/src/engine/call.h"
 
-/* As py_arg_numbers() of a list, for a number alone. */
+/* Reads a number alone, like py_arg_numbers() does a list. */
 static int one_number(PyObject *value, const char *name, struct py_numbers *out)
 {
 	uint64_t number;

@@ -31,7 +31,7 @@ static size_t place_of(const struct py_engine *self, uint64_t addr)
 	return low;
 }
 
-/* Whether one registered region covers all of it with this access. */
+/* Tells whether one registered region covers all of it with this access. */
 static bool is_registered(const struct py_engine *self, uint64_t addr,
 			  uint64_t length, int wanted, uint64_t *sure)
 {

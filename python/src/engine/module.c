@@ -31,7 +31,7 @@ static int add_methods(PyObject *type)
 	return 0;
 }
 
-/* In both spellings that are about. */
+/* Names in both spellings that are in use. */
 static const struct py_member members[] = {
 	{"Read", 0}, {"Write", 1}, {"READ", 0}, {"WRITE", 1}, {0},
 };

@@ -164,7 +164,7 @@ static PyObject *warmup_efa_segment(PyObject *object, PyObject *args,
 	return PyLong_FromLong(rc ? PY_ENDPOINT : 0);
 }
 
-/* For a silent peer: who asks has others to look after. */
+/* Time for a silent peer: who asks has others to look after. */
 #define PROBE_MS 2000
 
 static PyObject *send_probe(PyObject *object, PyObject *args, PyObject *kwargs)

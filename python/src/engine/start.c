@@ -55,7 +55,7 @@ static int set_metadata(struct te_config *config, const char *metadata)
 	return set_config(config, "metadata_server", etcd);
 }
 
-/* By which backend a protocol of Mooncake's goes; NULL: by nothing here. */
+/* Returns the backend for a protocol of Mooncake's; NULL: there is none. */
 static const char *backend_of(const char *protocol)
 {
 	static const struct {
@@ -86,7 +86,7 @@ static int set_devices(struct te_config *config, const char *devices)
 	return 0;
 }
 
-/* As the setting of that name: a backend that the user named is binding. */
+/* Returns the backend as a setting: one that the user named is binding. */
 static const char *binding(const char *protocol)
 {
 	const char *backend = backend_of(protocol);
@@ -117,8 +117,8 @@ static int configure(struct te_config *config, const struct py_start *how)
 }
 
 /*
- * Where the port stands in "host:port", "[v6]:port"; its end if there is none.
- * An address of IPv6 without brackets has no port.
+ * Returns where the port stands in "host:port", "[v6]:port"; its end if there
+ * is none. An address of IPv6 without brackets has no port.
  */
 static size_t host_length(const char *name)
 {

@@ -171,7 +171,7 @@ int py_transfer_create(struct py_engine *self, const struct py_entries *entries,
 	return 0;
 }
 
-/* Whether the batch is one that is kept; it is empty then. */
+/* Tells whether the batch is one that is kept; it is empty then. */
 static bool keeps(struct py_engine *self, const struct py_transfer *t)
 {
 	return self->te && t->n <= PY_BATCH_SIZE && t->n_batches == 1 &&

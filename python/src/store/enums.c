@@ -48,7 +48,10 @@ static const struct py_member task_statuses[] = {
 	{0},
 };
 
-/* Where two of them export one name, the module has the last one's. */
+/*
+ * Enumerations; where two of them export one name, the module has the last
+ * one's.
+ */
 static const struct {
 	const char *name;
 	const struct py_member *members;

@@ -128,7 +128,7 @@ static PyType_Spec spec = {
 
 /* ---- by callbacks, on any thread and without the GIL ---- */
 
-/* In the page before what is given out. */
+/* Head in the page before what is given out. */
 struct head {
 	size_t length; /* with that page */
 };

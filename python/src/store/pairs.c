@@ -65,7 +65,9 @@ int ps_pairs_of_dict(struct ps_pairs *pairs, PyObject *dict)
 
 enum kind { TEXT, NUMBER, SWITCH, OBJECT };
 
-/* In their order. The last two are other spellings, by keyword only. */
+/*
+ * Parameters in their order. The last two are other spellings, by keyword only.
+ */
 static const struct parameter {
 	const char *name;
 	enum kind kind;

@@ -173,7 +173,7 @@ static PyObject *mounted(int code, const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
 			     code ? 0ull : (unsigned long long)size);
 }
 
-/* Both are for other machines than ours: checked, without effect. */
+/* Checks texts that are for other machines than ours, and have no effect. */
 static int check_texts(PyObject *protocol, PyObject *location)
 {
 	const char *unused;
