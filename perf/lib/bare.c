@@ -124,7 +124,7 @@ struct patience {
 	uint64_t end_ns;
 };
 
-/* After a call that failed: 0 to try again, or why not. */
+/* Decides after a call that failed: 0 to try again, or why not. */
 static int retry(struct patience *p, bool spin)
 {
 	if (errno == EINTR)
@@ -338,7 +338,10 @@ static struct walk walk_of(char *memory, uint64_t len)
 	};
 }
 
-/* Up to the end of the memory, also when parts of chunks have come. */
+/*
+ * Returns the next piece, up to the end of the memory, also when parts of
+ * chunks have come.
+ */
 static uint64_t next_piece(const struct walk *w)
 {
 	uint64_t rest = w->len - w->at;

@@ -129,7 +129,10 @@ static void copy_block(struct copier *c)
 	c->copied += c->shape->size;
 }
 
-/* Some of a large batch is moved short; the rest does not matter here. */
+/*
+ * Moves a batch; some of a large one is moved short, which does not matter
+ * here.
+ */
 static int move_batch(struct copier *c)
 {
 	bool read = c->mover == TEI_MOVER_VM_READ;

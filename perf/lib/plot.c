@@ -219,7 +219,10 @@ static void draw_x(FILE *out, const struct frame *f)
 
 /* ---- lines ---- */
 
-/* Ours in colours, in the order they were added; the bare system in greys. */
+/*
+ * Picks colours for ours, in the order they were added; greys for the bare
+ * system.
+ */
 static const char *color_of(const struct tei_plot *plot, size_t index)
 {
 	size_t ours = 0;

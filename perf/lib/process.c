@@ -34,7 +34,7 @@ struct streams {
 };
 
 /*
- * In the child, between fork and exec. dup2() onto itself would leave
+ * Runs in the child, between fork and exec. dup2() onto itself would leave
  * close-on-exec set, but none of ours is below 3.
  */
 static _Noreturn void become(char *const argv[], const struct streams *s,

@@ -239,7 +239,7 @@ static void serve_one(int listener, bool insecure, char *memory, uint64_t len)
 	close(fd);
 }
 
-/* Until the parent closes our input. */
+/* Serves until the parent closes our input. */
 static int serve(int listener, bool insecure, char *memory, uint64_t len)
 {
 	struct pollfd pfd[] = {{.fd = STDIN_FILENO, .events = POLLIN},

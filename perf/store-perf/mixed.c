@@ -421,7 +421,7 @@ static int hear_one(struct mixed *m, unsigned int i, const char *word)
 	return rc;
 }
 
-/* Until each worker has said @word. One that ends before fails all. */
+/* Waits until each worker has said @word. One that ends before fails all. */
 static int await_all(struct mixed *m, const char *word, uint64_t limit_ns)
 {
 	uint64_t deadline = tei_now_ns() + limit_ns;

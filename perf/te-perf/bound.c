@@ -209,7 +209,10 @@ static int measure_copies(struct bound *b, struct row *row,
 	return rc;
 }
 
-/* Not being allowed to is no failure: then ours is not either. */
+/*
+ * Measures process_vm_writev(). Not being allowed to is no failure: then ours
+ * is not either.
+ */
 static int measure_process_vm(struct bound *b, struct row *row,
 			      struct tei_bare_shape *s, double v[N_FIGURES])
 {

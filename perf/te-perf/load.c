@@ -51,7 +51,7 @@ struct run {
 	struct worker *probe; /* or NULL */
 };
 
-/* By a signal's handler; relaxed, as each looks again after its batch. */
+/* Set by a signal's handler; relaxed, as each looks again after its batch. */
 static _Atomic bool ended;
 
 void load_end(void)

@@ -498,7 +498,7 @@ static void list_rails(const struct rails *rails)
 	putchar('\n');
 }
 
-/* Each row that has used several, or else once for all. */
+/* Prints rails of each row that has used several, or else once for all. */
 static void print_rails(const struct results *r)
 {
 	struct rails all = r->row[0].rails;

@@ -17,7 +17,10 @@
 #include "perf/te-replay/share.h"
 
 #define PROGRAM "te-replay"
-/* Both in the build tree and where installed, seen from the program. */
+/*
+ * Path of the excerpt, seen from the program in the build tree and where
+ * installed.
+ */
 #define EXCERPT     "../share/te/traces/conversation_2000.jsonl"
 #define IDLE_MS_MAX 60000
 
