@@ -2,7 +2,7 @@
 # What the core should do, in arrays (model/), and owners' memory as the master's
 # decisions leave it (memory/): for random schedules.
 te_tests(unit store_core
-	TESTS browse bury drain drain_fail drain_leave drain_move evict fence ghosts heat
+	TESTS browse bury drain drain_fail drain_leave drain_move evict fence ghosts hot
 		hits news pin policy probe put random random_bury random_task
 		random_tenant read repair replicas restart session space task task_end
 		task_lost tenant trouble upsert watch

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 te_tests(unit te
 	TESTS absent batch breaker callback config control crc directory directory_odd
-		driven engine expect group guest handle inbox meter names nap
+		driven engine expect group handle idle_wait inbound inbox meter names
 		notify_owner plan queue refusal region remote silence stress topology
 		turns
-	SOURCES owner.c visitor.c)
+	SOURCES owner.c raw.c)
 add_dependencies(unit_te te_directory_curl te_directory_redis)
 set_tests_properties(unit.te.directory_odd PROPERTIES ENVIRONMENT
 	TE_BACKEND_PATH=${CMAKE_LIBRARY_OUTPUT_DIRECTORY})

@@ -274,13 +274,13 @@ static void chain_that_is_not_taken_gives_its_blocks_back(void **state)
 #define AT_ONCE  16u
 #define PER_SLOT (RIG_LEN / AT_ONCE)
 
-struct guest { /* a slice, and memory that is gone as soon as it has ended */
+struct transient { /* a slice, and memory that is gone as soon as it has ended */
 	struct fake_slice *s;
 	uint8_t *memory;
 	uint64_t seed;
 };
 
-static void begin(struct guest *g, size_t slot, uint64_t *chance)
+static void begin(struct transient *g, size_t slot, uint64_t *chance)
 {
 	size_t n = 1 + tei_chance(chance) % (PER_SLOT - 1);
 	uint32_t op = tei_chance(chance) % 2 ? TEI_READ : TEI_WRITE;
@@ -294,7 +294,7 @@ static void begin(struct guest *g, size_t slot, uint64_t *chance)
 }
 
 /* True: it ended well, with the right bytes. */
-static bool end(struct guest *g, size_t slot)
+static bool end(struct transient *g, size_t slot)
 {
 	size_t n = g->s->slice->length;
 	bool good = !g->s->err;
@@ -333,25 +333,26 @@ static unsigned int post(struct fake_slice *s)
 static void faults_leave_right_bytes_and_all_blocks(void **state)
 {
 	unsigned int n_good = 0, n_bad = 0, n_breaks = 0;
-	struct guest guests[AT_ONCE];
+	struct transient transients[AT_ONCE];
 	uint64_t chance = 11;
 
 	(void)state;
 	fake_verbs_spoil_some(3, 30000);
 	for (unsigned int i = 0; i < TEST_TIMES(ROUNDS); i += AT_ONCE) {
 		for (size_t k = 0; k < AT_ONCE; k++) {
-			begin(&guests[k], k, &chance);
-			n_breaks += post(guests[k].s);
+			begin(&transients[k], k, &chance);
+			n_breaks += post(transients[k].s);
 			if (tei_chance(&chance) % 50 == 0)
-				tei_backend_verbs.cancel(rig.pair.initiator,
-							 guests[k].s->slice);
+				tei_backend_verbs.cancel(
+					rig.pair.initiator,
+					transients[k].s->slice);
 		}
 		for (size_t k = 0; k < AT_ONCE; k++) {
-			while (!guests[k].s->n_done) {
+			while (!transients[k].s->n_done) {
 				fake_progress(&rig.pair);
 				n_breaks += mend();
 			}
-			if (end(&guests[k], k))
+			if (end(&transients[k], k))
 				n_good++;
 			else
 				n_bad++;

@@ -12,8 +12,8 @@
 #include "te/control/control.h"
 #include "te/core/control.pb-c.h"
 #include "te/region/group.h"
+#include "tests/unit/te/raw.h"
 #include "tests/unit/te/rig.h"
-#include "tests/unit/te/visitor.h"
 
 #define FRAME_MAX 131072
 
@@ -78,7 +78,7 @@ static void answer_hello(int fd, uint64_t id, const struct owner_script *script)
 	uint8_t who[TE_INCARNATION_LEN] = "an owner", nonce[TEI_NONCE_LEN];
 	Te__Hello m = TE__HELLO__INIT;
 
-	visitor_fill_hello(&m, who, nonce);
+	raw_fill_hello(&m, who, nonce);
 	m.epoch = 1;
 	m.status = script->hello_status;
 	m.notify_taken = script->hello_taken;

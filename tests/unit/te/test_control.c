@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "tests/unit/te/raw.h"
 #include "tests/unit/te/rig.h"
-#include "tests/unit/te/visitor.h"
 
 #include "te/backend.h"
 #include "te/region/group.h"
@@ -51,7 +51,7 @@ static int tear_down(void **state)
 /* The engine is alive and well, whoever else came. */
 static void still_serves(void)
 {
-	int fd = visitor_greet(engine, me, NULL);
+	int fd = raw_greet(engine, me, NULL);
 
 	close(fd);
 }
@@ -66,17 +66,17 @@ static uint64_t refused(const char *label)
 static void wrong_hello(const Te__Hello *m, uint32_t status)
 {
 	size_t len = sizeof(body);
-	int fd = visitor_connect(engine);
+	int fd = raw_connect(engine);
 	Te__Hello *answer;
 
-	visitor_say(fd, HELLO, 1, &m->base);
-	assert_int_equal(visitor_hear(fd, body, &len), HELLO);
+	raw_send_message(fd, HELLO, 1, &m->base);
+	assert_int_equal(raw_receive(fd, body, &len), HELLO);
 	answer = te__hello__unpack(NULL, len, body);
 	assert_non_null(answer);
 	assert_int_equal(answer->status, status);
 	assert_true(strlen(answer->why) > 5);
 	te__hello__free_unpacked(answer, NULL);
-	visitor_await_close(fd);
+	raw_await_close(fd);
 }
 
 static void wrong_hello_is_refused_with_words(void **state)
@@ -85,19 +85,19 @@ static void wrong_hello_is_refused_with_words(void **state)
 	Te__Hello m;
 
 	(void)state;
-	visitor_fill_hello(&m, me, nonce);
+	raw_fill_hello(&m, me, nonce);
 	m.version = 2;
 	wrong_hello(&m, TEI_STATUS_VERSION);
-	visitor_fill_hello(&m, me, nonce);
+	raw_fill_hello(&m, me, nonce);
 	m.version = 0;
 	wrong_hello(&m, TEI_STATUS_VERSION);
-	visitor_fill_hello(&m, me, nonce);
+	raw_fill_hello(&m, me, nonce);
 	m.incarnation.len = 15;
 	wrong_hello(&m, TEI_STATUS_BAD);
-	visitor_fill_hello(&m, me, nonce);
+	raw_fill_hello(&m, me, nonce);
 	m.nonce.len = 33;
 	wrong_hello(&m, TEI_STATUS_BAD);
-	visitor_fill_hello(&m, me, nonce);
+	raw_fill_hello(&m, me, nonce);
 	m.nonce.len = 0;
 	wrong_hello(&m, TEI_STATUS_BAD);
 	assert_int_equal(refused("hello"), 5);
@@ -114,26 +114,26 @@ static void hear_message(int fd, struct te_notify *out)
 
 	m.first = m.epoch = m.n_message = 1;
 	m.message = &one;
-	visitor_say(fd, NOTIFY, 2, &m.base);
-	assert_int_equal(visitor_hear(fd, body, &len), NOTIFY);
+	raw_send_message(fd, NOTIFY, 2, &m.base);
+	assert_int_equal(raw_receive(fd, body, &len), NOTIFY);
 	assert_int_equal(te_notify_take(engine, out), 0);
 }
 
 /* It is whom its incarnation says, and the name stays with its owner. */
-static void visitor_that_claims_our_name_gets_none(void **state)
+static void peer_that_claims_our_name_gets_none(void **state)
 {
 	struct te_notify message;
 	uint8_t nonce[32] = {0};
 	size_t len = sizeof(body);
-	int fd = visitor_connect(engine);
+	int fd = raw_connect(engine);
 	te_segment_id own;
 	Te__Hello m;
 
 	(void)state;
-	visitor_fill_hello(&m, me, nonce);
+	raw_fill_hello(&m, me, nonce);
 	m.name = (char *)(uintptr_t)te_engine_name(engine);
-	visitor_say(fd, HELLO, 1, &m.base);
-	assert_int_equal(visitor_hear(fd, body, &len), HELLO);
+	raw_send_message(fd, HELLO, 1, &m.base);
+	assert_int_equal(raw_receive(fd, body, &len), HELLO);
 	assert_int_equal(refused("name"), 1);
 	hear_message(fd, &message);
 	assert_string_equal(message.from, "");
@@ -156,15 +156,15 @@ static void nobody_is_heard_before_hello(void **state)
 	int fd;
 
 	(void)state;
-	fd = visitor_connect(engine);
-	visitor_say(fd, DESCRIBE, 1, &describe.base);
-	visitor_await_close(fd);
-	fd = visitor_connect(engine);
-	visitor_say(fd, CONNECT, 1, &connect.base);
-	visitor_await_close(fd);
-	fd = visitor_greet(engine, me, NULL);
-	visitor_say(fd, REVOKED, 1, &connect.base);
-	visitor_await_close(fd);
+	fd = raw_connect(engine);
+	raw_send_message(fd, DESCRIBE, 1, &describe.base);
+	raw_await_close(fd);
+	fd = raw_connect(engine);
+	raw_send_message(fd, CONNECT, 1, &connect.base);
+	raw_await_close(fd);
+	fd = raw_greet(engine, me, NULL);
+	raw_send_message(fd, REVOKED, 1, &connect.base);
+	raw_await_close(fd);
 	assert_int_equal(refused("body"), 3);
 	still_serves();
 }
@@ -177,8 +177,8 @@ static size_t regions_seen(int fd)
 	size_t n, len = sizeof(body);
 	Te__Description *d;
 
-	visitor_say(fd, DESCRIBE, 7, &m.base);
-	assert_int_equal(visitor_hear(fd, body, &len), DESCRIBE);
+	raw_send_message(fd, DESCRIBE, 7, &m.base);
+	assert_int_equal(raw_receive(fd, body, &len), DESCRIBE);
 	d = te__description__unpack(NULL, len, body);
 	assert_non_null(d);
 	assert_int_equal(d->status, 0);
@@ -200,8 +200,8 @@ static uint32_t prove(int fd, uint8_t *tag, uint8_t *proof)
 	p.proof = (ProtobufCBinaryData){32, proof};
 	m.n_groups = 1;
 	m.groups = groups;
-	visitor_say(fd, PROVE, 3, &m.base);
-	assert_int_equal(visitor_hear(fd, body, &len), PROVE);
+	raw_send_message(fd, PROVE, 3, &m.base);
+	assert_int_equal(raw_receive(fd, body, &len), PROVE);
 	answer = te__proved__unpack(NULL, len, body);
 	assert_non_null(answer);
 	accepted = answer->accepted;
@@ -213,7 +213,7 @@ static void false_proof_shows_nothing(void **state)
 {
 	struct tei_group_set set = {.n = 0};
 	uint8_t proof[32] = {0};
-	int fd = visitor_greet(engine, me, NULL);
+	int fd = raw_greet(engine, me, NULL);
 
 	(void)state;
 	assert_int_equal(tei_group_add(&set, secret), 0);
@@ -238,14 +238,14 @@ static void malformed_proofs_are_refused(void **state)
 	m.n_groups = 65;
 	p.tag = (ProtobufCBinaryData){8, bytes};
 	p.proof = (ProtobufCBinaryData){32, bytes};
-	fd = visitor_greet(engine, me, NULL);
-	visitor_say(fd, PROVE, 1, &m.base);
-	visitor_await_close(fd);
+	fd = raw_greet(engine, me, NULL);
+	raw_send_message(fd, PROVE, 1, &m.base);
+	raw_await_close(fd);
 	m.n_groups = 1;
 	p.proof.len = 31;
-	fd = visitor_greet(engine, me, NULL);
-	visitor_say(fd, PROVE, 1, &m.base);
-	visitor_await_close(fd);
+	fd = raw_greet(engine, me, NULL);
+	raw_send_message(fd, PROVE, 1, &m.base);
+	raw_await_close(fd);
 	still_serves();
 }
 
@@ -301,8 +301,8 @@ static uint32_t ask_connect(int fd, const Te__Connect *m, uint64_t *epoch)
 	Te__Connected *answer;
 	uint32_t status;
 
-	visitor_say(fd, CONNECT, 5, &m->base);
-	assert_int_equal(visitor_hear(fd, body, &len), CONNECT);
+	raw_send_message(fd, CONNECT, 5, &m->base);
+	assert_int_equal(raw_receive(fd, body, &len), CONNECT);
 	answer = te__connected__unpack(NULL, len, body);
 	assert_non_null(answer);
 	status = answer->status;
@@ -316,7 +316,7 @@ static void connect_is_checked(void **state)
 	static char tcp[] = "tcp", loop[] = "loop", no[] = "no";
 	Te__Connect m = TE__CONNECT__INIT, wrong;
 	uint64_t epoch, told;
-	int fd = visitor_greet(engine, me, &epoch);
+	int fd = raw_greet(engine, me, &epoch);
 	uint32_t rail = 0;
 
 	(void)state;
@@ -356,14 +356,14 @@ static void connect_is_checked(void **state)
 static void unknown_endpoint_is_dropped_already(void **state)
 {
 	Te__Drop m = TE__DROP__INIT;
-	int fd = visitor_greet(engine, me, NULL);
+	int fd = raw_greet(engine, me, NULL);
 	size_t len = sizeof(body);
 	Te__Dropped *answer;
 
 	(void)state;
 	m.endpoint = 123;
-	visitor_say(fd, DROP, 9, &m.base);
-	assert_int_equal(visitor_hear(fd, body, &len), DROP);
+	raw_send_message(fd, DROP, 9, &m.base);
+	assert_int_equal(raw_receive(fd, body, &len), DROP);
 	answer = te__dropped__unpack(NULL, len, body);
 	assert_non_null(answer);
 	assert_int_equal(answer->status, 0);
@@ -371,26 +371,26 @@ static void unknown_endpoint_is_dropped_already(void **state)
 	close(fd);
 }
 
-static void revoked_visitor_is_told(void **state)
+static void revoked_peer_is_notified(void **state)
 {
 	uint64_t epoch, again;
-	int fd = visitor_greet(engine, me, &epoch);
+	int fd = raw_greet(engine, me, &epoch);
 	size_t len = sizeof(body);
 	Te__Revoked *m;
 
 	(void)state;
 	assert_int_equal(te_peer_revoke(engine, me, 0), 0);
-	assert_int_equal(visitor_hear(fd, body, &len), REVOKED);
+	assert_int_equal(raw_receive(fd, body, &len), REVOKED);
 	m = te__revoked__unpack(NULL, len, body);
 	assert_non_null(m);
 	assert_int_equal(m->epoch, epoch + 1);
 	te__revoked__free_unpacked(m, NULL);
 	close(fd);
-	fd = visitor_greet(engine, me, &again);
+	fd = raw_greet(engine, me, &again);
 	assert_int_equal(again, epoch + 1);
 	close(fd);
 	assert_int_equal(te_peer_revoke(engine, NULL, 0), 0);
-	fd = visitor_greet(engine, me, &again);
+	fd = raw_greet(engine, me, &again);
 	assert_int_equal(again, epoch + 2);
 	close(fd);
 }
@@ -398,17 +398,17 @@ static void revoked_visitor_is_told(void **state)
 static void changes_are_pushed_to_who_has_asked(void **state)
 {
 	static uint8_t more[4096];
-	int fd = visitor_greet(engine, me, NULL);
+	int fd = raw_greet(engine, me, NULL);
 	size_t len = sizeof(body);
 	te_region_id id;
 
 	(void)state;
 	assert_int_equal(regions_seen(fd), 1);
 	id = rig_region(engine, more, sizeof(more), RIG_ANY);
-	assert_int_equal(visitor_hear(fd, body, &len), REGIONS);
+	assert_int_equal(raw_receive(fd, body, &len), REGIONS);
 	assert_int_equal(te_region_remove(engine, id), 0);
 	len = sizeof(body);
-	assert_int_equal(visitor_hear(fd, body, &len), REGIONS);
+	assert_int_equal(raw_receive(fd, body, &len), REGIONS);
 	close(fd);
 }
 
@@ -417,8 +417,7 @@ static void changes_are_pushed_to_who_has_asked(void **state)
 static void rubbish(unsigned int seed, bool greeted)
 {
 	uint8_t frame[4096], bytes[2048], who[16] = {7};
-	int fd = greeted ? visitor_greet(engine, who, NULL)
-			 : visitor_connect(engine);
+	int fd = greeted ? raw_greet(engine, who, NULL) : raw_connect(engine);
 	size_t len = (size_t)rand() % sizeof(bytes);
 	static const uint32_t claims[] = {0, 1, 1u << 31, UINT32_MAX, 16384};
 	uint16_t type = (uint16_t)(rand() % 12);
@@ -427,15 +426,15 @@ static void rubbish(unsigned int seed, bool greeted)
 	for (size_t i = 0; i < len; i++)
 		bytes[i] = (uint8_t)rand();
 	if (seed % 5 == 0) {
-		visitor_send(fd, bytes, len); /* not even a header */
+		raw_send(fd, bytes, len); /* not even a header */
 	} else {
 		if (seed % 5 == 1)
 			claimed = claims[seed / 5 % TEST_COUNT(claims)];
 		if (seed % 5 == 2)
 			type = (uint16_t)rand();
-		visitor_send(fd, frame,
-			     visitor_frame(frame, sizeof(frame), claimed, type,
-					   (uint64_t)rand(), bytes, len));
+		raw_send(fd, frame,
+			 raw_frame(frame, sizeof(frame), claimed, type,
+				   (uint64_t)rand(), bytes, len));
 	}
 	close(fd);
 }
@@ -468,25 +467,25 @@ static void hello_cut_anywhere_is_no_hello(void **state)
 	Te__Hello m;
 
 	(void)state;
-	visitor_fill_hello(&m, me, nonce);
+	raw_fill_hello(&m, me, nonce);
 	len = te__hello__get_packed_size(&m);
 	assert_true(len <= sizeof(packed));
 	te__hello__pack(&m, packed);
-	whole = visitor_frame(frame, sizeof(frame), (uint32_t)len, HELLO, 1,
-			      packed, len);
+	whole = raw_frame(frame, sizeof(frame), (uint32_t)len, HELLO, 1, packed,
+			  len);
 	for (size_t cut = 0; cut < whole; cut++) {
-		int fd = visitor_connect(engine);
+		int fd = raw_connect(engine);
 
-		visitor_send(fd, frame, cut);
+		raw_send(fd, frame, cut);
 		close(fd);
 	}
 	for (size_t cut = 0; cut < len; cut++) {
-		int fd = visitor_connect(engine);
+		int fd = raw_connect(engine);
 
-		visitor_send(fd, frame,
-			     visitor_frame(frame, sizeof(frame), (uint32_t)cut,
-					   HELLO, 1, packed, cut));
-		visitor_await_close(fd);
+		raw_send(fd, frame,
+			 raw_frame(frame, sizeof(frame), (uint32_t)cut, HELLO,
+				   1, packed, cut));
+		raw_await_close(fd);
 	}
 	still_serves();
 }
@@ -498,7 +497,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_ENGINE(wrong_hello_is_refused_with_words),
-		WITH_ENGINE(visitor_that_claims_our_name_gets_none),
+		WITH_ENGINE(peer_that_claims_our_name_gets_none),
 		WITH_ENGINE(nobody_is_heard_before_hello),
 		WITH_ENGINE(false_proof_shows_nothing),
 		WITH_ENGINE(malformed_proofs_are_refused),
@@ -506,7 +505,7 @@ int main(void)
 		WITH_ENGINE(joining_later_opens_what_was_hidden),
 		WITH_ENGINE(connect_is_checked),
 		WITH_ENGINE(unknown_endpoint_is_dropped_already),
-		WITH_ENGINE(revoked_visitor_is_told),
+		WITH_ENGINE(revoked_peer_is_notified),
 		WITH_ENGINE(changes_are_pushed_to_who_has_asked),
 		WITH_ENGINE(rubbish_costs_only_who_sends_it),
 		WITH_ENGINE(hello_cut_anywhere_is_no_hello),

@@ -3,26 +3,26 @@
 #include "base/fault.h"
 #include "te/backend.h"
 #include "te/control/control.h"
-#include "tests/unit/te/told.h"
+#include "tests/unit/te/inbox.h"
 
 static uint8_t me[16] = {42}, other[16] = {43};
 
 static void same_number_is_taken_once(void **state)
 {
-	int fd = visitor_greet(engine, me, NULL), again;
+	int fd = raw_greet(engine, me, NULL), again;
 
 	(void)state;
 	tell(fd, 1, 2, 2);
 	tell(fd, 1, 2, 2);
 	tell(fd, 2, 2, 3);
-	again = visitor_greet(engine, me, NULL);
+	again = raw_greet(engine, me, NULL);
 	tell(again, 1, 3, 3);
 	tell(again, 4, 1, 4);
 	tell(fd, 4, 1, 4); /* late, by the first connection */
 	close(fd);
 	close(again);
-	/* The guest has left, what it has told has not. */
-	fd = visitor_greet(engine, me, NULL);
+	/* The peer has left; what it notified of is still there. */
+	fd = raw_greet(engine, me, NULL);
 	tell(fd, 1, 4, 4);
 	for (uint8_t i = 1; i <= 4; i++)
 		expect(i);
@@ -35,8 +35,8 @@ static void same_number_is_taken_once(void **state)
 
 static void numbers_are_each_ones_own(void **state)
 {
-	int fd = visitor_greet(engine, me, NULL);
-	int third = visitor_greet(engine, other, NULL);
+	int fd = raw_greet(engine, me, NULL);
+	int third = raw_greet(engine, other, NULL);
 
 	(void)state;
 	tell(fd, 1, 1, 1);
@@ -53,7 +53,7 @@ static void numbers_are_each_ones_own(void **state)
 
 static void full_inbox_says_when_it_has_room(void **state)
 {
-	int fd = visitor_greet(engine, me, NULL);
+	int fd = raw_greet(engine, me, NULL);
 	size_t len = sizeof(body);
 
 	(void)state;
@@ -63,7 +63,7 @@ static void full_inbox_says_when_it_has_room(void **state)
 	tell(fd, 5, 2, 5); /* without having been told */
 	expect(2);
 	expect(3);
-	assert_int_equal(visitor_hear(fd, body, &len), ROOM);
+	assert_int_equal(raw_receive(fd, body, &len), ROOM);
 	tell(fd, 6, 1, 6);
 	expect(4);
 	expect(5);
@@ -93,14 +93,14 @@ static void guests_that_left_are_remembered_up_to_a_number(void **state)
 	(void)state;
 	for (uint32_t i = 0; i <= TEI_ABSENT_MAX; i++) {
 		memcpy(who + 1, &i, sizeof(i));
-		fd = visitor_greet(engine, who, NULL);
+		fd = raw_greet(engine, who, NULL);
 		tell(fd, 1, 1, 1);
 		expect(1);
 		close(fd);
 	}
 	assert_true(test_wait_until(has_lost_one, &losses, RIG_WAIT_MS));
 	assert_int_equal(losses, 1);
-	fd = visitor_greet(engine, who, NULL); /* the last one is known */
+	fd = raw_greet(engine, who, NULL); /* the last one is known */
 	tell(fd, 1, 1, 1);
 	expect_none();
 	close(fd);
@@ -117,13 +117,13 @@ static void no_event_where_there_are_no_descriptors(void **state)
 
 static void ended_epoch_is_refused(void **state)
 {
-	int fd = visitor_greet(engine, me, NULL);
+	int fd = raw_greet(engine, me, NULL);
 	struct frame f;
 
 	(void)state;
 	fill(&f, 1, 1, 8);
 	f.m.epoch = 2;
-	visitor_say(fd, NOTIFY, 7, &f.m.base);
+	raw_send_message(fd, NOTIFY, 7, &f.m.base);
 	hear_notified(fd, TEI_STATUS_STALE, 0);
 	expect_none();
 	close(fd);
@@ -132,10 +132,10 @@ static void ended_epoch_is_refused(void **state)
 static void refused(const struct frame *f)
 {
 	uint64_t before = test_stat(engine, "te_control_refused_total", "body");
-	int fd = visitor_greet(engine, me, NULL);
+	int fd = raw_greet(engine, me, NULL);
 
-	visitor_say(fd, NOTIFY, 7, &f->m.base);
-	visitor_await_close(fd);
+	raw_send_message(fd, NOTIFY, 7, &f->m.base);
+	raw_await_close(fd);
 	assert_int_equal(test_stat(engine, "te_control_refused_total", "body"),
 			 before + 1);
 	expect_none();
@@ -186,27 +186,27 @@ static void notification_cut_anywhere_brings_no_half_message(void **state)
 	len = te__notify__get_packed_size(&f.m);
 	assert_true(len <= sizeof(packed));
 	te__notify__pack(&f.m, packed);
-	whole = visitor_frame(frame, sizeof(frame), (uint32_t)len, NOTIFY, 7,
-			      packed, len);
+	whole = raw_frame(frame, sizeof(frame), (uint32_t)len, NOTIFY, 7,
+			  packed, len);
 	for (size_t cut = 0; cut < whole; cut++) {
-		fd = visitor_greet(engine, who, NULL);
-		visitor_send(fd, frame, cut);
+		fd = raw_greet(engine, who, NULL);
+		raw_send(fd, frame, cut);
 		close(fd);
 	}
 	for (size_t cut = 0; cut < len; cut++) {
 		uint8_t again[512];
 		size_t room = sizeof(body);
 
-		fd = visitor_greet(engine, who, NULL);
-		visitor_send(fd, again,
-			     visitor_frame(again, sizeof(again), (uint32_t)cut,
-					   NOTIFY, 7, packed, cut));
-		(void)visitor_hear(fd, body, &room); /* or it is closed */
+		fd = raw_greet(engine, who, NULL);
+		raw_send(fd, again,
+			 raw_frame(again, sizeof(again), (uint32_t)cut, NOTIFY,
+				   7, packed, cut));
+		(void)raw_receive(fd, body, &room); /* or it is closed */
 		close(fd);
 		take_whole_ones();
 		who[1]++;
 	}
-	fd = visitor_greet(engine, me, NULL);
+	fd = raw_greet(engine, me, NULL);
 	tell(fd, 1, 1, 1);
 	expect(1);
 	expect_none();
@@ -215,13 +215,13 @@ static void notification_cut_anywhere_brings_no_half_message(void **state)
 
 static void stranger_without_hello_notifies_nobody(void **state)
 {
-	int fd = visitor_connect(engine);
+	int fd = raw_connect(engine);
 	struct frame f;
 
 	(void)state;
 	fill(&f, 1, 1, 8);
-	visitor_say(fd, NOTIFY, 7, &f.m.base);
-	visitor_await_close(fd);
+	raw_send_message(fd, NOTIFY, 7, &f.m.base);
+	raw_await_close(fd);
 	expect_none();
 }
 

@@ -160,7 +160,7 @@ static struct te_engine *engine_at(const char *bind_to, uint16_t port)
 	return engine;
 }
 
-static bool has_visitor(void *arg)
+static bool has_inbound(void *arg)
 {
 	return test_stat(arg, "te_visitors_total", NULL) > 0;
 }
@@ -183,7 +183,7 @@ static void stranger_at_another_address_is_no_restart(void **state)
 	fd = silent_port(port);
 	stranger = engine_at("127.0.0.2", port);
 	assert_int_equal(te_peer_probe(user, name, 1500, NULL), -ETIMEDOUT);
-	assert_true(test_wait_until(has_visitor, stranger, RIG_WAIT_MS));
+	assert_true(test_wait_until(has_inbound, stranger, RIG_WAIT_MS));
 	assert_int_equal(test_stat(user, "te_peer_restarts_total", NULL), 0);
 	assert_int_equal(te_segment_incarnation(user, segment, after), 0);
 	assert_memory_equal(before, after, TE_INCARNATION_LEN);

@@ -2,7 +2,7 @@
 /*
  * test_silence.c - peers that leave, or fall silent, in the middle
  *
- * Sockets of the test's own speak the protocol: as a visitor that leaves
+ * Sockets of the test's own speak the protocol: as a peer that leaves
  * things behind, or as an owner that no longer answers.
  */
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "tests/lib/wait.h"
 #include "tests/unit/te/alone.h"
 #include "tests/unit/te/owner.h"
-#include "tests/unit/te/visitor.h"
+#include "tests/unit/te/raw.h"
 
 #define FRAME_MAX 65536
 
@@ -30,7 +30,7 @@ static int set_up(void **state)
 	return alone_open(quick);
 }
 
-/* ---- visitors ---- */
+/* ---- inbound peers ---- */
 
 static uint32_t tcp_rail_number(void)
 {
@@ -54,9 +54,9 @@ static void endpoints_that_nobody_comes_to_are_closed(void **state)
 	uint64_t n = TEI_INBOUND_LINKS_MAX;
 	Te__Connect m = TE__CONNECT__INIT;
 	Te__Connected *c;
-	uint8_t who[TE_INCARNATION_LEN] = "a visitor";
+	uint8_t who[TE_INCARNATION_LEN] = "a stranger";
 	uint64_t epoch;
-	int fd = visitor_greet(engine, who, &epoch);
+	int fd = raw_greet(engine, who, &epoch);
 
 	(void)state;
 	tei_tcp_address_encode(&mine, address);
@@ -69,8 +69,9 @@ static void endpoints_that_nobody_comes_to_are_closed(void **state)
 		size_t len = sizeof(body);
 
 		m.endpoint = i;
-		visitor_say(fd, TE__CONTROL_TYPE__CONTROL_CONNECT, i, &m.base);
-		assert_int_equal(visitor_hear(fd, body, &len),
+		raw_send_message(fd, TE__CONTROL_TYPE__CONTROL_CONNECT, i,
+				 &m.base);
+		assert_int_equal(raw_receive(fd, body, &len),
 				 TE__CONTROL_TYPE__CONTROL_CONNECT);
 		c = te__connected__unpack(NULL, len, body);
 		assert_non_null(c);
@@ -87,14 +88,14 @@ static void pass(void *arg)
 }
 
 /* Until then it would cost what all the changes take to tell. */
-static void visitor_that_does_not_read_gets_the_last_word(void **state)
+static void peer_that_does_not_read_gets_the_last_word(void **state)
 {
 	enum { N = 1500, CHANGES = 400 };
 	static uint8_t memory[2 * N + 1];
 	static uint8_t body[1 << 20];
 	Te__Describe m = TE__DESCRIBE__INIT;
 	uint8_t who[TE_INCARNATION_LEN] = "one that sleeps";
-	int fd = visitor_greet(engine, who, NULL);
+	int fd = raw_greet(engine, who, NULL);
 	Te__Description *d;
 	size_t len, n = 0;
 	te_region_id id;
@@ -102,7 +103,7 @@ static void visitor_that_does_not_read_gets_the_last_word(void **state)
 	(void)state;
 	for (unsigned int i = 0; i < N; i++)
 		rig_region(engine, memory + 2 * i, 1, RIG_ANY);
-	visitor_say(fd, TE__CONTROL_TYPE__CONTROL_DESCRIBE, 1, &m.base);
+	raw_send_message(fd, TE__CONTROL_TYPE__CONTROL_DESCRIBE, 1, &m.base);
 	for (unsigned int i = 0; i < CHANGES; i++) {
 		id = rig_region(engine, memory + 2 * N, 1, RIG_ANY);
 		assert_true(tei_loop_do(engine->loop, pass, NULL));
@@ -112,7 +113,7 @@ static void visitor_that_does_not_read_gets_the_last_word(void **state)
 	}
 	for (uint64_t last = 0; last != engine->regions->version; n++) {
 		len = sizeof(body);
-		assert_true(visitor_hear(fd, body, &len) >= 0);
+		assert_true(raw_receive(fd, body, &len) >= 0);
 		d = te__description__unpack(NULL, len, body);
 		assert_non_null(d);
 		last = d->version;
@@ -178,7 +179,7 @@ int main(void)
 			endpoints_that_nobody_comes_to_are_closed, set_up,
 			alone_close),
 		cmocka_unit_test_setup_teardown(
-			visitor_that_does_not_read_gets_the_last_word, set_up,
+			peer_that_does_not_read_gets_the_last_word, set_up,
 			alone_close),
 		cmocka_unit_test(owner_that_never_answers_costs_only_time),
 		cmocka_unit_test(owner_that_says_only_hello_costs_only_time),

@@ -2,7 +2,7 @@
 /* test_turns.c - who gets the memory of the inbox that all senders share */
 #include "te/control/control.h"
 #include "te/notify/inbox.h"
-#include "tests/unit/te/told.h"
+#include "tests/unit/te/inbox.h"
 
 static const char *const hasty[] = {SMALL, "1s", NULL};
 
@@ -12,7 +12,7 @@ static void say_long(int fd, uint64_t first, uint64_t taken)
 	struct frame f;
 
 	fill(&f, first, 1, TE_NOTIFY_MAX);
-	visitor_say(fd, NOTIFY, 7, &f.m.base);
+	raw_send_message(fd, NOTIFY, 7, &f.m.base);
 	hear_notified(fd, 0, taken);
 }
 
@@ -20,7 +20,7 @@ static void hear_room(int fd)
 {
 	size_t len = sizeof(body);
 
-	assert_int_equal(visitor_hear(fd, body, &len), ROOM);
+	assert_int_equal(raw_receive(fd, body, &len), ROOM);
 }
 
 static void greet_three(int fd[3])
@@ -28,7 +28,7 @@ static void greet_three(int fd[3])
 	uint8_t who[3][16] = {{1}, {2}, {3}};
 
 	for (int i = 0; i < 3; i++) {
-		fd[i] = visitor_greet(engine, who[i], NULL);
+		fd[i] = raw_greet(engine, who[i], NULL);
 		say_long(fd[i], 1, i < 2);
 	}
 }
@@ -67,7 +67,7 @@ static void who_waits_for_memory_is_not_overtaken(void **state)
 	close_three(fd);
 }
 
-static void count_visitors(void *arg)
+static void count_inbound(void *arg)
 {
 	*(int *)arg = 0;
 	tei_list_for_each (node, &engine->control->inbound.conns)
@@ -76,7 +76,7 @@ static void count_visitors(void *arg)
 
 static bool two_are_left(void *arg)
 {
-	assert_true(tei_loop_do(engine->loop, count_visitors, arg));
+	assert_true(tei_loop_do(engine->loop, count_inbound, arg));
 	return *(int *)arg == 2;
 }
 
@@ -84,7 +84,7 @@ static bool two_are_left(void *arg)
 static void who_leaves_gives_up_its_turn(void **state)
 {
 	uint8_t who[16] = {9};
-	int fd[3], fourth = visitor_greet(engine, who, NULL), n;
+	int fd[3], fourth = raw_greet(engine, who, NULL), n;
 
 	(void)state;
 	tell(fourth, 1, 1, 1);
@@ -110,8 +110,8 @@ static uint64_t say_and_hear(int fd, uint64_t first)
 	uint64_t taken;
 
 	fill(&f, first, 1, TE_NOTIFY_MAX);
-	visitor_say(fd, NOTIFY, 7, &f.m.base);
-	assert_int_equal(visitor_hear(fd, answer, &len), NOTIFY);
+	raw_send_message(fd, NOTIFY, 7, &f.m.base);
+	assert_int_equal(raw_receive(fd, answer, &len), NOTIFY);
 	m = te__notified__unpack(NULL, len, answer);
 	assert_non_null(m);
 	taken = m->taken;
@@ -149,10 +149,10 @@ static void memory_of_many_senders_is_bounded(void **state)
 		int fd;
 
 		memcpy(who + 1, &i, sizeof(i));
-		fd = visitor_greet(engine, who, NULL);
+		fd = raw_greet(engine, who, NULL);
 		fill(&f, 1, 1, 1);
-		visitor_say(fd, NOTIFY, 7, &f.m.base);
-		assert_int_equal(visitor_hear(fd, answer, &len), NOTIFY);
+		raw_send_message(fd, NOTIFY, 7, &f.m.base);
+		assert_int_equal(raw_receive(fd, answer, &len), NOTIFY);
 		taken = len > 0; /* the number taken is 1, not 0 */
 		n += taken;
 		close(fd);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* visitor.c - frames by hand */
-#include "tests/unit/te/visitor.h"
+/* raw.c - frames by hand */
+#include "tests/unit/te/raw.h"
 
 #include <errno.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #define HEADER      16
 #define MESSAGE_MAX 80000
 
-int visitor_connect(const struct te_engine *engine)
+int raw_connect(const struct te_engine *engine)
 {
 	char host[TEI_HOST_LEN_MAX + 1];
 	uint16_t port;
@@ -28,7 +28,7 @@ int visitor_connect(const struct te_engine *engine)
 }
 
 /* The engine may close in the middle: that is not what is tested here. */
-void visitor_send(int fd, const void *bytes, size_t len)
+void raw_send(int fd, const void *bytes, size_t len)
 {
 	const uint8_t *at = bytes;
 
@@ -42,8 +42,8 @@ void visitor_send(int fd, const void *bytes, size_t len)
 	}
 }
 
-size_t visitor_frame(uint8_t *out, size_t room, uint32_t claimed, uint16_t type,
-		     uint64_t id, const void *body, size_t len)
+size_t raw_frame(uint8_t *out, size_t room, uint32_t claimed, uint16_t type,
+		 uint64_t id, const void *body, size_t len)
 {
 	struct tei_writer w;
 
@@ -57,16 +57,17 @@ size_t visitor_frame(uint8_t *out, size_t room, uint32_t claimed, uint16_t type,
 	return HEADER + len;
 }
 
-void visitor_say(int fd, uint16_t type, uint64_t id, const ProtobufCMessage *m)
+void raw_send_message(int fd, uint16_t type, uint64_t id,
+		      const ProtobufCMessage *m)
 {
 	static uint8_t body[MESSAGE_MAX], frame[MESSAGE_MAX + HEADER];
 	size_t len = protobuf_c_message_get_packed_size(m);
 
 	assert_true(len <= sizeof(body));
 	protobuf_c_message_pack(m, body);
-	visitor_send(fd, frame,
-		     visitor_frame(frame, sizeof(frame), (uint32_t)len, type,
-				   id, body, len));
+	raw_send(fd, frame,
+		 raw_frame(frame, sizeof(frame), (uint32_t)len, type, id, body,
+			   len));
 }
 
 /* False: the connection has ended. */
@@ -87,7 +88,7 @@ static bool read_all(int fd, void *out, size_t len)
 	return true;
 }
 
-int visitor_hear(int fd, uint8_t *body, size_t *len)
+int raw_receive(int fd, uint8_t *body, size_t *len)
 {
 	uint8_t header[HEADER];
 	struct tei_reader r;
@@ -106,7 +107,7 @@ int visitor_hear(int fd, uint8_t *body, size_t *len)
 	return type;
 }
 
-void visitor_await_close(int fd)
+void raw_await_close(int fd)
 {
 	uint8_t byte;
 
@@ -115,8 +116,7 @@ void visitor_await_close(int fd)
 	close(fd);
 }
 
-void visitor_fill_hello(Te__Hello *m, uint8_t incarnation[16],
-			uint8_t nonce[32])
+void raw_fill_hello(Te__Hello *m, uint8_t incarnation[16], uint8_t nonce[32])
 {
 	static char name[] = "127.0.0.1:1";
 
@@ -127,17 +127,17 @@ void visitor_fill_hello(Te__Hello *m, uint8_t incarnation[16],
 	m->nonce = (ProtobufCBinaryData){32, nonce};
 }
 
-int visitor_greet(const struct te_engine *engine, uint8_t incarnation[16],
-		  uint64_t *epoch)
+int raw_greet(const struct te_engine *engine, uint8_t incarnation[16],
+	      uint64_t *epoch)
 {
 	uint8_t nonce[32] = {1}, body[4096];
 	size_t len = sizeof(body);
 	Te__Hello m, *answer;
-	int fd = visitor_connect(engine);
+	int fd = raw_connect(engine);
 
-	visitor_fill_hello(&m, incarnation, nonce);
-	visitor_say(fd, TE__CONTROL_TYPE__CONTROL_HELLO, 1, &m.base);
-	assert_int_equal(visitor_hear(fd, body, &len),
+	raw_fill_hello(&m, incarnation, nonce);
+	raw_send_message(fd, TE__CONTROL_TYPE__CONTROL_HELLO, 1, &m.base);
+	assert_int_equal(raw_receive(fd, body, &len),
 			 TE__CONTROL_TYPE__CONTROL_HELLO);
 	answer = te__hello__unpack(NULL, len, body);
 	assert_non_null(answer);

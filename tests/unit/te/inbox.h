@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* told.h - an engine with a small inbox, and notifications as frames by hand */
-#ifndef TESTS_UNIT_TE_TOLD_H
-#define TESTS_UNIT_TE_TOLD_H
+/* inbox.h - an engine with a small inbox, and notifications as frames by hand */
+#ifndef TESTS_UNIT_TE_INBOX_H
+#define TESTS_UNIT_TE_INBOX_H
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 #include "te/core/engine.h"
 #include "te/notify/notify.h"
 #include "tests/lib/wait.h"
+#include "tests/unit/te/raw.h"
 #include "tests/unit/te/rig.h"
-#include "tests/unit/te/visitor.h"
 
 #define NOTIFY TE__CONTROL_TYPE__CONTROL_NOTIFY
 #define ROOM   TE__CONTROL_TYPE__CONTROL_ROOM
@@ -65,7 +65,7 @@ static inline void hear_notified(int fd, uint32_t status, uint64_t taken)
 	size_t len = sizeof(body);
 	Te__Notified *m;
 
-	assert_int_equal(visitor_hear(fd, body, &len), NOTIFY);
+	assert_int_equal(raw_receive(fd, body, &len), NOTIFY);
 	m = te__notified__unpack(NULL, len, body);
 	assert_non_null(m);
 	assert_int_equal(m->status, status);
@@ -78,7 +78,7 @@ static inline void tell(int fd, uint64_t first, size_t n, uint64_t taken)
 	struct frame f;
 
 	fill(&f, first, n, 8);
-	visitor_say(fd, NOTIFY, 7, &f.m.base);
+	raw_send_message(fd, NOTIFY, 7, &f.m.base);
 	hear_notified(fd, 0, taken);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_crowd.c - many clients and threads at once, also while processes die
+ * test_concurrent.c - many clients and threads at once, also while processes die
  *
  * A key's bytes follow from the key, so every get can be compared: whatever
  * happens to whom, a get is a miss, an error, or right.

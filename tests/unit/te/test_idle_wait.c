@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_nap.c - when waiters ask the worker's thread to nap */
+/* test_idle_wait.c - when waiters ask the worker's thread to wait idle */
 #include <poll.h>
 #include <stdlib.h>
 

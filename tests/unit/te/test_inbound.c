@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_guest.c - how long guests and their links are remembered */
+/* test_inbound.c - how long inbound peers and their links are remembered */
 #include "te/control/inbound.h"
 
 #include <string.h>

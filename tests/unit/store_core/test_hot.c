@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_heat.c - what is read much gets a further replica, for a time */
+/* test_hot.c - what is read much gets a further replica, for a time */
 #include "store/core/hot.h"
 #include "store/core/state.h"
 #include "tests/unit/store_core/tasks.h"
