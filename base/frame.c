@@ -40,7 +40,6 @@ struct tei_frame_server {
 	bool accepting, closed; /* inside on_acceptable(); closed in there */
 };
 
-/* frame_server.c */
 static void leave_server(struct tei_frame_conn *conn)
 {
 	struct tei_frame_server *server = conn->server;

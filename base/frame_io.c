@@ -64,7 +64,6 @@ void tei_frame_decode_header(const uint8_t from[TEI_FRAME_HEADER_LEN],
 	out->body = NULL;
 }
 
-/* frame_out.c */
 static uint32_t max_body(const struct tei_frame_protocol *protocol,
 			 uint16_t type)
 {

@@ -300,7 +300,6 @@ static int read_cores(const struct json_reader *r, const json_t *from,
 
 /* ---- nodes ---- */
 
-/* Nodes, CPUs and distances (json_nodes.c). */
 static int read_numa_node(const struct json_reader *r, const json_t *from,
 			  const char *place)
 {

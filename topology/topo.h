@@ -2,8 +2,8 @@
 /*
  * topo.h - the inside of a machine's topology, and how it is put together
  *
- * Sources (sysfs, hwloc, JSON) add nodes, CPUs, NICs and memories in any
- * order; tei_topo_finish() sorts them, ranks the NICs for each memory, and
+ * Sources (sysfs, hwloc, JSON) add nodes, CPUs, NICs and memories in any order;
+ * finish_topo() in build.c sorts them, ranks the NICs for each memory, and
  * writes the notes. After that a topology never changes.
  *
  * All text is checked as it is added, whatever the source: printable ASCII

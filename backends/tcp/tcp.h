@@ -11,7 +11,7 @@
  * devices.c   which interfaces are rails, which reach each other, their links
  * wire.h      frames to bytes and back
  *
- * A write goes from tei_tcp_post() in tcp.c to sendmsg() in send.c.
+ * A write goes from post_slices() in tcp.c to sendmsg() in send.c.
  *
  * Everything belongs to the holder of the rail's drive token. No pin of a
  * region outlives a call from the core, so a peer that stops in the middle of

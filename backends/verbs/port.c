@@ -277,7 +277,7 @@ static bool is_automatic(const char *gid_index)
 	       !strcmp(gid_index, "-1");
 }
 
-/* -1: the best. What is no number was refused by ports_find(). */
+/* -1: the best. What is no number was refused by tei_verbs_ports_find(). */
 static int wanted_gid(const struct verbs_config *config)
 {
 	const char *text = config->gid_index;

@@ -183,7 +183,7 @@ struct verbs_bundle {
 	bool flushed; /* flush() was called, and says @err to all that waits */
 	int err;      /* why it is broken, or was not connected */
 
-	/* Set by bundle_agree(), for the thread that connects. */
+	/* Set by verbs_bundle_agree(), for the thread that connects. */
 	struct ibv_qp_attr way; /* all but what differs from lane to lane */
 	struct verbs_lane_name theirs[VERBS_LANES_MAX];
 	uint32_t n_used;           /* lanes agreed on, <= n_lanes */

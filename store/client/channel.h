@@ -131,6 +131,4 @@ void tes_channel_tell(struct tes_channel *channel, uint16_t type,
 		      const struct ProtobufCMessage *msg,
 		      struct tei_arena *arena);
 
-/* ---- between channel.c and channel_wire.c ---- */
-
 #endif

@@ -5,7 +5,7 @@
  * An entry is the value of one generation of a key, whole and verified, and
  * for ever right for that generation. It never says what the key's generation
  * is now: whoever reads has that from the master's look-up, or from the header
- * at the owner (get_hot.c), and asks for the bytes of exactly that one. So a
+ * at the owner (get.c), and asks for the bytes of exactly that one. So a
  * value that was removed or replaced is never read from here.
  *
  * A value comes in when its key was asked for often enough of late, and at

@@ -74,7 +74,7 @@ struct tes_master_link {
 	struct tei_frame_conn *main, *heartbeat; /* main: until it is greeted */
 	struct tei_frame_call hello, heartbeat_hello, beat;
 	bool beating;              /* beat is under way */
-	bool mounting, unmounting; /* and these, see mounting.c */
+	bool mounting, unmounting; /* and these, see owner/mount.c */
 	bool more;                 /* segments came while mounting */
 	bool beaten;               /* a heartbeat of this pair was answered */
 	struct tei_call lost;      /* posted when the pair has to be closed */

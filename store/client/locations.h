@@ -10,7 +10,7 @@
  *
  * At most n_max entries, replaced by CLOCK; each operation costs O(1). Pinned
  * ones are on top of that: they stay for as long as they are pinned, though
- * what they say may be over. Until then their leases are renewed (renewal.c).
+ * what they say may be over. Until then their leases are renewed (leases.c).
  *
  * Threads: any.
  */

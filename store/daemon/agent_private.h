@@ -148,13 +148,13 @@ struct tes_agent {
 int tes_door_open(struct tes_agent *agent);
 void tes_door_close(struct tes_agent *agent);
 
-/* ---- door_path.c: where its socket lies ---- */
+/* ---- door.c: where its socket lies ---- */
 
 /* Path and group, from the configuration. 0 or -errno, logged. */
 int tes_door_find(struct tes_agent *agent,
 		  const struct tes_agent_config *config);
 
-/* ---- where.c: where dummies are served, asked over TCP ---- */
+/* ---- door.c: where dummies are served, asked over TCP ---- */
 
 /* Loop thread. 0 or -errno, logged. */
 int tes_where_open(struct tes_agent *agent,

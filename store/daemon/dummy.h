@@ -128,7 +128,7 @@ bool tes_dummy_wait_freed(struct tes_dummy *dummy, uint64_t deadline_ns)
 /* All connections; nothing is under way. */
 void tes_dummy_disconnect(struct tes_dummy *dummy);
 
-/* ---- dummy_where.c ---- */
+/* ---- dummy_conn.c: where the daemon serves ---- */
 
 /*
  * A socket that is connected to the daemon's, wherever that is. Or -errno, of
@@ -138,7 +138,7 @@ int tes_dummy_find(struct tes_dummy *dummy, uint64_t deadline_ns);
 /* Wait for @events on @fd. 0, -ETIMEDOUT. */
 int tes_dummy_await(int fd, short events, uint64_t deadline_ns);
 
-/* ---- dummy_loan.c ---- */
+/* ---- dummy_memory.c: memory lent to the daemon for a call ---- */
 
 /* A value, or part of one, that is lent for a call. */
 struct tes_loan_item {

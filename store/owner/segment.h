@@ -2,12 +2,10 @@
 /*
  * segment.h - the memory that we lend to the pool, and fences of its writers
  *
- *   lend.c      memory: where it comes from
- *   segment.c   publishing it, ending its writers' access
- *   mounting.c  telling the master: after each heartbeat that finds a segment
- *               that is not mounted
- *   mount.c     what the caller asks for
- *   leave.c     and what is to happen later
+ *   segment.c  memory: where it comes from; publishing it, ending its writers'
+ *              access
+ *   mount.c    what the caller asks for, at once and later; telling the master:
+ *              after each heartbeat that finds a segment that is not mounted
  *
  * Published for members of the pool's group only. What blocks is done by the
  * helper, one after the other, so a segment that was withdrawn by it is in no
@@ -80,7 +78,7 @@ void tes_segments_init(struct te_store *store);
  */
 void tes_segments_fini(struct te_store *store);
 
-/* ---- memory (lend.c) ---- */
+/* ---- memory (segment.c) ---- */
 
 /* Fresh memory. A store code. */
 int tes_segment_create(struct te_store *store, uint64_t bytes,
@@ -97,7 +95,7 @@ void tes_segment_free(struct tes_segment *segment);
 void tes_segment_withdraw(struct te_store *store, struct tes_segment *segment,
 			  uint32_t ms);
 
-/* ---- leaving later (leave.c) ---- */
+/* ---- leaving later (mount.c) ---- */
 
 /* Stops all grace timers: segments stay, or leave another way. Loop thread. */
 void tes_segments_ungrace(struct te_store *store);
@@ -141,7 +139,7 @@ int tes_segments_publish(struct te_store *store, uint64_t generation,
 int tes_segment_fence(struct te_store *store, uint64_t generation,
 		      uint64_t fence, const uint8_t writer[TE_INCARNATION_LEN]);
 
-/* ---- at the master (mounting.c): loop thread ---- */
+/* ---- at the master (mount.c): loop thread ---- */
 
 /*
  * Result of mounting several segments; of those after a failure nothing is

@@ -16,11 +16,11 @@ struct tes_server;
 extern const struct tei_http_route tes_server_routes[];
 extern const size_t tes_server_n_routes;
 
-/* admin_all.c: the core has answered a removal of the shell's own. */
+/* admin_keys.c: the core has answered a removal of the shell's own. */
 void tes_server_admin_removed(struct tes_server *s,
 			      const struct tes_action *action);
 
-/* admin_drains.c: the core has answered what the shell asked of a drain. */
+/* admin_segments.c: the core has answered what the shell asked of a drain. */
 void tes_server_admin_drained(struct tes_server *s,
 			      const struct tes_action *action);
 
@@ -40,10 +40,9 @@ const char *tes_server_admin_tenant(const struct tes_server *s,
 /* admin_keys.c */
 TES_SERVER_PAGE(query_key);
 TES_SERVER_PAGE(query_keys);
-/* admin_all.c */
 TES_SERVER_PAGE(all_keys);
 TES_SERVER_PAGE(remove_all);
-/* admin_drains.c */
+/* admin_segments.c */
 TES_SERVER_PAGE(drain);
 TES_SERVER_PAGE(query_drain);
 TES_SERVER_PAGE(cancel_drain);

@@ -30,8 +30,8 @@ struct tes_events_figures {
 };
 
 /*
- * 0 and *out NULL: not enabled, or without endpoint or backend id. Else as
- * tes_server_open_rpc().
+ * Starts publishing. 0 and *out NULL: not enabled, or without endpoint or
+ * backend id. Else a negative errno, with @error naming the setting.
  */
 int tes_events_start(const struct tes_server_settings *settings,
 		     struct tes_events **out, char error[TEI_CONF_ERROR_LEN]);

@@ -222,7 +222,6 @@ void tes_server_hello_done(struct tes_server *s, struct tes_server_link *link,
 	send_hello(s, link, f, code, "the master could not open a session");
 }
 
-/* hello.c */
 static void server_on_hello(struct tes_server_link *link,
 			    const struct tei_frame *f)
 {

@@ -145,7 +145,7 @@ struct tes_server {
 
 	struct tei_arena in, out;
 	struct tes_server_call call;
-	struct tei_list walks; /* of remove_all.c */
+	struct tei_list walks; /* removals of all, see admin_keys.c */
 	uint64_t cookie;       /* of the call */
 	struct tes_server_counters counters;
 	struct tes_server_sample samples[2]; /* the last one, the one before */
@@ -170,7 +170,7 @@ int tes_server_tenants_start(struct tes_server *s,
 /* Background work for half a ms, when there is any; the rest of it later. */
 void tes_server_hurry(struct tes_server *s);
 
-/* remove_all.c */
+/* admin_keys.c */
 void tes_server_on_remove_all(struct tes_server_link *link,
 			      const struct tei_frame *f);
 void tes_server_remove_all_done(struct tes_server *s,
@@ -210,7 +210,6 @@ void tes_server_reply_pool(struct tes_server_link *link,
 /* Converts @ms of our clock to wall clock time, in ms. */
 uint64_t tes_server_wall_ms(uint64_t ms);
 
-/* later.c */
 /* The call is answered with a later step. */
 void tes_server_later(struct tes_server *s);
 /* The core's reply to a call of an earlier step. */
@@ -219,7 +218,6 @@ void tes_server_reply_later(struct tes_server *s,
 /* Nobody is left to answer. */
 void tes_server_laters_drop(struct tes_server_link *link);
 
-/* push.c */
 /* Pushes of no hurry that nothing has followed. */
 void tes_server_push_waiting(struct tes_server *s);
 void tes_server_push_fence(struct tes_server *s,
@@ -233,11 +231,10 @@ void tes_server_push_task(struct tes_server *s,
 void tes_server_push_committed(struct tes_server *s,
 			       const struct tes_action *action);
 
-/* news.c */
 /* The call was a mount that is done; @kept: it was there. */
 void tes_server_tell_owner(const struct tes_action *action);
 
-/* count.c */
+/* metrics.c */
 /* Count @ev and its outcome: status[n], or @code when it is not 0. */
 void tes_server_count(struct tes_server *s, const struct tes_event *ev,
 		      int32_t code, const int32_t *status, size_t n);

@@ -873,7 +873,6 @@ static void control_dropped(struct tei_inbound_conn *v, uint64_t id)
 	tei_inbound_conn_reply(v, &to, &m.base);
 }
 
-/* visit_link.c: a Connect, a Drop. */
 static void handle_drop(struct tei_inbound_conn *v, const struct tei_frame *f)
 {
 	struct tei_dropper *dropper;

@@ -173,7 +173,7 @@ void tei_inbound_conn_leave(struct tei_inbound_conn *conn);
 void tei_inbound_conn_reply(struct tei_inbound_conn *conn,
 			    const struct tei_frame *to,
 			    const struct ProtobufCMessage *m);
-/* visit_notify.c: it has sent a Notify. */
+/* notifications.c: the peer has sent a Notify. */
 void tei_inbound_conn_notify(struct tei_inbound_conn *conn,
 			     const struct tei_frame *f);
 /*

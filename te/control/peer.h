@@ -115,11 +115,10 @@ struct tei_opener {
 /* The peer of that name, made if new. -EINVAL, -ENOMEM. Takes mu. */
 int tei_peer_get(struct te_engine *engine, const char *name,
 		 struct tei_peer **out);
-/* The first (NULL) or the next one, without a lock held; NULL: none. */
 /* Frees a peer; both threads have ended and every link is freed. */
 void tei_peer_free(struct tei_peer *peer);
 
-/* ---- control thread (peer.c, peer_talk.c) ---- */
+/* ---- control thread (peer.c, peer_calls.c) ---- */
 
 void tei_peer_move(struct tei_peer *peer, enum tei_peer_state to);
 /* Go on towards what is wanted: connect, send what waits. */
@@ -136,17 +135,13 @@ void tei_peer_is_up(struct tei_peer *peer);
 /* The owner's word on our access epoch; ignored unless newer. */
 void tei_peer_tell_epoch(struct tei_peer *peer, uint64_t epoch);
 extern const struct tei_frame_ops tei_peer_frame_ops;
-/* peer_link.c: Connect, Drop and Probe for the worker's links. */
+/* peer_calls.c: Connect, Drop and Probe for the worker's links. */
 void tei_peer_send_drops(struct tei_peer *peer);
 /* Give up those in which nobody is interested any more. */
 void tei_peer_prune_drops(struct tei_peer *peer);
 void tei_peer_probe(struct tei_peer *peer);
 
-/* ---- control thread (opener.c) ---- */
-
-/*
- * An attempt has failed: what they end with when their time is over. With mu.
- */
+/* The peer has answered a probe: ends the openers that asked for it. */
 void tei_peer_probed(struct tei_peer *peer, uint64_t rtt_ns);
 
 /* ---- control thread : notifications ---- */

@@ -479,7 +479,7 @@ void tei_regions_groups(struct tei_regions *r, struct tei_group_set *out)
 /*
  * Rails near its memory come first, so that what may run out, such as memory
  * that a process may lock, or keys of a device, does so for the others. Those
- * carry when the near ones are gone (near.h): one that cannot take the region
+ * carry when the near ones are gone (rails.h): one that cannot take the region
  * is done without for now, as is one that has no link. Every other failure
  * undoes all.
  */
@@ -605,9 +605,9 @@ static int register_region(struct te_engine *engine, struct tei_region *region)
 
 /*
  * A rail that had no link and refused a region gets it when it has one; one
- * that is far from it (near.h) and refused is asked again, less and less often.
- * Registering a big region takes a device seconds, so it is done by a thread,
- * the background thread of the regions. Each new key is sent to peers
+ * that is far from it (rails.h) and refused is asked again, less and less
+ * often. Registering a big region takes a device seconds, so it is done by a
+ * thread, the background thread of the regions. Each new key is sent to peers
  * as any change of the regions is.
  *
  * The thread pins the region that it is at, so that no caller removes it.

@@ -319,7 +319,7 @@ uint64_t tei_meter_rate(const struct tei_meter *m, uint64_t now, uint64_t prior)
  * slices go there once the peer has confirmed that nothing more can land. If it
  * is the only one the peer is just suspected, and asked over control whether it
  * lives: slow is not dead, and requests have their deadlines. Where nobody
- * listens any more all its links are broken (peer_work.c). Links that are
+ * listens any more all its links are broken (peer.c). Links that are
  * missing are opened then: one that comes up can take its place.
  *
  * A link whose last slices take several times as long as its rate lets expect

@@ -8,7 +8,7 @@
  * control shows, but this way to it does not work; the pair is paused. The
  * *device*: several peers that live cannot be reached by it and nothing else
  * went well on it meanwhile; then all of its pairs are paused. A device that
- * says itself that it has no link needs no breaker: see rail_state.c.
+ * says itself that it has no link needs no breaker: see te/worker/rail.c.
  *
  * Since the verdict takes a round trip, a pair whose link broke is held at
  * once, and the verdict lengthens the pause or lets it pass.

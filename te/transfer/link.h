@@ -62,7 +62,7 @@ struct tei_link_out {
 	uint32_t remote_rail;  /* its own number */
 	uint8_t state;
 	bool full;     /* post() took less than offered */
-	bool retiring; /* gets nothing new, is closed when idle; see slots.h */
+	bool retiring; /* gets nothing new, is closed when idle; see below */
 	bool settled;  /* nothing of it can land: no limbo */
 	int doomed;    /* break it with that when control answers */
 	bool accepted; /* the owner has a target half */
@@ -174,7 +174,7 @@ bool tei_links_close_broken(struct tei_worker *w);
 /* Give the backend the link's ready slices. */
 void tei_link_post(struct tei_link *link);
 
-/* watch.c: when what is posted @now, behind what is in flight, is late. */
+/* health.c: when what is posted @now, behind what is in flight, is late. */
 uint64_t tei_link_late(const struct tei_link *link, uint64_t now);
 /* Begins to watch a link that has something in flight. */
 void tei_link_watch(struct tei_link *link);

@@ -66,7 +66,7 @@ struct tei_announced {
 /* A local rail towards this peer. Token. */
 struct tei_pair {
 	struct tei_peer *peer; /* not owned; while it is in a line */
-	struct tei_list slot;  /* in the line for an endpoint; see slots.h */
+	struct tei_list slot;  /* in the line for an endpoint; see link.h */
 	struct tei_link *link; /* NULL: none */
 	bool usable;           /* the peer has a matching rail */
 	bool unmatched;        /* it has not, but others of the same backend */
@@ -113,7 +113,7 @@ struct tei_peer {
 	_Atomic uint64_t news;          /* release after announced changed */
 	_Atomic bool news_posted, asks_posted;
 	struct tei_call news_call, asks_call;
-	_Atomic uint64_t questions; /* by tei_peer_ask_again(); relaxed */
+	_Atomic uint64_t questions; /* counts asks for a description; relaxed */
 	_Atomic bool want;     /* the worker needs the control connection */
 	_Atomic uint32_t asks; /* TEI_ASK_* */
 

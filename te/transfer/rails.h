@@ -39,8 +39,8 @@ uint64_t tei_pairs_near(const struct tei_peer *peer,
 /* ---- rails that reach none of a peer's, though both have the backend ---- */
 
 /*
- * They stay unused, and the rate is what the others carry: this is logged once
- * for each rail, counted (te_rail_unmatched_total), and shown by
+ * Unmatched rails stay unused, and the rate is what the others carry: this is
+ * logged once for each rail, counted (te_rail_unmatched_total), and shown by
  * te_engine_rails().
  */
 

@@ -58,7 +58,7 @@ struct tei_work {
 	uint64_t offset;             /* in the request */
 	uint64_t posted_at;          /* ns */
 	uint64_t late_at;            /* ns: what to expect of it is long over */
-	uint32_t n, n_live; /* requests, see merge.h; 1 for a part of one */
+	uint32_t n, n_live; /* requests, see parts.h; 1 for a part of one */
 	uint8_t state;
 	bool canceled;
 	bool lone;              /* nothing else was posted to the link */

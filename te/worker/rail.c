@@ -147,7 +147,7 @@ static bool devices_let(const struct tei_devices *devices,
 }
 
 #define RAILS_MAX  64u
-#define TAIL_SPINS 5u /* times the usual: te/worker/worker.c says what for */
+#define TAIL_SPINS 5u /* times the usual: see drive.c */
 
 struct probe {
 	struct tei_worker *w;

@@ -15,8 +15,8 @@
  *
  * While a waiter drives, the inner fd is disarmed in the outer one, so that
  * what arrives does not wake the worker's thread too; it is armed again when
- * the waiter releases the token, unless another one goes on (sleeper.h) or the
- * thread waits idle (thread.c). `idle` is 1 while nobody is sure to look at the
+ * the waiter releases the token, unless a sleeper goes on (below) or the
+ * thread waits idle (drive.c). `idle` is 1 while nobody is sure to look at the
  * queue: who pushes and finds 1 must wake the driver.
  *
  * Threads: a function says "token" when its caller must hold it.
@@ -114,7 +114,7 @@ struct tei_rail_box {
 	_Atomic uint32_t n_unmatched;
 	/* the first of them stands in the log. Token */
 	bool unmatched_reported;
-	/* See slots.h. Token. */
+	/* Endpoints that are waited for, see te/transfer/link.h. Token. */
 	struct tei_list waiting; /* pairs that may not open a link yet */
 	struct tei_due turn;     /* then another link may be retired */
 	uint32_t n_waiting;
@@ -227,7 +227,7 @@ void tei_worker_stop(struct tei_worker *w);
 /* Frees after stop(): every endpoint is closed, every region removed by now. */
 void tei_worker_close(struct tei_worker *w);
 
-/* rail_state.c: its state has changed, for those who ask. Token. */
+/* Shows the rail's new state to those who ask. Token. */
 void tei_rail_show(struct tei_rail_box *box);
 /*
  * Copies the rail's device as it is now. Any thread, not with engine->mu held.
@@ -269,13 +269,9 @@ uint64_t tei_worker_due(const struct tei_worker *w);
 int tei_due_set(struct tei_worker *w, struct tei_due *due, uint64_t at);
 void tei_due_clear(struct tei_worker *w, struct tei_due *due);
 
-/* ---- what the files of a worker share: token, rounds, fds ---- */
+/* ---- token, rounds, fds (drive.c) ---- */
 
 /*
- *   drive.c   the token and one round
- *   worker.c  who waits or submits drives
- *   thread.c  the worker's own thread drives what nobody waits for
- *
  * No wake-up is lost because both sides exchange `idle`: a driver that goes to
  * sleep or releases the token writes 1 and then looks at the queue; who pushes
  * writes 0 after pushing. Whichever exchange comes second sees the other's

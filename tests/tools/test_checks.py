@@ -99,6 +99,8 @@ class Rooms(Tree):
     def test_a_comment_of_a_header_has_a_subject(self) -> None:
         self.refused("check-rooms", "te/a.h", SPDX + "/* Of each slice. */\n",
                      "without a subject")
+        self.refused("check-rooms", "te/a.h", SPDX + "/* Whether idle. */\n",
+                     "te/a.h:2: begin the comment with a noun or a verb")
 
     def test_a_line_has_80_columns(self) -> None:
         self.refused("check-rooms", "te/a.c", SPDX + "/*" + "x" * 80 + "*/\n",
@@ -167,6 +169,8 @@ class Checks(Tree):
     def test_files_stay_small(self) -> None:
         self.refused("check-tree", "a.bin", "x" * (1 << 20) + "\n", "larger")
         self.refused("check-tree", "base/x.c", SPDX + "\n" * 1000, "lines")
+        self.refused("check-tree", "base/x.c", SPDX + "/* see gone.c */\n",
+                     "names gone.c")
 
     def test_links_lead_somewhere(self) -> None:
         self.refused("check-tree", "a.md", "[x](docs/gone.md)\n", "not there")
