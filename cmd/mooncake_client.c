@@ -508,7 +508,7 @@ static void warn_about(const struct tei_conf *conf)
 		LOG_WARN("mooncake_client: insecure: every host is served");
 	if (s->insecure && is_wildcard(s->host))
 		LOG_WARN("mooncake_client: host %s: other hosts cannot reach "
-			 "what is here; --host says how they can",
+			 "what is here: set --host to an address of this host",
 			 s->host);
 }
 

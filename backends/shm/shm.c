@@ -274,7 +274,9 @@ static int open_dir(struct shm_rail *rail)
 	int rc = tei_shm_host_read(&rail->host);
 
 	if (rc)
-		LOG_WARN("rail shm/0: /proc does not say which host this is");
+		LOG_WARN("rail shm/0: not used: /proc does not identify this "
+			 "host: %s",
+			 strerror(-rc));
 	else
 		rc = tei_shm_uids_parse(rail, shm_config(rail)->allow_uids);
 	if (!rc)

@@ -155,8 +155,9 @@ static void await_notices(struct tcp_lane *lane)
 		read_notices(lane);
 	}
 	if (z->next != z->upto)
-		LOG_WARN("rail tcp/%s: packets of a request that is over still "
-			 "wait to be sent, with what its memory holds then",
+		LOG_WARN("rail tcp/%s: zero-copy packets of an ended request "
+			 "are still queued: they carry what its memory holds "
+			 "when they are sent",
 			 lane->rail->base->device.name);
 }
 

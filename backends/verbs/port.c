@@ -454,7 +454,7 @@ static int open_device(struct verbs_port *port, struct ibv_device *device)
 		port->api->query_device(port->context, &port->device));
 	if (!rc)
 		return 0;
-	LOG_WARN("device %s: says nothing of itself: %s", device->name,
+	LOG_WARN("device %s: cannot be queried: %s", device->name,
 		 strerror(-rc));
 	tei_verbs_port_close(port);
 	return rc;

@@ -310,7 +310,7 @@ int tei_verbs_poll(struct verbs_rail *rail, int budget)
 					    rail->wcs);
 	if (n < 0) {
 		rail->cq_dead = true;
-		LOG_ERROR("rail %s: its completion queue is dead",
+		LOG_ERROR("rail %s: polling its completion queue failed",
 			  rail->port.name);
 		return -EIO;
 	}

@@ -531,9 +531,10 @@ int tei_verbs_rail_match(struct tei_rail *base, const struct tei_address *peer,
 				       &other);
 	base->bad_frames++;
 	if (tei_log_allowed(&limit))
-		LOG_WARN("rail %s: what a peer's rail says of itself is "
-			 "refused: %s",
-			 rail->port.name, fault);
+		LOG_WARN(
+			"rail %s: a peer's description of its rail is refused: "
+			"%s",
+			rail->port.name, fault);
 	return 0;
 }
 

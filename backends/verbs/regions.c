@@ -108,8 +108,8 @@ void tei_verbs_bounce_init(struct verbs_bounce *bounce,
 		return;
 	rc = allocate(bounce, port, pd);
 	if (rc) {
-		LOG_WARN("device %s: no bounce buffers, so memory that is not "
-			 "registered goes other ways: %s",
+		LOG_WARN("device %s: no bounce buffers, so it does not carry "
+			 "memory that is not registered: %s",
 			 port->name, strerror(-rc));
 		bounce->n = 0;
 	}

@@ -197,7 +197,7 @@ int tes_door_find(struct tes_agent *agent,
 
 	if (!rc)
 		return find_group(agent, config->socket_group);
-	LOG_ERROR("dummies: no place for the socket: %s", strerror(-rc));
+	LOG_ERROR("dummies: no directory for the socket: %s", strerror(-rc));
 	return rc;
 }
 

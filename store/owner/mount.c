@@ -267,7 +267,7 @@ static int ask_to_drain(struct te_store *store, const Store__Drain *msg,
 			      &arena, tei_now_ns() + ms * TEI_NS_PER_MS,
 			      &reply);
 	if (code) {
-		LOG_WARN("store: the master has not said what was moved: %s",
+		LOG_WARN("store: the master did not report what was moved: %s",
 			 te_store_strerror(code));
 		goto out;
 	}

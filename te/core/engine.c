@@ -19,7 +19,7 @@ static void count_fork(void)
 static void register_fork_handler(void)
 {
 	if (pthread_atfork(NULL, NULL, count_fork))
-		LOG_WARN("engine: fork children will not be noticed");
+		LOG_WARN("engine: no memory to detect children of fork()");
 }
 
 void tei_watch_forks(void)
