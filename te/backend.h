@@ -80,6 +80,13 @@ struct tei_rail {
 	 */
 	bool busy;
 	/*
+	 * Timer of the rail, set by the backend: progress() is called at this
+	 * time (monotonic, ns) or soon after; 0: none. The core then clears it
+	 * and sets timed_out, which the backend clears. Token.
+	 */
+	uint64_t timer_ns;
+	bool timed_out;
+	/*
 	 * Set by the core, cleared by the backend if it cares: wait_fd() has
 	 * been seen readable since the last progress(). Token.
 	 */

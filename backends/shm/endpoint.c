@@ -198,7 +198,7 @@ static void to_broken(struct shm_endpoint *ep)
 	tei_list_del(&ep->draining);
 	tei_list_add_tail(&rail->broken, &ep->broken_link);
 	tei_shm_kick(rail);
-	tei_shm_tick(rail);
+	tei_shm_set_timer(rail);
 }
 
 void tei_shm_drained(struct shm_endpoint *ep)
@@ -241,7 +241,7 @@ void tei_shm_break(struct shm_endpoint *ep, int err)
 		return;
 	start_end(ep, reason(ep, err));
 	tei_shm_drained(ep);
-	tei_shm_tick(shm_rail(ep->base->rail));
+	tei_shm_set_timer(shm_rail(ep->base->rail));
 }
 
 int tei_shm_drop(struct tei_endpoint *base)
@@ -254,11 +254,11 @@ int tei_shm_drop(struct tei_endpoint *base)
 		start_end(ep, -ESTALE);
 	ep->broken = -ESTALE;
 	if (!is_quiet(ep)) {
-		tei_shm_tick(rail);
+		tei_shm_set_timer(rail);
 		return -EINPROGRESS;
 	}
 	tei_list_del(&ep->draining);
-	tei_shm_tick(rail);
+	tei_shm_set_timer(rail);
 	return 0;
 }
 
@@ -363,7 +363,7 @@ int tei_shm_flush(struct tei_endpoint *base, int err)
 	end_waiting(&ep->to_ask, err);
 	end_refused(ep, err);
 	base->rail->busy = !tei_list_empty(&rail->active);
-	tei_shm_tick(rail);
+	tei_shm_set_timer(rail);
 	return 0;
 }
 
@@ -402,5 +402,5 @@ void tei_shm_endpoint_close(struct tei_endpoint *base)
 	if (ep->pages)
 		tei_shm_pages_unmap(ep->pages);
 	ep->pages = NULL;
-	tei_shm_tick(shm_rail(base->rail));
+	tei_shm_set_timer(shm_rail(base->rail));
 }

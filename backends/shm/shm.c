@@ -18,7 +18,6 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -204,7 +203,6 @@ static void init(struct shm_rail *rail, struct tei_rail *base)
 	rail->epoll_fd = rail->dir_fd = -1;
 	rail->listener = (struct shm_source){SHM_SOURCE_LISTENER, -1};
 	rail->kick = (struct shm_source){SHM_SOURCE_KICK, -1};
-	rail->tick = (struct shm_source){SHM_SOURCE_TICK, -1};
 	rail->stream = tei_shm_copy_streaming();
 	tei_list_init(&rail->accepted);
 	tei_list_init(&rail->dead);
@@ -225,16 +223,11 @@ static int open_fds(struct shm_rail *rail)
 	if (tei_fault_check(TEI_FAULT_SOCKET))
 		return -EMFILE;
 	rail->kick.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (rail->kick.fd < 0)
-		return -errno;
-	rail->tick.fd =
-		timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	return rail->tick.fd < 0 ? -errno : 0;
+	return rail->kick.fd < 0 ? -errno : 0;
 }
 
 static void close_fds(struct shm_rail *rail)
 {
-	tei_shm_source_close(rail, &rail->tick);
 	tei_shm_source_close(rail, &rail->kick);
 	if (rail->dir_fd >= 0)
 		close(rail->dir_fd);
@@ -246,8 +239,6 @@ static int watch_all(struct shm_rail *rail)
 {
 	int rc = tei_shm_watch(rail, &rail->kick);
 
-	if (!rc)
-		rc = tei_shm_watch(rail, &rail->tick);
 	if (!rc)
 		rc = tei_shm_watch(rail, &rail->listener);
 	rail->listening = !rc;
@@ -362,31 +353,27 @@ static int shm_wait_fd(struct tei_rail *base)
 	return shm_rail(base)->epoll_fd;
 }
 
-/* ---- the clock ---- */
+/* ---- the timer ---- */
 
-void tei_shm_tick(struct shm_rail *rail)
+void tei_shm_set_timer(struct shm_rail *rail)
 {
-	struct itimerspec spec = {0};
-	uint64_t ms = 0;
+	uint64_t *timer = &rail->base->timer_ns, ms = 0;
 
 	if (!tei_list_empty(&rail->accepted) || !rail->listening)
 		ms = ACCEPTED_MS;
 	if (!tei_list_empty(&rail->draining))
 		ms = DRAIN_MS;
-	if (ms == rail->tick_ms)
+	if (ms == rail->timer_ms && (*timer || !ms))
 		return;
-	rail->tick_ms = ms;
-	spec.it_value.tv_nsec = (long)(ms * TEI_NS_PER_MS);
-	spec.it_interval = spec.it_value;
-	(void)timerfd_settime(rail->tick.fd, 0, &spec, NULL);
+	rail->timer_ms = ms;
+	*timer = ms ? tei_now_ns() + ms * TEI_NS_PER_MS : 0;
 }
 
-static void handle_tick(struct shm_rail *rail)
+static void end_timer(struct shm_rail *rail)
 {
-	uint64_t now = tei_now_ms(), times;
+	uint64_t now = tei_now_ms();
 
-	if (read(rail->tick.fd, &times, sizeof(times)) < 0)
-		return;
+	rail->base->timed_out = false;
 	tei_list_for_each_safe (node, tmp, &rail->draining) {
 		tei_shm_drained(
 			tei_list_entry(node, struct shm_endpoint, draining));
@@ -402,7 +389,7 @@ static void handle_tick(struct shm_rail *rail)
 	}
 	if (!rail->listening)
 		rail->listening = !tei_shm_watch(rail, &rail->listener);
-	tei_shm_tick(rail);
+	tei_shm_set_timer(rail);
 }
 
 /* ---- accepting ---- */
@@ -411,7 +398,7 @@ static void pause_accept(struct shm_rail *rail)
 {
 	epoll_ctl(rail->epoll_fd, EPOLL_CTL_DEL, rail->listener.fd, NULL);
 	rail->listening = false;
-	tei_shm_tick(rail);
+	tei_shm_set_timer(rail);
 }
 
 static int add_accepted(struct shm_rail *rail, int fd)
@@ -437,7 +424,7 @@ static int add_accepted(struct shm_rail *rail, int fd)
 	}
 	tei_list_add_tail(&rail->accepted, &accepted->link);
 	rail->n_accepted++;
-	tei_shm_tick(rail);
+	tei_shm_set_timer(rail);
 	return 0;
 }
 
@@ -503,9 +490,6 @@ static void dispatch(struct shm_rail *rail, struct shm_source *source)
 	case SHM_SOURCE_KICK:
 		(void)eventfd_read(rail->kick.fd, &times);
 		break;
-	case SHM_SOURCE_TICK:
-		handle_tick(rail);
-		break;
 	case SHM_SOURCE_ACCEPTED:
 		accepted_event(rail, TEI_CONTAINER(source, struct shm_accepted,
 						   source));
@@ -569,6 +553,8 @@ static int shm_progress(struct tei_rail *base, int budget)
 	int moved, n = 0;
 
 	rail->in_progress = true;
+	if (base->timed_out)
+		end_timer(rail);
 	moved = tei_shm_move(rail);
 	if (!moved || ++rail->unlooked >= LOOK_EVERY)
 		n = poll_sockets(rail, budget);

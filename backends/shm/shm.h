@@ -59,7 +59,6 @@ struct shm_config {
 enum shm_source_kind {
 	SHM_SOURCE_LISTENER,
 	SHM_SOURCE_KICK,
-	SHM_SOURCE_TICK,
 	SHM_SOURCE_ACCEPTED, /* a struct shm_accepted */
 	SHM_SOURCE_SOCKET,   /* of a struct shm_endpoint */
 	SHM_SOURCE_PROCESS,  /* likewise: its peer has ended */
@@ -175,15 +174,15 @@ struct shm_heat {
 
 struct shm_rail {
 	struct tei_rail *base; /* not owned */
-	struct shm_source listener, kick, tick;
+	struct shm_source listener, kick;
 	int epoll_fd, dir_fd;
 	char dir[SHM_DIR_MAX], name[SHM_NAME_MAX]; /* of the socket */
 	struct shm_host host;
 	uint32_t uids[SHM_UIDS_MAX], n_uids; /* allowed beside our own */
 	bool listening, in_progress, foreign;
 	uint32_t n_accepted,
-		unlooked; /* unlooked: copies since the last epoll */
-	uint64_t tick_ms; /* 0: off */
+		unlooked;  /* unlooked: copies since the last epoll */
+	uint64_t timer_ms; /* that the timer was set to last; 0: off */
 	struct tei_list accepted, dead;
 	struct tei_list waiting, draining; /* target endpoints */
 	struct tei_list active;            /* initiator endpoints, by turns */
@@ -261,7 +260,7 @@ int tei_shm_watch(const struct shm_rail *rail, struct shm_source *source);
 void tei_shm_source_close(const struct shm_rail *rail,
 			  struct shm_source *source);
 /* Sets the timer for draining endpoints and accepted connections. */
-void tei_shm_tick(struct shm_rail *rail);
+void tei_shm_set_timer(struct shm_rail *rail);
 /* Something unreadable came: counted, logged at a bounded rate. */
 void tei_shm_bad(struct shm_rail *rail, const char *what);
 

@@ -20,7 +20,6 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -130,10 +129,10 @@ int tei_tcp_connect(const struct tcp_rail *rail, const struct tei_address *to)
 
 /* ---- opening and closing ---- */
 
-/* Open three descriptors that are watched from the start; -errno. */
+/* Opens the descriptors that are watched from the start; -errno. */
 static int open_fds(struct tcp_rail *rail)
 {
-	rail->epoll_fd = rail->signal_fd = rail->timer_fd = -1;
+	rail->epoll_fd = rail->signal_fd = -1;
 	if (tei_fault_check(TEI_FAULT_SOCKET))
 		return -EMFILE;
 	rail->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -142,11 +141,7 @@ static int open_fds(struct tcp_rail *rail)
 	if (tei_fault_check(TEI_FAULT_SOCKET))
 		return -EMFILE;
 	rail->signal_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (rail->signal_fd < 0)
-		return -errno;
-	rail->timer_fd =
-		timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	return rail->timer_fd < 0 ? -errno : 0;
+	return rail->signal_fd < 0 ? -errno : 0;
 }
 
 /*
@@ -182,8 +177,6 @@ static void close_scratch(struct tcp_rail *rail)
 
 static void close_fds(struct tcp_rail *rail)
 {
-	if (rail->timer_fd >= 0)
-		close(rail->timer_fd);
 	if (rail->signal_fd >= 0)
 		close(rail->signal_fd);
 	if (rail->epoll_fd >= 0)
@@ -196,10 +189,7 @@ static int watch_all(struct tcp_rail *rail)
 
 	rail->listener.kind = TCP_SOURCE_LISTENER;
 	rail->signal.kind = TCP_SOURCE_SIGNAL;
-	rail->timer.kind = TCP_SOURCE_TIMER;
 	rc = tei_tcp_watch(rail, rail->signal_fd, &rail->signal, EPOLLIN);
-	if (!rc)
-		rc = tei_tcp_watch(rail, rail->timer_fd, &rail->timer, EPOLLIN);
 	if (!rc)
 		rc = tei_tcp_watch(rail, rail->listen_fd, &rail->listener,
 				   EPOLLIN);
@@ -366,23 +356,10 @@ static void accept_some(struct tcp_rail *rail)
 
 /* ---- the timer ---- */
 
-static void set_timer(struct tcp_rail *rail, bool on)
-{
-	struct itimerspec spec = {0};
-
-	if (rail->timer_runs == on)
-		return;
-	if (on) {
-		spec.it_value.tv_nsec = TICK_MS * (long)TEI_NS_PER_MS;
-		spec.it_interval = spec.it_value;
-	}
-	(void)timerfd_settime(rail->timer_fd, 0, &spec, NULL);
-	rail->timer_runs = on;
-}
-
 void tei_tcp_timer_start(struct tcp_rail *rail)
 {
-	set_timer(rail, true);
+	if (!rail->base->timer_ns)
+		rail->base->timer_ns = tei_now_ns() + TICK_MS * TEI_NS_PER_MS;
 }
 
 /*
@@ -479,13 +456,11 @@ static bool check_lanes(struct tcp_rail *rail, uint64_t now_ms)
 	return true;
 }
 
-static void timer_event(struct tcp_rail *rail)
+static void end_timer(struct tcp_rail *rail)
 {
 	uint64_t now_ms = tei_now_ms();
-	uint64_t times;
 
-	if (read(rail->timer_fd, &times, sizeof(times)) < 0)
-		return;
+	rail->base->timed_out = false;
 	while (!check_lanes(rail, now_ms))
 		;
 	if (!rail->listening)
@@ -493,9 +468,9 @@ static void timer_event(struct tcp_rail *rail)
 						 &rail->listener, EPOLLIN);
 	if (rail->link_unsure)
 		tei_tcp_link_check(rail);
-	if (rail->listening && !rail->link_unsure &&
-	    tei_list_empty(&rail->timed))
-		set_timer(rail, false);
+	if (!rail->listening || rail->link_unsure ||
+	    !tei_list_empty(&rail->timed))
+		tei_tcp_timer_start(rail);
 }
 
 /* ---- polled lanes ---- */
@@ -598,9 +573,6 @@ static void dispatch_event(struct tcp_rail *rail, struct tcp_source *source,
 	case TCP_SOURCE_LINK:
 		tei_tcp_link_check(rail);
 		break;
-	case TCP_SOURCE_TIMER:
-		timer_event(rail);
-		break;
 	case TCP_SOURCE_LANE:
 		lane = TEI_CONTAINER(source, struct tcp_lane, source);
 		if (lane->fd >= 0 && tei_tcp_lane_event(lane, events))
@@ -659,6 +631,8 @@ int tei_tcp_progress(struct tei_rail *base, int budget)
 	int n, rc = 0;
 
 	rail->in_progress = true;
+	if (base->timed_out)
+		end_timer(rail);
 	n = read_polled(rail, &ask);
 	if (ask)
 		rc = ask_epoll(rail, budget);

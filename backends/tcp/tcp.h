@@ -51,7 +51,6 @@ struct tcp_config {
 enum tcp_source_kind {
 	TCP_SOURCE_LISTENER,
 	TCP_SOURCE_SIGNAL,
-	TCP_SOURCE_TIMER,
 	TCP_SOURCE_LINK,
 	TCP_SOURCE_LANE,
 };
@@ -241,15 +240,15 @@ struct tcp_pin { /* [from, to) of the region of @key is pinned */
 
 struct tcp_rail {
 	struct tei_rail *base; /* not owned */
-	struct tcp_source listener, signal, timer, link;
-	int epoll_fd, listen_fd, signal_fd, timer_fd;
+	struct tcp_source listener, signal, link;
+	int epoll_fd, listen_fd, signal_fd;
 	int link_fd;      /* rtnetlink, -1: stands for no interface */
 	int ifindex;      /* 0: none */
 	bool link_up;     /* as last reported to the core */
 	bool link_unsure; /* there was no way to ask: to be asked again */
 	struct tcp_network network;
 	uint16_t port;
-	bool timer_runs, listening;
+	bool listening;
 	bool in_progress; /* broken endpoints are reported without a signal */
 	unsigned int n_opening;    /* lanes with a deadline */
 	struct tei_list timed;     /* lanes that time limits */

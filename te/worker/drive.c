@@ -68,6 +68,7 @@ static void watch_inner_fd(struct tei_worker *w, bool on)
 	atomic_store(&w->armed, on);
 }
 
+/* Converts for epoll: rounded up, at most a minute; -1 for TEI_NEVER. */
 static int ms_until(uint64_t at, uint64_t now)
 {
 	uint64_t ms;
@@ -140,11 +141,26 @@ bool tei_token_take(struct tei_worker *w, uint32_t holder)
 	return true;
 }
 
+/* Returns when the first timer of a rail is over. */
+static uint64_t first_timer(const struct tei_worker *w)
+{
+	uint64_t first = TEI_NEVER;
+
+	for (uint32_t i = 0; i < w->n_rails; i++) {
+		uint64_t at = w->rails[i]->rail.timer_ns;
+
+		if (at && at < first)
+			first = at;
+	}
+	return first;
+}
+
 uint64_t tei_worker_due(const struct tei_worker *w)
 {
 	const struct tei_heap_node *top = tei_heap_top(&w->dues);
+	uint64_t timer = first_timer(w);
 
-	return top ? top->at : TEI_NEVER;
+	return top && top->at < timer ? top->at : timer;
 }
 
 /* Tells whether nothing would wake a sleeper for what this rail has to do. */
@@ -255,6 +271,21 @@ static bool run_queue(struct tei_worker *w)
 	return any;
 }
 
+static bool end_timers(struct tei_worker *w)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < w->n_rails; i++) {
+		struct tei_rail *rail = &w->rails[i]->rail;
+
+		if (!rail->timer_ns || rail->timer_ns > w->now)
+			continue;
+		rail->timer_ns = 0;
+		rail->timed_out = any = true;
+	}
+	return any;
+}
+
 static bool run_dues(struct tei_worker *w)
 {
 	struct tei_heap_node *top;
@@ -267,7 +298,7 @@ static bool run_dues(struct tei_worker *w)
 		due->fn(due);
 		any = true;
 	}
-	return any;
+	return end_timers(w) || any;
 }
 
 /* A device that is gone takes its links with it, not the engine. */
@@ -307,6 +338,8 @@ static bool may_progress(const struct tei_worker *w,
 {
 	if (box->dead)
 		return !tei_list_empty(&box->links); /* they are flushed */
+	if (box->rail.timed_out)
+		return true;
 	if (!is_polled(box))
 		return with != TEI_WITH_NEXT_TO_NOTHING;
 	return with == TEI_WITH_ALL || is_little(w);
@@ -354,11 +387,12 @@ void tei_drive_until_closed(struct tei_worker *w)
 		bool any;
 
 		w->now = tei_now_ns();
-		any = progress_rails(w, TEI_WITH_ALL);
+		any = end_timers(w);
+		any |= progress_rails(w, TEI_WITH_ALL);
 		any |= w->ops->close_broken(w);
 		if (!any) {
 			arm_rails(w);
-			await_fds(w, -1);
+			await_fds(w, ms_until(first_timer(w), w->now));
 		}
 	}
 }

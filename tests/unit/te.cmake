@@ -11,7 +11,7 @@ set_tests_properties(unit.te.directory_odd PROPERTIES ENVIRONMENT
 # These bring a list of backends of their own.
 te_tests(unit te PROGRAM unit_te_fake
 	TESTS failover flush links merge notify notify_ends rails region_ends reroute
-		revoke unmatched warm
+		revoke timer unmatched warm
 	SOURCES fake.c)
 if(TARGET te_test_fake_verbs)
 	te_tests(unit te PROGRAM unit_te_verbs

@@ -276,6 +276,15 @@ struct tei_endpoint *fake_endpoint(struct fake_rail *r, struct tei_link *link,
 	return ep;
 }
 
+int fake_turn(struct tei_rail *rail)
+{
+	if (rail->timer_ns && rail->timer_ns <= tei_now_ns()) {
+		rail->timer_ns = 0;
+		rail->timed_out = true;
+	}
+	return rail->ops->progress(rail, 64);
+}
+
 void fake_flush(struct tei_endpoint *ep, int err)
 {
 	const struct tei_backend_ops *ops = ep->rail->ops;
@@ -284,7 +293,7 @@ void fake_flush(struct tei_endpoint *ep, int err)
 	if (!ops->flush(ep, err))
 		return;
 	while (!ep->link->n_flushed) {
-		(void)ops->progress(ep->rail, 64);
+		(void)fake_turn(ep->rail);
 		assert(tei_now_ms() < end);
 	}
 	ep->link->n_flushed = 0;
@@ -405,9 +414,9 @@ void fake_progress(struct fake_pair *p)
 {
 	int rc;
 
-	rc = p->ops->progress(p->a.rail, 64);
+	rc = fake_turn(p->a.rail);
 	assert(rc >= 0);
-	rc = p->ops->progress(p->b.rail, 64);
+	rc = fake_turn(p->b.rail);
 	assert(rc >= 0);
 }
 

@@ -60,6 +60,8 @@ void fake_pair_disconnect(struct fake_pair *p);
 int fake_pair_open(struct fake_pair *p, const struct tei_backend_ops *ops,
 		   const char *const settings[]);
 void fake_pair_close(struct fake_pair *p);
+/* The rail's progress(), after its timer where that is over. */
+int fake_turn(struct tei_rail *rail);
 void fake_progress(struct fake_pair *p);
 /* flush(), and progress until that is over. */
 void fake_flush(struct tei_endpoint *ep, int err);

@@ -51,7 +51,7 @@ void raw_check_fences(void)
 
 void raw_turn(void)
 {
-	assert_true(ops->progress(raw_rail.rail, 64) >= 0);
+	assert_true(fake_turn(raw_rail.rail) >= 0);
 }
 
 /* ---- a socket of the test's own ---- */

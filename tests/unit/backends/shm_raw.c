@@ -97,7 +97,7 @@ int sraw_tear_down(void **state)
 
 void sraw_turn(void)
 {
-	assert_true(ops->progress(sraw_rail.rail, 64) >= 0);
+	assert_true(fake_turn(sraw_rail.rail) >= 0);
 }
 
 bool sraw_turn_until(const unsigned int *n, unsigned int want)

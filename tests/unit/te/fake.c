@@ -16,6 +16,7 @@
 #include <te/te.h>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/list.h"
 #include "base/net.h"
 #include "base/thread.h"
@@ -105,6 +106,9 @@ void fake_reset(void)
 	for (int i = 0; i < 3; i++)
 		atomic_store(&fake.done[i], 0);
 	atomic_store(&fake.ghosts, 0);
+	atomic_store(&fake.timer_ms, 0);
+	atomic_store(&fake.timed_out, 0);
+	atomic_store(&fake.timed_out_closing, 0);
 }
 
 void fake_wake(void)
@@ -592,6 +596,19 @@ static void look_at_link(struct tei_rail *base)
 	rail_of(base)->down = down;
 }
 
+static void look_at_timer(struct tei_rail *base)
+{
+	uint64_t ms = atomic_load(&fake.timer_ms);
+
+	if (base->timed_out)
+		atomic_fetch_add(base->closing ? &fake.timed_out_closing
+					       : &fake.timed_out,
+				 1);
+	base->timed_out = false;
+	if (!base->timer_ns && ms)
+		base->timer_ns = tei_now_ns() + ms * TEI_NS_PER_MS;
+}
+
 static int fake_progress(struct tei_rail *base, int budget)
 {
 	struct fake_rail *rail = rail_of(base);
@@ -600,6 +617,7 @@ static int fake_progress(struct tei_rail *base, int budget)
 	int n = look_at_halves(base);
 
 	(void)got;
+	look_at_timer(base);
 	look_at_link(base);
 	n += look_at_flushes(base);
 	if (has_bit(&fake.gone, base))

@@ -39,10 +39,13 @@ struct fake_knobs {
 	_Atomic uint64_t refuse_at; /* what touches it: -EFAULT; 0: nothing */
 	_Atomic uint64_t fail_at;   /* the same: -EIO, and leaves a ghost */
 	_Atomic int refuse_connects, fail_posts, busy; /* that many times */
-	_Atomic unsigned int done[3];                  /* slices, per rail */
-	_Atomic unsigned int ghosts;                   /* that landed */
-	_Atomic unsigned int flushing;                 /* that are held */
-	_Atomic unsigned int opening;                  /* that are held */
+	_Atomic uint64_t timer_ms;              /* of each rail; 0: none */
+	_Atomic unsigned int timed_out;         /* timers that ended */
+	_Atomic unsigned int timed_out_closing; /* of engines that end */
+	_Atomic unsigned int done[3];           /* slices, per rail */
+	_Atomic unsigned int ghosts;            /* that landed */
+	_Atomic unsigned int flushing;          /* that are held */
+	_Atomic unsigned int opening;           /* that are held */
 };
 
 extern struct fake_knobs fake;
