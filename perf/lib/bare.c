@@ -349,7 +349,7 @@ static uint64_t next_piece(const struct walk *w)
 	return rest < w->chunk ? rest : w->chunk;
 }
 
-static void step(struct walk *w, uint64_t done)
+static void advance_walk(struct walk *w, uint64_t done)
 {
 	w->at += done;
 	if (w->at == w->len)
@@ -364,7 +364,7 @@ static int receive_all(int fd, struct walk w, bool spin, uint64_t *bytes)
 	while ((n = tei_bare_recv_some(fd, w.memory + w.at, next_piece(&w),
 				       spin)) > 0) {
 		*bytes += (uint64_t)n;
-		step(&w, (uint64_t)n);
+		advance_walk(&w, (uint64_t)n);
 	}
 	return (int)n;
 }
@@ -379,7 +379,7 @@ static int send_for(int fd, struct walk w, bool spin, uint64_t duration_ns,
 	do {
 		n = next_piece(&w);
 		rc = tei_bare_send(fd, w.memory + w.at, n, spin);
-		step(&w, n);
+		advance_walk(&w, n);
 		*bytes += n;
 	} while (!rc && tei_now_ns() < end);
 	shutdown(fd, SHUT_WR);
@@ -475,7 +475,7 @@ static struct batch *batch_create(char *memory, uint64_t len,
 }
 
 /* The next pieces; the calls that move them use them up. */
-static struct iovec *next(struct batch *b)
+static struct iovec *next_iovec(struct batch *b)
 {
 	for (uint32_t i = 0; i < b->n; i++) {
 		b->pieces[i] = (struct iovec){b->memory + b->at, b->size};
@@ -494,10 +494,11 @@ static int serve_batches(int fd, struct batch *b, bool read, bool spin)
 	while (!rc && read) {
 		rc = tei_bare_recv(fd, ball, BALL, spin);
 		if (!rc)
-			rc = tei_bare_send_pieces(fd, next(b), b->n, spin);
+			rc = tei_bare_send_pieces(fd, next_iovec(b), b->n,
+						  spin);
 	}
 	while (!rc) {
-		rc = tei_bare_recv_pieces(fd, next(b), b->n, spin);
+		rc = tei_bare_recv_pieces(fd, next_iovec(b), b->n, spin);
 		if (!rc)
 			rc = tei_bare_send(fd, ball, BALL, spin);
 	}
@@ -540,13 +541,14 @@ static int one_batch(int fd, struct batch *b, const struct tei_bare_shape *s)
 	if (s->read) {
 		rc = tei_bare_send(fd, ball, BALL, s->spin);
 		return rc ? rc
-			  : tei_bare_recv_pieces(fd, next(b), b->n, s->spin);
+			  : tei_bare_recv_pieces(fd, next_iovec(b), b->n,
+						 s->spin);
 	}
-	rc = tei_bare_send_pieces(fd, next(b), b->n, s->spin);
+	rc = tei_bare_send_pieces(fd, next_iovec(b), b->n, s->spin);
 	return rc ? rc : tei_bare_recv(fd, ball, BALL, s->spin);
 }
 
-static void rest(uint64_t ns)
+static void sleep_ns(uint64_t ns)
 {
 	struct timespec ts = {(time_t)(ns / TEI_NS_PER_S),
 			      (long)(ns % TEI_NS_PER_S)};
@@ -572,7 +574,7 @@ static int loop(int fd, struct batch *b, const struct tei_bare_shape *s,
 	int rc;
 
 	do {
-		rest(s->pause_ns);
+		sleep_ns(s->pause_ns);
 		sent = s->pause_ns ? tei_now_ns() : now;
 		rc = b ? one_batch(fd, b, s) : one_ball(fd, s->spin);
 		now = tei_now_ns();

@@ -58,8 +58,8 @@ static _Noreturn void become(char *const argv[], const struct streams *s,
 	_exit(127);
 }
 
-static int start(struct tei_process *p, char *const argv[],
-		 const struct streams *s)
+static int start_process(struct tei_process *p, char *const argv[],
+			 const struct streams *s)
 {
 	pid_t parent = getpid(), pid;
 
@@ -101,7 +101,7 @@ int tei_process_start_server(struct tei_process *p, const char *what,
 		return -errno;
 	s.in = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	s.out = s.err = p->log;
-	rc = s.in < 0 ? -errno : start(p, argv, &s);
+	rc = s.in < 0 ? -errno : start_process(p, argv, &s);
 	close_fd(&s.in);
 	if (rc)
 		close_fd(&p->log);
@@ -122,7 +122,7 @@ int tei_process_start_helper(struct tei_process *p, const char *what,
 	}
 	s.in = in[0];
 	s.out = out[1];
-	rc = start(p, argv, &s);
+	rc = start_process(p, argv, &s);
 	if (rc)
 		goto close_pipes;
 	close_fd(&in[0]);
@@ -147,7 +147,7 @@ int tei_process_start_session(struct tei_process *p, const char *what,
 
 	*p = TEI_PROCESS_NONE;
 	p->what = what;
-	return start(p, argv, &s);
+	return start_process(p, argv, &s);
 }
 
 void tei_process_adopt(struct tei_process *p, const char *what, int fd)

@@ -140,7 +140,8 @@ int tei_reference_open(struct tei_reference_run *r, uint64_t working_set,
 	return rc;
 }
 
-static int measure(const struct tei_reference_run *r, struct tei_reference *ref)
+static int measure_shape(const struct tei_reference_run *r,
+			 struct tei_reference *ref)
 {
 	struct tei_bare_shape s = {
 		.size = COPY_LEN, .batch = 1, .seconds = r->seconds};
@@ -168,7 +169,7 @@ static int measure(const struct tei_reference_run *r, struct tei_reference *ref)
 int tei_reference_round(struct tei_reference_run *r)
 {
 	struct tei_reference ref = {0};
-	int rc = measure(r, &ref);
+	int rc = measure_shape(r, &ref);
 
 	if (rc) {
 		fprintf(stderr, "reference: %s\n", strerror(-rc));
@@ -240,7 +241,7 @@ static void serve_one(int listener, bool insecure, char *memory, uint64_t len)
 }
 
 /* Serves until the parent closes our input. */
-static int serve(int listener, bool insecure, char *memory, uint64_t len)
+static int serve_peer(int listener, bool insecure, char *memory, uint64_t len)
 {
 	struct pollfd pfd[] = {{.fd = STDIN_FILENO, .events = POLLIN},
 			       {.fd = listener, .events = POLLIN}};
@@ -271,7 +272,7 @@ int tei_reference_peer_main(uint64_t working_set, bool pin, bool insecure)
 	printf("port %u pid %d at %" PRIxPTR "\n", port, (int)getpid(),
 	       (uintptr_t)memory);
 	fflush(stdout);
-	code = serve(listener, insecure, memory, working_set);
+	code = serve_peer(listener, insecure, memory, working_set);
 	close(listener);
 	munmap(memory, working_set);
 	return code;

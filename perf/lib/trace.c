@@ -30,7 +30,7 @@ static int refuse_line(struct parser *p, const char *reason)
 }
 
 /* Room for one more in an array that doubles. */
-static int grow(void **array, size_t *room, size_t n, size_t size)
+static int grow_array(void **array, size_t *room, size_t n, size_t size)
 {
 	size_t new_room = *room ? *room * 2 : 1024;
 	void *p;
@@ -47,8 +47,8 @@ static int grow(void **array, size_t *room, size_t n, size_t size)
 
 static int add_id(struct tei_trace *t, uint64_t id)
 {
-	int rc = grow((void **)&t->ids, &t->n_ids_room, t->n_ids,
-		      sizeof(*t->ids));
+	int rc = grow_array((void **)&t->ids, &t->n_ids_room, t->n_ids,
+			    sizeof(*t->ids));
 
 	if (rc)
 		return rc;
@@ -112,8 +112,8 @@ static int read_request(struct parser *p, const json_t *line)
 	if (!rc)
 		rc = read_ids(p, line, &r);
 	if (!rc)
-		rc = grow((void **)&t->requests, &t->n_requests_room,
-			  t->n_requests, sizeof(r));
+		rc = grow_array((void **)&t->requests, &t->n_requests_room,
+				t->n_requests, sizeof(r));
 	if (!rc)
 		t->requests[t->n_requests++] = r;
 	return rc;

@@ -40,7 +40,7 @@ static int parse_one(const char *text, size_t len, struct tei_weight *out)
 		     : 0;
 }
 
-static int add(struct tei_weights *w, const char *text, size_t len)
+static int add_weight(struct tei_weights *w, const char *text, size_t len)
 {
 	struct tei_weight *one = &w->each[w->n];
 
@@ -61,7 +61,7 @@ int tei_weights_parse(const char *text, struct tei_weights *out)
 	memset(out, 0, sizeof(*out));
 	do {
 		len = strcspn(text, ",");
-		if (add(out, text, len))
+		if (add_weight(out, text, len))
 			return -EINVAL;
 		text += len;
 	} while (*text++ == ',');

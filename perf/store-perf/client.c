@@ -140,7 +140,7 @@ static void prepare(struct client *c, uint64_t first, uint32_t n)
 	}
 }
 
-static void count(struct client *c, int64_t result, bool good)
+static void count_result(struct client *c, int64_t result, bool good)
 {
 	if (good) {
 		c->n_done++;
@@ -152,23 +152,25 @@ static void count(struct client *c, int64_t result, bool good)
 	}
 }
 
-static void put(struct client *c, uint32_t n)
+static void put_keys(struct client *c, uint32_t n)
 {
 	int code =
 		te_store_put(c->store, c->keys, c->values, n, NULL, c->codes);
 
 	for (uint32_t i = 0; i < n; i++)
-		count(c, code == TE_STORE_INVALID_PARAMS ? code : c->codes[i],
-		      code != TE_STORE_INVALID_PARAMS && !c->codes[i]);
+		count_result(
+			c, code == TE_STORE_INVALID_PARAMS ? code : c->codes[i],
+			code != TE_STORE_INVALID_PARAMS && !c->codes[i]);
 }
 
-static void get(struct client *c, uint32_t n)
+static void get_keys(struct client *c, uint32_t n)
 {
 	int code = te_store_get(c->store, c->keys, c->values, n, c->sizes);
 
 	for (uint32_t i = 0; i < n; i++)
-		count(c, code < 0 ? code : c->sizes[i],
-		      code >= 0 && c->sizes[i] == (int64_t)c->value_size);
+		count_result(c, code < 0 ? code : c->sizes[i],
+			     code >= 0 &&
+				     c->sizes[i] == (int64_t)c->value_size);
 }
 
 static void exist(struct client *c, uint32_t n)
@@ -176,8 +178,9 @@ static void exist(struct client *c, uint32_t n)
 	int code = te_store_exist(c->store, c->keys, n, c->codes);
 
 	for (uint32_t i = 0; i < n; i++)
-		count(c, code == TE_STORE_INVALID_PARAMS ? code : c->codes[i],
-		      code != TE_STORE_INVALID_PARAMS && c->codes[i] == 1);
+		count_result(
+			c, code == TE_STORE_INVALID_PARAMS ? code : c->codes[i],
+			code != TE_STORE_INVALID_PARAMS && c->codes[i] == 1);
 }
 
 /* The next at most @most keys that @op is about; *out_n of them. */
@@ -209,9 +212,9 @@ static bool some(struct client *c, enum client_op op, uint64_t most)
 	prepare(c, first, n);
 	start = tei_now_ns();
 	if (op == CLIENT_PUT)
-		put(c, n);
+		put_keys(c, n);
 	else if (op == CLIENT_GET)
-		get(c, n);
+		get_keys(c, n);
 	else
 		exist(c, n);
 	tei_histogram_add(&c->latency, tei_now_ns() - start);

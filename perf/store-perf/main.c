@@ -299,8 +299,8 @@ static void sum_row(const struct run *run, struct row *row,
 	row->p999_us = tei_histogram_us(latency, 0.999);
 }
 
-static int measure(struct run *run, struct row *row,
-		   struct tei_histogram *latency)
+static int measure_row(struct run *run, struct row *row,
+		       struct tei_histogram *latency)
 {
 	uint64_t seed = run->results.n_rows + 1, cpu;
 	int rc;
@@ -334,7 +334,7 @@ static int add_row(struct run *run, uint64_t value_size)
 	if (!latency)
 		return -ENOMEM;
 	*row = (struct row){.value_size = value_size};
-	rc = measure(run, row, latency);
+	rc = measure_row(run, row, latency);
 	tei_free(latency);
 	if (rc)
 		return rc;

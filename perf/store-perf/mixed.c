@@ -591,7 +591,7 @@ static int stop_all(struct mixed *m, bool early)
 	return bad ? -EIO : 0;
 }
 
-static int measure(struct mixed *m)
+static int measure_mix(struct mixed *m)
 {
 	int rc = start_all(m);
 
@@ -621,7 +621,7 @@ int mixed_run(const struct options *o)
 		tei_free(m);
 		return 2;
 	}
-	rc = measure(m);
+	rc = measure_mix(m);
 	if (stop_all(m, rc != 0))
 		rc = -EIO;
 	tei_free(m);

@@ -190,7 +190,7 @@ static int store_values(struct mixer *m, enum mix_op op, uint64_t n)
  * Put the keys that are made, and again, as often as the plan says, what found
  * no room.
  */
-static void put(struct mixer *m, enum mix_op op, uint64_t n)
+static void put_one(struct mixer *m, enum mix_op op, uint64_t n)
 {
 	uint64_t start = tei_now_ns(), try, left = n;
 	int code;
@@ -216,7 +216,7 @@ static void put(struct mixer *m, enum mix_op op, uint64_t n)
 	count_call(m, op, n, start);
 }
 
-static void get(struct mixer *m, uint64_t n)
+static void get_one(struct mixer *m, uint64_t n)
 {
 	uint64_t start = tei_now_ns(), left = 0;
 	int code;
@@ -239,7 +239,7 @@ static void get(struct mixer *m, uint64_t n)
 		if (m->sizes[i] == TE_STORE_OBJECT_NOT_FOUND)
 			make_key(m, left++, m->number[i]);
 	if (left)
-		put(m, MIX_FILL, left);
+		put_one(m, MIX_FILL, left);
 }
 
 static void exist(struct mixer *m, uint64_t n)
@@ -281,13 +281,13 @@ static void call(struct mixer *m)
 	else
 		draw_keys(m, n);
 	if (op == MIX_GET)
-		get(m, n);
+		get_one(m, n);
 	else if (op == MIX_EXIST)
 		exist(m, n);
 	else if (op == MIX_REMOVE)
 		take_away(m, n);
 	else
-		put(m, op, n);
+		put_one(m, op, n);
 }
 
 /* ---- what a thread does ---- */
@@ -304,7 +304,7 @@ static void *mixer_fill(void *mixer)
 			make_key(m, n, number);
 			number += step;
 		}
-		put(m, MIX_FILL, n);
+		put_one(m, MIX_FILL, n);
 	}
 	return NULL;
 }

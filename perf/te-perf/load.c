@@ -64,7 +64,7 @@ static bool is_ended(void)
 	return atomic_load_explicit(&ended, memory_order_relaxed);
 }
 
-static void rest(uint64_t ns)
+static void sleep_ns(uint64_t ns)
 {
 	struct timespec ts = {(time_t)(ns / TEI_NS_PER_S),
 			      (long)(ns % TEI_NS_PER_S)};
@@ -123,7 +123,7 @@ static void count_error(struct worker *w, int error)
 }
 
 /* Wait for all of a batch. *ok: requests that went well. */
-static int finish(struct worker *w, uint32_t n, uint32_t *ok)
+static int finish_batch(struct worker *w, uint32_t n, uint32_t *ok)
 {
 	struct te_completion done;
 	int rc = te_batch_wait(w->batch, UINT32_MAX);
@@ -158,12 +158,12 @@ static int one_batch(struct worker *w)
 	uint32_t ok;
 	int rc;
 
-	rest(l->pause_ns);
+	sleep_ns(l->pause_ns);
 	prepare(w);
 	w->start_ns = tei_now_ns();
 	rc = te_batch_submit(w->batch, w->requests, l->batch);
 	if (!rc)
-		rc = finish(w, l->batch, &ok);
+		rc = finish_batch(w, l->batch, &ok);
 	w->last_ns = tei_now_ns();
 	if (rc)
 		return rc;
@@ -213,7 +213,7 @@ static int one_probe(struct worker *w)
 	uint32_t ok;
 	int rc;
 
-	rest(PROBE_EVERY_NS);
+	sleep_ns(PROBE_EVERY_NS);
 	w->pieces[0] = (struct iovec){l->local + l->working_set, PROBE_LEN};
 	w->requests[0] = (struct te_request){
 		.op = TE_WRITE,
@@ -227,7 +227,7 @@ static int one_probe(struct worker *w)
 	w->start_ns = tei_now_ns();
 	rc = te_batch_submit(w->batch, w->requests, 1);
 	if (!rc)
-		rc = finish(w, 1, &ok);
+		rc = finish_batch(w, 1, &ok);
 	w->last_ns = tei_now_ns();
 	if (!rc)
 		tei_histogram_add(&w->latency, w->last_ns - w->start_ns);
@@ -281,7 +281,7 @@ static uint64_t requests_done(const struct run *run)
 	return sum;
 }
 
-static uint64_t count(void *arg)
+static uint64_t count_moved(void *arg)
 {
 	const struct run *run = arg;
 
@@ -309,7 +309,7 @@ static int start_and_join(struct run *run)
 		rc = tei_thread_start(&run->probe->thread, "probe", probe,
 				      run->probe);
 	if (!rc)
-		series_watch(run->series, run->end_ns, count, run);
+		series_watch(run->series, run->end_ns, count_moved, run);
 	for (uint32_t i = 0; i < started; i++) {
 		pthread_join(run->workers[i].thread, NULL);
 		if (!rc)

@@ -16,7 +16,8 @@
 #include "perf/lib/reference.h"
 #include "perf/lib/report.h"
 
-static int set(struct te_config *config, const char *name, const char *value)
+static int set_config(struct te_config *config, const char *name,
+		      const char *value)
 {
 	char error[256];
 	int rc = te_config_set(config, name, value, error, sizeof(error));
@@ -42,7 +43,7 @@ static int set_each(struct te_config *config, char *list)
 			return -EINVAL;
 		}
 		*value++ = 0;
-		rc = set(config, name, value);
+		rc = set_config(config, name, value);
 	}
 	return rc;
 }
@@ -53,9 +54,9 @@ static int fill_config(struct te_config *config, const struct options *o)
 	int rc = 0;
 
 	if (strcmp(o->backend, "auto"))
-		rc = set(config, "backends", o->backend);
+		rc = set_config(config, "backends", o->backend);
 	if (!rc && o->insecure)
-		rc = set(config, "insecure", "true");
+		rc = set_config(config, "insecure", "true");
 	if (rc || !o->engine)
 		return rc;
 	list = tei_strdup(o->engine);

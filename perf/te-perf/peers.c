@@ -286,7 +286,7 @@ static int measure_connects(struct crowd *c)
 
 /* ---- both ---- */
 
-static int measure(struct crowd *c)
+static int measure_peers(struct crowd *c)
 {
 	struct cost cost = {0};
 	int rc;
@@ -318,7 +318,7 @@ int peers_main(const struct options *o)
 	if (!rc)
 		rc = target_open(&c.target, c.engine);
 	if (!rc)
-		rc = measure(&c);
+		rc = measure_peers(&c);
 	close_peers(&c);
 	if (target_close(&c.target) && !rc)
 		rc = -EIO;

@@ -20,7 +20,7 @@ static json_t *real_or_null(double v)
 	return isnan(v) || isinf(v) ? json_null() : json_real(v);
 }
 
-static void set(json_t *o, const char *name, double v)
+static void set_number(json_t *o, const char *name, double v)
 {
 	json_object_set_new(o, name, real_or_null(v));
 }
@@ -30,7 +30,7 @@ static void set_figures(json_t *o, const struct row *row, enum figure first,
 			enum figure last)
 {
 	for (enum figure f = first; f < last; f++)
-		set(o, figure_names[f], row_median(row, f));
+		set_number(o, figure_names[f], row_median(row, f));
 }
 
 static json_t *spread_json(const struct row *row)
@@ -77,10 +77,10 @@ static json_t *point_json(const struct row *row, const struct series_point *p)
 	for (size_t i = 0; i < row->point_rails.n; i++)
 		json_object_set_new(rails, row->point_rails.v[i].name,
 				    json_integer((json_int_t)p->rail_bytes[i]));
-	set(o, "end_s", p->end_s);
-	set(o, "gb_per_s", p->gb_per_s);
-	set(o, "ops_per_s", p->ops_per_s);
-	set(o, "gap_ms", p->gap_ms);
+	set_number(o, "end_s", p->end_s);
+	set_number(o, "gb_per_s", p->gb_per_s);
+	set_number(o, "ops_per_s", p->ops_per_s);
+	set_number(o, "gap_ms", p->gap_ms);
 	json_object_set_new(o, "rail_bytes", rails);
 	return o;
 }
@@ -116,8 +116,8 @@ static json_t *kind_json(const struct row *row, const char *kind,
 	json_t *o = json_object();
 
 	json_object_set_new(o, "kind", json_string(kind));
-	set(o, "gb_per_s", row_median(row, rate));
-	set(o, "share", row_median(row, share));
+	set_number(o, "gb_per_s", row_median(row, rate));
+	set_number(o, "share", row_median(row, share));
 	return o;
 }
 

@@ -289,8 +289,8 @@ static void fill_probe(double v[N_FIGURES], const struct tei_histogram *probe)
 	v[PROBE_P999_US] = tei_histogram_us(probe, 0.999);
 }
 
-static void fill(double v[N_FIGURES], const struct row *row,
-		 const struct load_result *result, uint64_t cpu_ns)
+static void fill_figures(double v[N_FIGURES], const struct row *row,
+			 const struct load_result *result, uint64_t cpu_ns)
 {
 	double ns = (double)result->elapsed_ns, n = (double)result->requests;
 	double bytes = n * (double)row->size;
@@ -372,8 +372,8 @@ static int compare(struct run *run, struct row *row, const struct load *l,
 			    &row->checked_bytes, &row->wrong_bytes);
 }
 
-static int measure(struct run *run, struct row *row, double v[N_FIGURES],
-		   struct load_result *result)
+static int measure_round(struct run *run, struct row *row, double v[N_FIGURES],
+			 struct load_result *result)
 {
 	struct load l = load_of(run, row);
 	struct rails before, after;
@@ -396,7 +396,7 @@ static int measure(struct run *run, struct row *row, double v[N_FIGURES],
 	if (rc)
 		return rc;
 	rails_read(run->engine, &after);
-	fill(v, row, result, cpu_ns);
+	fill_figures(v, row, result, cpu_ns);
 	add_rails(row, &before, &after);
 	add_errors(row, result);
 	return compare(run, row, &l, result);
@@ -441,7 +441,7 @@ static int measure_row(struct run *run, struct row *row)
 		return -ENOMEM;
 	for (enum figure f = 0; f < N_FIGURES; f++)
 		v[f] = NAN;
-	rc = measure(run, row, v, result);
+	rc = measure_round(run, row, v, result);
 	tei_free(result);
 	if (!rc)
 		rc = keep_points(run, row);

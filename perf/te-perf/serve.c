@@ -105,7 +105,7 @@ static void tell_usage(void)
 }
 
 /* False: no initiator says that. */
-static bool answer(struct server *s, const char *line)
+static bool answer_line(struct server *s, const char *line)
 {
 	bool known = true;
 
@@ -157,7 +157,7 @@ int serve_main(const struct options *o)
 		return 1;
 	if (remote)
 		expect_work();
-	while (fgets(line, sizeof(line), stdin) && answer(&s, line))
+	while (fgets(line, sizeof(line), stdin) && answer_line(&s, line))
 		;
 	tei_process_stop(&s.reference, STOP_MS);
 	if (s.memory)
@@ -184,7 +184,7 @@ static int start_session(struct listener *l, int fd)
 					      fd);
 }
 
-static void refuse(int fd)
+static void refuse_client(int fd)
 {
 	static const char why[] = "error " TEI_PROTECTED_TEXT "\n";
 
@@ -202,7 +202,7 @@ static void accept_one(struct listener *l)
 		return;
 	tei_address_text(&from, text);
 	if (!tei_peer_allowed(&from, l->options->insecure, "te-perf"))
-		refuse(fd);
+		refuse_client(fd);
 	else if (!start_session(l, fd))
 		printf("session with %s\n", text);
 	fflush(stdout);
@@ -250,8 +250,8 @@ static int open_signals(void)
 }
 
 /* "port" or "host:port". */
-static int split(const char *text, char host[TEI_HOST_LEN_MAX + 1],
-		 uint16_t *port)
+static int split_address(const char *text, char host[TEI_HOST_LEN_MAX + 1],
+			 uint16_t *port)
 {
 	char name[TEI_HOST_LEN_MAX + 16];
 
@@ -270,7 +270,7 @@ int serve_listen(const struct options *o)
 	char host[TEI_HOST_LEN_MAX + 1], name[TEI_NAME_LEN_MAX + 1];
 	uint16_t port;
 
-	if (split(o->listen, host, &port)) {
+	if (split_address(o->listen, host, &port)) {
 		fprintf(stderr,
 			"te-perf: listen: \"%s\" is wrong, give port "
 			"or host:port\n",

@@ -78,8 +78,8 @@ static int connect_to(struct target *t, const struct options *o)
 /* ---- talking to it ---- */
 
 /* Say @line and hear the answer, which must begin with @word. */
-static int ask(struct target *t, const char *line, const char *word,
-	       uint64_t timeout_ms, char answer[TEI_PROCESS_LINE])
+static int ask_target(struct target *t, const char *line, const char *word,
+		      uint64_t timeout_ms, char answer[TEI_PROCESS_LINE])
 {
 	int rc = tei_process_say(&t->process, line);
 
@@ -100,7 +100,7 @@ static int ask_open(struct target *t)
 
 	snprintf(line, sizeof(line), "open %" PRIu64 " %d", t->len,
 		 t->options->foreign);
-	rc = ask(t, line, "ready ", READY_MS, answer);
+	rc = ask_target(t, line, "ready ", READY_MS, answer);
 	if (!rc)
 		snprintf(t->name, sizeof(t->name), "%s", answer + 6);
 	return rc;
@@ -110,7 +110,7 @@ static int ask_usage(struct target *t, uint64_t timeout_ms, uint64_t *cpu_ns,
 		     uint64_t *rss)
 {
 	char answer[TEI_PROCESS_LINE];
-	int rc = ask(t, "usage", "usage ", timeout_ms, answer);
+	int rc = ask_target(t, "usage", "usage ", timeout_ms, answer);
 
 	if (!rc &&
 	    sscanf(answer, "usage %" SCNu64 " %" SCNu64, cpu_ns, rss) != 2)
@@ -131,7 +131,7 @@ int target_reference(struct target *t, uint64_t len, struct tei_bare_peer *peer)
 	int rc;
 
 	snprintf(line, sizeof(line), "reference %" PRIu64, len);
-	rc = ask(t, line, "reference ", READY_MS, answer);
+	rc = ask_target(t, line, "reference ", READY_MS, answer);
 	if (rc)
 		return rc;
 	if (sscanf(answer, "reference %u", &port) != 1)

@@ -106,7 +106,7 @@ static int replay_file(const struct options *o, const char *path, double rate)
 	return code;
 }
 
-static int run(const struct tei_conf *conf)
+static int run_replay(const struct tei_conf *conf)
 {
 	const struct options *o = conf->values;
 	char path[PATH_MAX];
@@ -141,5 +141,5 @@ int main(int argc, char **argv)
 	static struct options options;
 	struct tei_conf conf = {rows, sizeof(rows) / sizeof(*rows), &options};
 
-	return tei_tool_main(&conf, argc, argv, about, run);
+	return tei_tool_main(&conf, argc, argv, about, run_replay);
 }

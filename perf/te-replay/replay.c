@@ -259,7 +259,7 @@ static void add_tally(struct tally *sum, const struct tally *t)
 	tei_histogram_merge(&sum->put_time, &t->put_time);
 }
 
-static int report(struct replay *r, const char *trace_path)
+static int report_replay(struct replay *r, const char *trace_path)
 {
 	struct figures f = {
 		.sum = &r->sum,
@@ -310,7 +310,7 @@ static int replay(struct replay *r, const char *trace_path)
 	for (unsigned int i = 0; i < r->n_clients; i++)
 		add_tally(&r->sum, &r->share->tally[i]);
 	measure_idle(r);
-	rc = report(r, trace_path);
+	rc = report_replay(r, trace_path);
 	return check_result(r) ? -EIO : rc;
 }
 
