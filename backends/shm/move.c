@@ -276,9 +276,9 @@ static void copy_checked(const struct shm_rail *rail, struct tei_slice *slice,
  */
 static bool is_hot(struct shm_rail *rail, const uint8_t *to, uint64_t n)
 {
-	uint64_t place = (uintptr_t)to >> SHM_HEAT_BITS;
-	struct shm_heat *h = &rail->heat;
-	struct shm_warmth *w = &h->at[place % SHM_HEAT_LEN];
+	uint64_t place = (uintptr_t)to >> SHM_RECENT_BITS;
+	struct shm_recent *h = &rail->recent;
+	struct shm_recent_place *w = &h->at[place % SHM_RECENT_LEN];
 
 	if (w->place != place)
 		w->hot = false;

@@ -46,8 +46,8 @@
 #define SHM_TURN         (1u << 20) /* bytes of one progress() */
 #define SHM_CHUNK_MAX    (64u << 10)
 #define SHM_BOUNCE_LEN   (SHM_COPY_GROUP + SHM_COPY_LINE)
-#define SHM_HEAT_BITS    16 /* of the pieces of memory that heat is kept of */
-#define SHM_HEAT_LEN     64
+#define SHM_RECENT_BITS  16 /* of the pieces of memory whose writes are kept */
+#define SHM_RECENT_LEN   64
 
 struct shm_config {
 	bool enabled, foreign;
@@ -162,14 +162,14 @@ struct shm_slice {
 };
 
 /* Remembers which addresses were written lately, and so lie in the caches. */
-struct shm_heat {
+struct shm_recent {
 	uint64_t clock; /* bytes copied so far */
-	struct shm_warmth {
-		uint64_t place;     /* address >> SHM_HEAT_BITS */
+	struct shm_recent_place {
+		uint64_t place;     /* address >> SHM_RECENT_BITS */
 		uint64_t written;   /* by that clock */
 		const uint8_t *end; /* of the last copy there */
 		bool hot;           /* that copy was */
-	} at[SHM_HEAT_LEN];
+	} at[SHM_RECENT_LEN];
 };
 
 struct shm_rail {
@@ -190,7 +190,7 @@ struct shm_rail {
 	struct tei_list refused;           /* slices */
 	struct shm_copier stream;
 	bool unfenced; /* streamed to, since the last fence */
-	struct shm_heat heat;
+	struct shm_recent recent;
 	uint8_t *bounce; /* bounce[SHM_BOUNCE_LEN] */
 
 	struct tei_mutex mu;     /* lock 14 */

@@ -322,7 +322,7 @@ static ssize_t receive_bytes(struct tes_channel *ch)
 }
 
 /* A poll that ends when something comes, at @deadline_ns, or when kicked. */
-static void doze(struct tes_channel *ch, uint64_t deadline_ns)
+static void sleep_on_socket(struct tes_channel *ch, uint64_t deadline_ns)
 	TEI_REQUIRES(ch->mu)
 {
 	struct pollfd fds[2] = {{.fd = ch->fd, .events = POLLIN},
@@ -401,7 +401,7 @@ static bool channel_receive(struct tes_channel *ch, uint64_t deadline_ns)
 			channel_break(ch, "the rest of a frame is late");
 		if (ch->broken || now >= deadline_ns)
 			return false;
-		doze(ch, deadline_ns);
+		sleep_on_socket(ch, deadline_ns);
 		tei_spin_learn(&ch->spin, tei_now_ns() - since);
 		return true; /* also when late: it may have come in time */
 	}

@@ -450,10 +450,10 @@ static void note_tenant(struct tes_master_link *link,
 {
 	const char *tenant = link->store->tenant;
 
-	if ((reply->features & TES_STORE_TENANTS) || link->told || !*tenant ||
-	    strcmp(tenant, "default") == 0)
+	if ((reply->features & TES_STORE_TENANTS) || link->tenant_warned ||
+	    !*tenant || strcmp(tenant, "default") == 0)
 		return;
-	link->told = true;
+	link->tenant_warned = true;
 	LOG_WARN(
 		"master %s: tenant '%s' shares its keys with all others, since "
 		"tenants are off there (--enable_multi_tenants)",

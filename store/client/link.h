@@ -86,8 +86,8 @@ struct tes_master_link {
 	struct tei_timer *heartbeat_timer;
 	uint64_t backoff_ms;
 	uint64_t down_since_ns;
-	bool complained; /* one warning a time away */
-	bool told;       /* that its tenant is nobody's there */
+	bool complained;    /* one warning a time away */
+	bool tenant_warned; /* that tenants are off at the master */
 	bool stopped;
 
 	/* Fields from the hello of the master that the link leads to. */

@@ -72,8 +72,8 @@ static bool is_left(const struct sockaddr_un *un)
 }
 
 /*
- * Sockets of daemons that were killed, whose port may never come again. Young
- * ones are let alone: their daemon may not listen yet.
+ * Removes sockets of daemons that were killed, whose port may never come again;
+ * not those made a moment ago: their daemon may not listen yet.
  */
 static void sweep(const char *dir)
 {

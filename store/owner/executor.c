@@ -75,7 +75,7 @@ static bool is_here(const Store__Objects *o)
 	size_t i;
 
 	for (i = 0; i < o->n_address; i++) {
-		const struct tes_extent_header told = {
+		const struct tes_extent_header expected = {
 			.gen_epoch = o->gen_epoch[0],
 			.generation = o->generation[0],
 			.object_size = o->size[0],
@@ -90,7 +90,8 @@ static bool is_here(const Store__Objects *o)
 				  TES_EXTENT_HEADER_LEN + o->length[i], false))
 			return false;
 		memcpy(bytes, at_address(o->address[i]), sizeof(bytes));
-		if (tes_extent_decode(bytes, &h) || !tes_extent_same(&h, &told))
+		if (tes_extent_decode(bytes, &h) ||
+		    !tes_extent_same(&h, &expected))
 			return false;
 		offset += h.length;
 	}

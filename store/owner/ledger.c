@@ -49,7 +49,7 @@ static bool renew_header(const struct tes_segment *segment,
 			 const struct tes_directory_object *o, size_t i,
 			 uint64_t offset, uint64_t seed)
 {
-	const struct tes_extent_header told = {
+	const struct tes_extent_header expected = {
 		.gen_epoch = o->gen_epoch,
 		.generation = o->generation,
 		.object_size = o->size,
@@ -65,7 +65,7 @@ static bool renew_header(const struct tes_segment *segment,
 	if (!at)
 		return false;
 	memcpy(bytes, at, sizeof(bytes));
-	if (tes_extent_decode(bytes, &h) || !tes_extent_same(&h, &told))
+	if (tes_extent_decode(bytes, &h) || !tes_extent_same(&h, &expected))
 		return false;
 	h.digest = tes_key_digest(tes_directory_key(o), o->key_len, seed);
 	tes_extent_encode(&h, bytes);

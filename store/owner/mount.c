@@ -315,7 +315,7 @@ int tes_direct_drain(struct te_store *store,
 
 /* ---- the end of a grace ---- */
 
-/* The master could not be told: it will be, when it is back. */
+/* The master was not reached: it is told when it is back. */
 static void on_left(struct tei_call *post)
 {
 	struct tes_segment *segment =
@@ -491,7 +491,7 @@ static void do_take(void *arg)
 	step->taken = true;
 }
 
-/* The master could not be told: it will be, when it is back. */
+/* The master was not reached: it is told when it is back. */
 static void do_leave(void *arg)
 {
 	struct unmount_step *step = arg;
@@ -542,9 +542,9 @@ static void do_next(void *arg)
 		struct tes_segment *segment =
 			tei_list_entry(node, struct tes_segment, link);
 
-		if (segment->leaving || segment->told)
+		if (segment->leaving || segment->unmount_sent)
 			continue;
-		segment->told = step->taken = true;
+		segment->unmount_sent = step->taken = true;
 		step->segment = segment;
 		return;
 	}

@@ -59,7 +59,7 @@ struct tes_segment {
 	bool publishing; /* the helper is at it */
 	bool leaving;    /* nothing but the master's memory of it is left */
 	bool mounted;
-	bool told; /* that it leaves, as the store closes */
+	bool unmount_sent; /* as the store closes */
 	struct tes_grace grace;
 	/* Guarded by store->mu. */
 	bool settled; /* the one try is over */

@@ -387,6 +387,7 @@ static void state_metrics(const struct tes_server *s,
 	all(out, "gauge", gauges, sizeof(gauges) / sizeof(gauges[0]));
 }
 
+/* Long, because it is a table: the metrics of events, a row each. */
 static void event_metrics(const struct tes_server *s,
 			  const struct tes_core_figures *f,
 			  struct evbuffer *out)

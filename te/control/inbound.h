@@ -11,8 +11,8 @@
  * An epoch that was never revoked equals `floor`, so inbound peers that are not
  * connected need to be remembered only above it. When there are too many, the
  * floor is raised and they are forgotten: that revokes all, which is safe.
- * Guests that have notified are remembered, too, as long as few others have
- * left since.
+ * Inbound peers that have notified are remembered, too, as long as few others
+ * have left since.
  *
  * Threads: control, unless said otherwise.
  */

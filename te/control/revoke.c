@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* revoke.c - te_peer_revoke(), te_peer_revoke_wait() */
+/*
+ * revoke.c - te_peer_revoke(), te_peer_revoke_wait()
+ *
+ * Threads: the public calls wait on their callers' threads for closures that
+ * run on the control thread and with the drive token.
+ */
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* segment.c - segments: peers opened by name, and what is known of them */
+/*
+ * segment.c - segments: peers opened by name, and what is known of them
+ *
+ * Threads: the public calls run on their callers' threads, and send closures to
+ * the control thread.
+ */
 #include "te/control/peer.h"
 
 #include <errno.h>

@@ -12,7 +12,7 @@
  *   worker     rails, the drive token, who drives. Any thread, or the token
  *   notify     notifications that have come. inbox.mu
  *   directory  names in a directory. Threads of its own
- *   common     this, settings, ids, errors. Any thread
+ *   core       this, settings, ids, errors. Any thread
  *
  * Threads talk by closures (struct tei_call): tei_loop_post() to control,
  * tei_worker_post() to the holder of the token. What is here is fixed once the

@@ -4,6 +4,8 @@
  *
  * A proof is bound to both nonces and both incarnations of one control
  * connection and to the side that gives it, so it is of no use elsewhere.
+ *
+ * Threads: sets of groups under regions.mu; proofs any.
  */
 #ifndef TE_REGION_GROUP_H
 #define TE_REGION_GROUP_H

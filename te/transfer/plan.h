@@ -2,9 +2,10 @@
 /*
  * plan.h - which rail takes how much of a request next
  *
- * Pure: no clock, no state of its own. Rails are given little at a time and
- * get more as they drain, so that rails of unequal or changing speed balance
- * themselves. What was measured of them says only
+ * Threads: the token, or a test's own. Pure: no clock, no state of its own.
+ * Rails are given little at a time and get more as they drain, so that rails of
+ * unequal or changing speed balance themselves. What was measured of them says
+ * only
  *
  *   - how little is enough to keep a rail busy: its window,
  *   - how large a slice may be: about half a millisecond of the rail, so that

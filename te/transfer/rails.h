@@ -6,6 +6,8 @@
  * reaches the other. Each rail of ours gets one of the peer's: the best ranks
  * first, no rail of the peer a second time before each has been taken once,
  * and of equals those with the same place in both lists.
+ *
+ * Threads: the token, unless said otherwise.
  */
 #ifndef TE_TRANSFER_RAILS_H
 #define TE_TRANSFER_RAILS_H

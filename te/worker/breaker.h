@@ -11,7 +11,7 @@
  * Failures are forgotten by halves with time, not at the first success: what
  * fails again and again is paused for long though it works in between.
  *
- * Pure: time and chance are arguments.
+ * Threads: the token. Pure: time and chance are arguments.
  */
 #ifndef TE_WORKER_BREAKER_H
 #define TE_WORKER_BREAKER_H

@@ -5,6 +5,8 @@
  * Taken once, before the rails are opened, and not changed after that. Without
  * one everything works, only not near. Whatever is wrong with it is counted
  * (te_topology_faults_total) and logged once a process.
+ *
+ * Threads: made before the worker runs, read by any.
  */
 #ifndef TE_WORKER_TOPOLOGY_H
 #define TE_WORKER_TOPOLOGY_H
