@@ -46,7 +46,7 @@ static void void_header(const struct tes_segment *segment, uint64_t offset,
 
 /* Rewrites the header of extent @i, which begins at @offset of the object. */
 static bool renew_header(const struct tes_segment *segment,
-			 const struct tes_directory_object *o, size_t i,
+			 const struct tes_inventory_object *o, size_t i,
 			 uint64_t offset, uint64_t seed)
 {
 	const struct tes_extent_header expected = {
@@ -67,7 +67,7 @@ static bool renew_header(const struct tes_segment *segment,
 	memcpy(bytes, at, sizeof(bytes));
 	if (tes_extent_decode(bytes, &h) || !tes_extent_same(&h, &expected))
 		return false;
-	h.digest = tes_key_digest(tes_directory_key(o), o->key_len, seed);
+	h.digest = tes_key_digest(tes_inventory_key(o), o->key_len, seed);
 	tes_extent_encode(&h, bytes);
 	memcpy(at, bytes, sizeof(bytes));
 	return true;
@@ -78,7 +78,7 @@ static bool renew_header(const struct tes_segment *segment,
  * given the digest of @seed, which every master draws anew.
  */
 static bool renew_headers(const struct tes_segment *segment,
-			  const struct tes_directory_object *o, uint64_t seed)
+			  const struct tes_inventory_object *o, uint64_t seed)
 {
 	uint64_t offset = 0;
 
@@ -114,7 +114,7 @@ struct offer {
 static int offer_init(struct offer *o)
 {
 	struct tei_arena *arena = &o->arena;
-	size_t n = OFFER_OBJECTS, e = n * TES_DIRECTORY_EXTENTS_MAX;
+	size_t n = OFFER_OBJECTS, e = n * TES_INVENTORY_EXTENTS_MAX;
 	Store__Objects *m = &o->objects;
 
 	store__objects__init(m);
@@ -142,12 +142,12 @@ static int offer_init(struct offer *o)
 }
 
 /* Adds the rules as the master sent them, less the time since. */
-static void add_rare(struct offer *o, const struct tes_directory_object *it,
+static void add_rare(struct offer *o, const struct tes_inventory_object *it,
 		     size_t i)
 {
 	Store__Objects *m = &o->objects;
-	struct tes_directory_rare rare;
-	const char *group = tes_directory_rare(it, &rare);
+	struct tes_inventory_rare rare;
+	const char *group = tes_inventory_rare(it, &rare);
 	uint64_t now = tei_now_ms();
 	char *name = NULL;
 
@@ -165,7 +165,7 @@ static void add_rare(struct offer *o, const struct tes_directory_object *it,
 	m->group[i] = (uint32_t)m->n_groups;
 }
 
-/* A copy: the directory may be cleared before the message goes. */
+/* A copy: the inventory may be cleared before the message goes. */
 static int copy_name(struct offer *o, const char *name)
 {
 	size_t len = strlen(name) + 1;
@@ -179,11 +179,11 @@ static int copy_name(struct offer *o, const char *name)
 }
 
 /* Sets *out to the entry of @it in the column of tenants. -ENOMEM. */
-static int tenant_column(struct offer *o, const struct tes_directory_object *it,
+static int tenant_column(struct offer *o, const struct tes_inventory_object *it,
 			 uint32_t *out)
 {
 	const char *name =
-		tes_directory_tenant(&o->segment->ledger.directory, it);
+		tes_inventory_tenant(&o->segment->ledger.inventory, it);
 	Store__Objects *m = &o->objects;
 	size_t i = m->n_tenants;
 
@@ -198,18 +198,18 @@ static int tenant_column(struct offer *o, const struct tes_directory_object *it,
 	return 0;
 }
 
-static void offer_add(struct offer *o, const struct tes_directory_object *it)
+static void offer_add(struct offer *o, const struct tes_inventory_object *it)
 {
 	uint64_t base = (uint64_t)(uintptr_t)o->segment->memory;
 	Store__Objects *m = &o->objects;
 	size_t i = o->keys.n, k = m->n_address;
 
-	tes_key_column_add(&o->keys, tes_directory_key(it), it->key_len);
+	tes_key_column_add(&o->keys, tes_inventory_key(it), it->key_len);
 	m->generation[i] = it->generation;
 	m->gen_epoch[i] = it->gen_epoch;
 	m->size[i] = it->size;
 	m->extents[i] = it->n_extents;
-	m->no_crc[i] = it->flags & TES_DIRECTORY_NO_CRC;
+	m->no_crc[i] = it->flags & TES_INVENTORY_NO_CRC;
 	add_rare(o, it, i);
 	o->failed |= tenant_column(o, it, &m->tenant[i]) != 0;
 	for (size_t j = 0; j < it->n_extents; j++, k++) {
@@ -224,12 +224,12 @@ static void offer_add(struct offer *o, const struct tes_directory_object *it)
 static void offer_fill(struct offer *o)
 {
 	struct tes_ledger *ledger = &o->segment->ledger;
-	const struct tes_directory_object *it;
+	const struct tes_inventory_object *it;
 
 	tei_mutex_lock(&ledger->mu);
 	while (o->keys.n < OFFER_OBJECTS &&
-	       o->keys.bytes.len <= OFFER_KEY_BYTES - TES_DIRECTORY_KEY_MAX) {
-		it = tes_directory_next(&ledger->directory, &o->cursor);
+	       o->keys.bytes.len <= OFFER_KEY_BYTES - TES_INVENTORY_KEY_MAX) {
+		it = tes_inventory_next(&ledger->inventory, &o->cursor);
 		o->last = !it;
 		if (!it)
 			break;
@@ -238,7 +238,7 @@ static void offer_fill(struct offer *o)
 		if (renew_headers(o->segment, it, o->seed))
 			offer_add(o, it);
 		else
-			(void)tes_directory_drop(&ledger->directory,
+			(void)tes_inventory_drop(&ledger->inventory,
 						 it->extents[0].offset,
 						 it->gen_epoch, it->generation);
 	}
@@ -271,8 +271,8 @@ static int take_reply(struct offer *o, const Store__OfferReply *reply)
 			return TE_STORE_INTERNAL_ERROR; /* no memory there */
 		if (reply->object[i]) {
 			tei_mutex_lock(&ledger->mu);
-			(void)tes_directory_drop(
-				&ledger->directory, m->address[entry] - base,
+			(void)tes_inventory_drop(
+				&ledger->inventory, m->address[entry] - base,
 				m->gen_epoch[i], m->generation[i]);
 			tei_mutex_unlock(&ledger->mu);
 		}
@@ -315,15 +315,15 @@ static int offer_some(struct offer *o)
 static void forget_all(struct tes_segment *segment)
 {
 	struct tes_ledger *ledger = &segment->ledger;
-	const struct tes_directory_object *o;
+	const struct tes_inventory_object *o;
 	uint64_t cursor = 0;
 
 	tei_mutex_lock(&ledger->mu);
-	while ((o = tes_directory_next(&ledger->directory, &cursor)))
+	while ((o = tes_inventory_next(&ledger->inventory, &cursor)))
 		for (size_t i = 0; i < o->n_extents; i++)
 			void_header(segment, o->extents[i].offset, o->gen_epoch,
 				    o->generation);
-	tes_directory_clear(&ledger->directory);
+	tes_inventory_clear(&ledger->inventory);
 	tei_mutex_unlock(&ledger->mu);
 }
 
@@ -374,14 +374,14 @@ void tes_ledger_init(struct tes_ledger *ledger, uint64_t bytes)
 	/* Only against long paths: any salt is right. */
 	(void)RAND_bytes((unsigned char *)&salt, sizeof(salt));
 	tei_mutex_init(&ledger->mu);
-	tes_directory_init(&ledger->directory, bytes, salt);
+	tes_inventory_init(&ledger->inventory, bytes, salt);
 	ledger->epoch = 0;
 	ledger->offering = false;
 }
 
 void tes_ledger_fini(struct tes_ledger *ledger)
 {
-	tes_directory_clear(&ledger->directory);
+	tes_inventory_clear(&ledger->inventory);
 	tei_mutex_fini(&ledger->mu);
 }
 
@@ -414,7 +414,7 @@ static bool columns_fit(const Store__Objects *m)
 	return tes_objects_fit(m) && m->keys.len == bytes;
 }
 
-/* The directory keeps the tenants that are added to it. */
+/* The inventory keeps the tenants that are added to it. */
 static bool tenants_fit(const Store__Objects *m)
 {
 	for (size_t i = 0; i < m->n_tenants; i++)
@@ -426,7 +426,7 @@ static bool tenants_fit(const Store__Objects *m)
 
 /* Reads the rules by which an object is to be kept. */
 static void take_rare(const Store__Objects *m, size_t i,
-		      struct tes_directory_entry *e)
+		      struct tes_inventory_entry *e)
 {
 	uint32_t group = m->n_group ? m->group[i] : 0;
 	size_t len = 0;
@@ -455,9 +455,9 @@ static const char *tenant_of(const Store__Objects *m, size_t i)
 static void add_object(struct te_store *store, const Store__Objects *m,
 		       size_t i, size_t entry, const uint8_t *key)
 {
-	struct tes_directory_place places[TES_DIRECTORY_EXTENTS_MAX];
+	struct tes_inventory_place places[TES_INVENTORY_EXTENTS_MAX];
 	size_t n = m->n_extents ? m->extents[i] : 1;
-	struct tes_directory_entry e = {
+	struct tes_inventory_entry e = {
 		.key = key,
 		.key_len = m->key_lens[i],
 		.generation = m->generation[i],
@@ -471,7 +471,7 @@ static void add_object(struct te_store *store, const Store__Objects *m,
 	struct tes_segment *segment = NULL;
 
 	take_rare(m, i, &e);
-	if (!n || n > TES_DIRECTORY_EXTENTS_MAX)
+	if (!n || n > TES_INVENTORY_EXTENTS_MAX)
 		return;
 	for (size_t k = 0; k < n; k++) {
 		struct tes_segment *at = segment_of(
@@ -485,7 +485,7 @@ static void add_object(struct te_store *store, const Store__Objects *m,
 	}
 	tei_mutex_lock(&segment->ledger.mu);
 	/* Without memory it is lost with the master, and only then. */
-	(void)tes_directory_add(&segment->ledger.directory, &e);
+	(void)tes_inventory_add(&segment->ledger.inventory, &e);
 	tei_mutex_unlock(&segment->ledger.mu);
 }
 
@@ -512,7 +512,7 @@ static void committed(struct te_store *store, const Store__Committed *m)
 
 	if (all && m->begins) {
 		tei_mutex_lock(&all->ledger.mu);
-		tes_directory_begin(&all->ledger.directory);
+		tes_inventory_begin(&all->ledger.inventory);
 		tei_mutex_unlock(&all->ledger.mu);
 	}
 	for (size_t i = 0; i < objects->n_key_lens; i++) {
@@ -522,7 +522,7 @@ static void committed(struct te_store *store, const Store__Committed *m)
 	}
 	if (all && m->ends) {
 		tei_mutex_lock(&all->ledger.mu);
-		tes_directory_sweep(&all->ledger.directory);
+		tes_inventory_sweep(&all->ledger.inventory);
 		tei_mutex_unlock(&all->ledger.mu);
 	}
 }
@@ -550,13 +550,13 @@ static void bury(struct te_store *store, const Store__Bury *m, size_t i)
 	uint64_t offset;
 	struct tes_segment *segment = segment_of(store, m->address[i], &offset);
 
-	if (!segment || offset % TES_DIRECTORY_UNIT ||
+	if (!segment || offset % TES_INVENTORY_UNIT ||
 	    segment->bytes - offset < TES_EXTENT_HEADER_LEN)
 		return;
 	tei_mutex_lock(&segment->ledger.mu);
 	if (m->burial)
 		void_header(segment, offset, m->gen_epoch[i], m->generation[i]);
-	(void)tes_directory_drop(&segment->ledger.directory, offset,
+	(void)tes_inventory_drop(&segment->ledger.inventory, offset,
 				 m->gen_epoch[i], m->generation[i]);
 	tei_mutex_unlock(&segment->ledger.mu);
 }

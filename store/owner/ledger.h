@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "base/thread.h"
-#include "store/owner/directory.h"
+#include "store/owner/inventory.h"
 
 struct te_store;
 struct tes_segment;
@@ -30,7 +30,7 @@ struct tei_frame;
 
 struct tes_ledger {
 	struct tei_mutex mu;            /* lock 49 */
-	struct tes_directory directory; /* guarded by mu */
+	struct tes_inventory inventory; /* guarded by mu */
 	/* The helper's. */
 	uint64_t epoch; /* of the master that it was mounted at last; 0: none */
 	bool offering;  /* and that one has not got everything yet */

@@ -3,7 +3,7 @@
 add_library(te_test_fake_te STATIC ../store/fake_te.c ../store/pool.c)
 target_link_libraries(te_test_fake_te PRIVATE te_flags PkgConfig::CMOCKA)
 te_tests(unit store_client
-	TESTS bad_master basics buffers channel directory executor haste hot layout link
+	TESTS bad_master basics buffers channel executor haste hot inventory layout link
 		locations owners parts put_pipelines reads values
 	SOURCES channel_rig.c executor_master.c
 	LIBRARIES te_test_fake_te)
