@@ -110,21 +110,21 @@ struct verbs_bounce {
  */
 void tei_verbs_bounce_init(struct verbs_bounce *bounce,
 			   const struct verbs_port *port, struct ibv_pd *pd);
-/* All blocks have been given back. */
+/* Frees the blocks, all of which were given back. */
 void tei_verbs_bounce_fini(struct verbs_bounce *bounce,
 			   const struct verbs_port *port);
 
-/* NULL: all are in use. */
+/* Takes a block; NULL: all are in use. */
 uint8_t *tei_verbs_bounce_take(struct verbs_bounce *bounce);
 void tei_verbs_bounce_give(struct verbs_bounce *bounce, uint8_t *block);
 
 /*
- * Between @block and the @length bytes of pieces that begin @skip bytes behind
- * the start of iov[0].
+ * Copies @length bytes of pieces, from @skip bytes behind the start of iov[0],
+ * into @block.
  */
 void tei_verbs_bounce_fill(uint8_t *block, const struct iovec *iov,
 			   uint64_t skip, uint64_t length);
-/* The reverse. -EFAULT: not all of them are there, or may be written. */
+/* Copies @block back. -EFAULT: some of the pieces cannot be written. */
 int tei_verbs_bounce_empty(const uint8_t *block, const struct iovec *iov,
 			   uint64_t skip, uint64_t length);
 
@@ -311,7 +311,7 @@ int tei_verbs_rail_match(struct tei_rail *rail, const struct tei_address *peer,
 int tei_verbs_progress(struct tei_rail *rail, int budget);
 int tei_verbs_wait_fd(struct tei_rail *rail);
 void tei_verbs_arm(struct tei_rail *rail);
-/* Have progress() called soon. Any thread. */
+/* Has progress() called soon. Any thread. */
 void tei_verbs_kick(const struct verbs_rail *rail);
 
 /* ---- verbs.c ---- */
@@ -329,7 +329,7 @@ void tei_verbs_hand_over(struct verbs_bundle *bundle);
 /* Connects all lanes in use. 0 or why not. Threads: a background one. */
 int tei_verbs_bundle_connect(struct verbs_bundle *bundle);
 /*
- * Stop the queue pairs and destroy them: from now on nothing of them touches
+ * Stops the queue pairs and destroys them: afterwards nothing of them touches
  * memory. May block for long. False: the device refuses; to be tried again.
  */
 bool tei_verbs_bundle_destroy(struct verbs_bundle *bundle);
@@ -350,9 +350,9 @@ void tei_verbs_endpoint_way(const struct tei_endpoint *ep, char *out,
 			    size_t room);
 void tei_verbs_endpoint_close(struct tei_endpoint *ep);
 int tei_verbs_flush(struct tei_endpoint *ep, int err);
-/* flush() is over. From inside progress() only. */
+/* Reports that flush() is over. From inside progress() only. */
 void tei_verbs_flushed(struct verbs_bundle *bundle);
-/* The same for all whose queue pairs the device refuses to destroy. */
+/* Reports it for all whose queue pairs the device refuses to destroy. */
 void tei_verbs_leave_stuck(struct verbs_rail *rail);
 int tei_verbs_drop(struct tei_endpoint *ep);
 /*

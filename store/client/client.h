@@ -9,7 +9,7 @@
  * segment. Locks are leaves: none is held while another is taken, nor over a
  * call into the engine that may block.
  *
- *   caller --call.c--> loop (link.c) <--> master
+ *   caller --channel.c--> loop (link.c) <--> master
  *   caller --batch--> engine <--> owners      loop --jobs--> helper --> engine
  */
 #ifndef STORE_CLIENT_CLIENT_H
@@ -96,14 +96,14 @@ void tes_store_set_ready(struct te_store *store, bool ready, int verdict);
 
 #define TES_DRAIN_MAX_MS 600000u
 
-/* Tell the master, as far as there is time (mount.c). Set-up only. */
+/* Tell the master, as far as there is time (owner/mount.c). Set-up only. */
 void tes_unmount_all(struct te_store *store, uint64_t deadline_ns);
 /* Whatever kind of store it is for. */
 bool tes_config_holds(const struct te_store_config *config);
 /* Checks a name by the rules of te_store_config.tenant. */
 bool tes_tenant_holds(const char *name);
 
-/* ---- calls to the master (call.c) ---- */
+/* ---- calls to the master (channel.c) ---- */
 
 struct ProtobufCMessage;
 
@@ -150,7 +150,7 @@ struct tes_link_wait {
 void tes_link_wait_done(struct tes_link_wait *wait, int code);
 
 /*
- * Reports a silent owner to the master (report.c); for owners->silent, @arg is
+ * Reports a silent owner to the master (query.c); for owners->silent, @arg is
  * a store. Any thread.
  */
 void tes_report_silent(void *arg,

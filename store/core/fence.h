@@ -92,7 +92,7 @@ void tes_core_bury(struct tes_core *core, struct tes_object *o,
 /* Buries one replica of @o in the same way. */
 void tes_core_bury_replica(struct tes_core *core, struct tes_object *o,
 			   uint8_t replica, struct tes_waiter *waiter);
-/* The owners of @o will learn, no matter when, that it was forgotten. */
+/* Queues a notice to the owners of @o that it was forgotten. */
 void tes_core_notice(struct tes_core *core, const struct tes_object *o);
 /* Creates a waiter for a reply with @n statuses. NULL: no memory. */
 struct tes_waiter *tes_core_waiter_new(const struct tes_event *ev, size_t n);

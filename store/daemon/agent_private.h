@@ -5,7 +5,7 @@
  *   dummy --> greeting (door.c) --> session with memory (session.c)
  *                                      |  frames: jobs
  *                                      v
- *             reply <-- loop <-- worker (workers.c, serve.c) --> te_store
+ *             reply <-- loop <-- worker (session.c, serve.c) --> te_store
  *
  * The loop owns sessions, connections and jobs; a job is its worker's while it
  * runs. A session whose dummy has gone lives on until its last job is over:
@@ -161,7 +161,7 @@ int tes_where_open(struct tes_agent *agent,
 		   const struct tes_agent_config *config);
 void tes_where_close(struct tes_agent *agent);
 
-/* ---- memory.c ---- */
+/* ---- session.c: memory of a dummy ---- */
 
 /* The place, or NULL: not wholly within. */
 void *tes_agent_memory_at(const struct tes_agent_memory *memory,
@@ -187,7 +187,7 @@ void tes_session_end(struct tes_agent_session *session);
 /* Frees sessions that nobody will unmap any more: workers have ended. */
 void tes_sessions_clear(struct tes_agent *agent);
 
-/* ---- workers.c ---- */
+/* ---- session.c; workers ---- */
 
 /* 0, -EAGAIN, -ENOMEM. */
 int tes_workers_start(struct tes_agent *agent, unsigned int n);

@@ -94,38 +94,39 @@ extern const struct tes_store_ops tes_dummy_ops;
 /* ---- dummy_conn.c ---- */
 
 /*
- * A connection to the daemon, old or new. 0, -900 (nobody there, or refused),
- * -901 (none to be had by @deadline_ns), -1.
+ * Takes a free connection to the daemon, or makes one; to be released by
+ * tes_dummy_release(). 0, -900 (nobody there, or refused), -901 (none was free
+ * by @deadline_ns), -1.
  */
 int tes_dummy_connect(struct tes_dummy *dummy, uint64_t deadline_ns,
 		      struct tes_dummy_conn **out);
 /*
- * Send @msg (NULL: empty) and await the answer, whose body lies in @arena. 0,
- * -900 (broken: the daemon has let go of all), -901 (nothing by @deadline_ns:
- * it has not), -1 (nothing was sent).
+ * Sends @msg (NULL: empty) and awaits the answer, whose body lies in @arena. 0,
+ * -900 (the connection broke: the daemon uses none of our memory any more),
+ * -901 (no answer by @deadline_ns: it may still use it), -1 (nothing was sent).
  */
 int tes_dummy_exchange(struct tes_dummy_conn *conn, uint16_t type,
 		       const ProtobufCMessage *msg, struct tei_arena *arena,
 		       uint64_t deadline_ns, const uint8_t **body, size_t *len);
-/* The answer to the call asked last. As exchange(), but a negative errno. */
+/* Receives the answer to the last call, like exchange(); a negative errno. */
 int tes_dummy_receive(struct tes_dummy_conn *conn, uint16_t type,
 		      struct tei_arena *arena, uint64_t deadline_ns,
 		      const uint8_t **body, size_t *len);
 /*
- * Give it back. @code: of exchange; @lent: what has to stay lent after -901
- * (taken then).
+ * Releases a connection. @code: what exchange() returned. @lent: memory that
+ * has to stay lent after -901, which is taken over then.
  */
 void tes_dummy_release(struct tes_dummy *dummy, struct tes_dummy_conn *conn,
 		       int code, struct te_store_buffer *lent);
-/* Late connections on which the daemon has said its word: free what it had. */
+/* Frees what was lent to calls whose late answer has come meanwhile. */
 void tes_dummy_sweep(struct tes_dummy *dummy) TEI_REQUIRES(dummy->mu);
 /*
- * Wait for a connection or room to be given back; nobody says when a late call
- * is over, so it returns now and then. False: @deadline_ns has passed.
+ * Waits until a connection or room is released. The end of a late call signals
+ * nobody, so it returns now and then. False: @deadline_ns has passed.
  */
 bool tes_dummy_wait_freed(struct tes_dummy *dummy, uint64_t deadline_ns)
 	TEI_REQUIRES(dummy->mu);
-/* All connections; nothing is under way. */
+/* Closes all connections; no call is under way. */
 void tes_dummy_disconnect(struct tes_dummy *dummy);
 
 /* ---- dummy_conn.c: where the daemon serves ---- */
@@ -168,9 +169,9 @@ bool tes_loan_is_shared(struct tes_dummy *dummy, const struct iovec *pieces,
 int tes_loan_make(struct tes_loan *loan, bool put, uint64_t deadline_ns);
 /* Copy the first @bytes of item @i back to where they belong. */
 void tes_loan_copy_back(const struct tes_loan *loan, size_t i, uint64_t bytes);
-/* Item @i went into memory that was given up meanwhile: it is lost. */
+/* Tells whether item @i went into memory that was given up meanwhile. */
 bool tes_loan_is_lost(const struct tes_loan *loan, size_t i);
-/* The daemon did not let go: what it has in its hands becomes its own. */
+/* Gives up memory that the daemon may still use: it becomes the daemon's. */
 void tes_loan_give_up(struct tes_loan *loan);
 /* Ends a loan after the daemon's answer: the memory may be used again. */
 void tes_loan_end(struct tes_loan *loan);

@@ -88,6 +88,4 @@ void tes_executor_on_task(struct tes_master_link *link,
 bool tes_executor_release(struct tes_executor *executor,
 			  const struct tes_segment *segment, uint32_t ms);
 
-/* ---- copying (copy.c) ---- */
-
 #endif

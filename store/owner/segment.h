@@ -159,7 +159,7 @@ struct tes_mount_result {
 
 /* The owner's side of the master link; store/client/link.h has the contract. */
 extern const struct tes_owner_messages tes_owner_messages;
-/* The helper is through with them. */
+/* Takes the result of mounting from the helper. Loop thread. */
 void tes_mounting_done(struct tes_master_link *link,
 		       const struct tes_mount_result *result);
 /* The master has forgotten a segment, or could not be told. */

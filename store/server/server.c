@@ -84,7 +84,7 @@ static void say_listen(char error[TEI_CONF_ERROR_LEN], int rc,
 			 host, strerror(-rc));
 }
 
-/* listen.c; on error @error is one line that names the setting */
+/* On an error @error is one line that names the setting. */
 static int server_open_rpc(struct tes_server *s, char error[TEI_CONF_ERROR_LEN])
 {
 	const struct tes_server_settings *set = &s->settings;

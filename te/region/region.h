@@ -77,11 +77,11 @@ struct tei_deferred {
 
 /* Rooms above, as this one calls them: any thread, not with mu held. */
 struct tei_regions_ops {
-	/* Tell peers who may see them of changed regions. */
+	/* Sends changed regions to the peers that may see them. */
 	void (*push)(struct te_engine *engine);
-	/* Nobody has proven the group in that place any more. Waits. */
+	/* Forgets who has proven the group in that place. Waits. */
 	void (*forget_group)(struct te_engine *engine, unsigned int place);
-	/* Drop links of peers that pin a region; waits for none. */
+	/* Drops links of peers that pin a region; waits for none. */
 	void (*drop_pinning)(struct te_engine *engine);
 };
 

@@ -2,7 +2,7 @@
 /*
  * link.h - the core's side of an endpoint
  *
- * As initiator (endpoint.c):
+ * As initiator (link.c):
  *
  *   ASKING --answered--> CONNECTING --up--> UP
  *      |                     |               |  down, post failed, epoch over
@@ -18,7 +18,7 @@
  * might still land. Once the owner has confirmed the drop they cannot, and are
  * posted again elsewhere.
  *
- * As target (inbound peer.c, target.c): control makes it and hands it to the
+ * As target (link.c): control makes it and hands it to the
  * worker, which opens, connects, drops and closes; when it has closed it, it is
  * handed back and freed. Each of the calls below is in at most one queue at a
  * time.
@@ -182,10 +182,10 @@ void tei_link_watch(struct tei_link *link);
 void tei_links_watch_again(struct tei_peer *peer);
 void tei_link_due(struct tei_due *due);
 
-/* target.c: both halves are here; _connect answers by _connected(). */
+/* Both halves are here; _connect answers by _connected(). */
 void tei_self_close(struct tei_link *link); /* both are flushed */
 
-/* target.c; calls of the worker's queue. */
+/* Calls of the worker's queue. */
 void tei_target_open(struct tei_call *call);
 void tei_target_drop(struct tei_call *call);
 /* The same for a half whose other one is ours; no calls to control. */
