@@ -3,13 +3,14 @@
  * client.h - the inside of struct te_store
  *
  * Three kinds of threads meet here. The caller's does all the work of put and
- * get: it digests keys, drives an engine batch and verifies. The loop's owns
- * both connections to the master (link.c) and passes messages through. The
- * helper's does what blocks: resolving, revoking writers, publishing the
- * segment. Locks are leaves: none is held while another is taken, nor over a
- * call into the engine that may block.
+ * get: it digests keys, drives an engine batch, verifies, and writes and reads
+ * the main connection to the master itself (channel.c). The loop's connects it,
+ * and keeps the heartbeat connection (link.c). The helper's does what blocks:
+ * resolving, revoking writers, publishing the segment. Locks are leaves: none
+ * is held while another is taken, nor over a call into the engine that may
+ * block.
  *
- *   caller --channel.c--> loop (link.c) <--> master
+ *   caller --channel.c--> master <--heartbeats-- loop (link.c)
  *   caller --batch--> engine <--> owners      loop --jobs--> helper --> engine
  */
 #ifndef STORE_CLIENT_CLIENT_H

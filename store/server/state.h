@@ -218,7 +218,7 @@ void tes_server_reply_later(struct tes_server *s,
 /* Nobody is left to answer. */
 void tes_server_laters_drop(struct tes_server_link *link);
 
-/* Pushes of no hurry that nothing has followed. */
+/* Sends deferred pushes that no later push has taken along. */
 void tes_server_push_waiting(struct tes_server *s);
 void tes_server_push_fence(struct tes_server *s,
 			   const struct tes_action *action);

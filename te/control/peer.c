@@ -409,7 +409,7 @@ static void connect_next(struct tei_peer *peer)
 	peer_connect(peer, &peer->c->address[peer->c->next_address++]);
 }
 
-/* peer.c: c.address has @n addresses, or @n says what is wrong. */
+/* Takes the result of the look-up: @n addresses in c.address, or an error. */
 static void peer_found(struct tei_peer *peer, int n)
 {
 	peer->c->n_address = n > 0 ? n : 0;

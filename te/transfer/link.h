@@ -10,8 +10,8 @@
  *                                                    |
  *                        freed <--confirmed-- DROPPING: the owner is asked
  *
- * A device may take long to release the token of memory: the backend then says
- * later that it is flushed. Until then the link is BROKEN, its slices are at
+ * A device may take long to release memory: the backend then reports later
+ * that it is flushed. Until then the link is BROKEN, its slices are at
  * the backend, and the pair has another link, or none.
  *
  * Slices of writes that were in flight on a broken link are in limbo: they
@@ -182,14 +182,9 @@ void tei_link_watch(struct tei_link *link);
 void tei_links_watch_again(struct tei_peer *peer);
 void tei_link_due(struct tei_due *due);
 
-/* Both halves are here; _connect answers by _connected(). */
-void tei_self_close(struct tei_link *link); /* both are flushed */
-
 /* Calls of the worker's queue. */
 void tei_target_open(struct tei_call *call);
 void tei_target_drop(struct tei_call *call);
-/* The same for a half whose other one is ours; no calls to control. */
-void tei_target_close_half(struct tei_link *link); /* it is flushed */
 
 /* ---- how many endpoints to peers a rail has, and which make room ---- */
 

@@ -383,8 +383,8 @@ void tei_transfer_rail_lost(struct tei_rail_box *box, int err)
 }
 
 /*
- * Nobody has to sit out a pause that the dead link has earned. Whom the rail
- * reaches may be others than before.
+ * Resets the breakers of the rail's pairs, since its link is up, and matches
+ * them anew: the rail may reach other peers than before.
  */
 void tei_transfer_rail_up(struct tei_rail_box *box)
 {
