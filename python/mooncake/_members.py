@@ -144,7 +144,8 @@ def _of_memory(ptr: int, size: int, owner: Any, name: str) -> np.ndarray:
     if not _is_usable(ptr, size, True):
         raise ValueError(f"{name}: {size} bytes at {ptr:#x} are not memory")
     memory = (ctypes.c_ubyte * size).from_address(ptr)
-    memory.owner = owner
+    # A lease of a pool is not released as long as there is a view of it.
+    memory.owner = owner, getattr(owner, "buffer", None)
     return np.frombuffer(memory, np.uint8)
 
 

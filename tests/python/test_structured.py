@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from mooncake.buffer_pool import BufferPool
 from mooncake.store import MooncakeDistributedStore, ReplicateConfig
 from mooncake.structured_object_store import (
     BundleTransferPolicy, FieldSchema, MooncakeBundleTransfer, RemoteBundleRef,
@@ -83,6 +84,19 @@ def test_members_are_read_into_memory_of_the_callers(transfer):
                   raw_destination(8, 128, None)):
         with pytest.raises(ValueError, match="tokens"):
             transfer.materialize_into(spec, {"tokens": wrong})
+
+
+def test_what_lies_in_a_lease_keeps_it(transfer, store):
+    spec = transfer.read_spec(transfer.put_structured_object(example()))
+    with BufferPool(store) as pool:
+        lease = pool.acquire(128)
+        got = transfer.materialize_into(spec.select_members(["tokens"]), {
+            "tokens": raw_destination(lease.ptr, 128, lease)}).objects["tokens"]
+        with pytest.raises(RuntimeError, match="exported views"):
+            lease.release()
+        assert np.array_equal(got, TOKENS)
+        del got
+        lease.release()
 
 
 def test_what_is_removed_is_gone(transfer, store):
