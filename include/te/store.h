@@ -358,7 +358,8 @@ struct te_store_replicate {
  *           it is), or a negative code of this key
  *
  * A value counts as stored when one of its replicas is; the call tries to
- * write each. A key that another client is putting counts as existing.
+ * write each. A key that another client is putting counts as existing while
+ * that client lives; one that is silent is missed after three heartbeats.
  *
  * Blocks: until every value is stored or has failed. For each
  * TE_STORE_BATCH_MAX keys or 1 MiB of keys that is limited by the call timeout

@@ -236,6 +236,16 @@ static void fail_end(struct tes_put_pipeline *p,
 		tes_put_set_result(p, p->entries[end->which[i]].item, code);
 }
 
+/*
+ * True: the master took this client for dead for a while, and somebody else
+ * writes the key now. Whether that one succeeds, a new start tells. Drafts do
+ * not start again.
+ */
+static bool lost_to_another(const struct tes_put_pipeline *p, int status)
+{
+	return status == TE_STORE_ILLEGAL_CLIENT && p->chunk->call.values;
+}
+
 static void set_end_result(struct tes_put_pipeline *p,
 			   const struct tes_put_entry *entry, int status)
 {
@@ -257,6 +267,9 @@ static void set_end_result(struct tes_put_pipeline *p,
 		/* The master has given the space to others meanwhile. */
 		tes_put_set_result(p, item,
 				   status ? TE_STORE_TRANSFER_FAIL : 0);
+		if (lost_to_another(p, status) &&
+		    p->chunk->items[item].tries < TRIES)
+			tes_put_again(p, item);
 		if (status)
 			LOG_DEBUG("put: end refused: %s",
 				  te_store_strerror(status));

@@ -132,6 +132,13 @@ static bool reply_may_be_lost(const struct tes_object *o,
 	return o->writer == s && o->generation <= s->joined_generation;
 }
 
+/* True: the writer of the BUILDING @o is silent or has left: nobody knows when,
+ * or whether, its value will be there. */
+static bool writer_is_silent(const struct tes_object *o)
+{
+	return o->writer->state != TES_SESSION_LIVE;
+}
+
 /* Groups are for life: whether an upsert of @o asks for its own, or for none */
 static bool same_group(const struct tes_object *o, const struct put_traits *t)
 {
@@ -151,14 +158,15 @@ struct put_claim {
 };
 
 /* Decides whether the BUILDING @o is given up for a new one, and makes sure
- * that it can be without memory. */
+ * that it can be without memory. "There already" must be true: only a put whose
+ * writer is live keeps others away. */
 static int32_t preempt_put(struct tes_core *core, struct tes_object *o,
 			   const struct tes_session *s, bool upsert,
 			   struct put_claim *at)
 {
 	if (o->flags & TES_OBJECT_NAMED)
 		return CODE_EXISTS;
-	if (!upsert && !tes_core_object_gone(o) &&
+	if (!upsert && !tes_core_object_gone(o) && !writer_is_silent(o) &&
 	    !tes_core_discard_due(core, o) && !reply_may_be_lost(o, s))
 		return CODE_EXISTS;
 	if (tes_core_fences_reserve(core, o, UINT32_MAX) < 0)

@@ -192,6 +192,48 @@ static void a_killed_writer_leaves_key_and_space(void **state)
 	pool_stop(&pool);
 }
 
+static bool is_there(struct te_store *client, const char *key)
+{
+	struct te_store_key k = pool_key(key);
+	int found = -1;
+
+	assert_int_equal(te_store_exist(client, &k, 1, &found), 0);
+	return found == 1;
+}
+
+/*
+ * While a writer lives its key is left to it, and 0 is no promise that the
+ * value is there. It is one as soon as the writer has gone.
+ */
+static void a_put_of_a_killed_writers_key_stores_it_at_once(void **state)
+{
+	struct test_process *owner, *writer;
+	struct te_store *client;
+	struct pool pool;
+	uint8_t bytes[1000];
+
+	(void)state;
+	pool_start(&pool, pool_patient);
+	owner = pool_owner(&pool, "4 MB");
+	client = pool_client(&pool, 0);
+	writer = start_writer(&pool, "key", "3000");
+	pool_fill(bytes, sizeof(bytes), 5);
+	assert_int_equal(pool_put(client, "key", bytes, sizeof(bytes)), 0);
+	assert_false(is_there(client, "key"));
+	test_process_signal(writer, SIGKILL);
+	(void)test_process_wait(writer, POOL_START_MS);
+	assert_int_equal(pool_put(client, "key", bytes, sizeof(bytes)), 0);
+	assert_true(is_there(client, "key"));
+	memset(bytes, 0, sizeof(bytes));
+	assert_int_equal(pool_get(client, "key", bytes, sizeof(bytes)),
+			 sizeof(bytes));
+	assert_true(pool_is_filled(bytes, sizeof(bytes), 5));
+	test_process_end(writer);
+	te_store_close(client);
+	test_process_end(owner);
+	pool_stop(&pool);
+}
+
 static void a_stopped_writer_cannot_write_to_others(void **state)
 {
 	struct test_process *owner, *writer;
@@ -324,6 +366,8 @@ static int run_by_tcp(void)
 		cmocka_unit_test(a_killed_owner_takes_only_its_own_objects),
 		cmocka_unit_test(a_stopped_owner_costs_a_get_its_deadline),
 		cmocka_unit_test(a_killed_writer_leaves_key_and_space),
+		cmocka_unit_test(
+			a_put_of_a_killed_writers_key_stores_it_at_once),
 		cmocka_unit_test(a_stopped_writer_cannot_write_to_others),
 		cmocka_unit_test(puts_go_on_while_writers_are_fenced),
 		cmocka_unit_test(a_killed_master_is_an_error_until_it_is_back),

@@ -78,6 +78,80 @@ a_start_asked_again_on_a_new_connection_gets_space_of_its_own(void **state)
 	rig_fini(&r);
 }
 
+/* Session 2 has begun "a"; session 3 is another writer. */
+static struct grant rig_two_writers(struct rig *r)
+{
+	rig_init(r, NULL);
+	rig_pair(r);
+	assert_int_equal(rig_join(r, 3, 'v', 'V'), 0);
+	return rig_start(r, 2, "a", 1000);
+}
+
+/* The put of session 3 has space of its own, and that of session 2 is over. */
+static void assert_taken_over(struct rig *r, const struct grant *g)
+{
+	const struct tes_action *fence;
+	struct grant other = rig_start(r, 3, "a", 500), l;
+
+	assert_int_equal(other.status, 0);
+	assert_int_not_equal(other.address, g->address);
+	fence = rig_find(r, TES_ACTION_FENCE);
+	assert_non_null(fence);
+	assert_int_equal(fence->u.fence.writer[0], 'W');
+	assert_int_equal(rig_figures(r).fencing, 1);
+	assert_int_equal(rig_end(r, 3, "a", other.generation), 0);
+	assert_int_equal(rig_exist(r, 1, "a"), 1);
+	l = rig_lookup(r, 1, "a");
+	assert_int_equal(l.address, other.address);
+	assert_int_equal(l.size, 500);
+	assert_int_equal(rig_join(r, 4, 'w', 'W'), 0);
+	assert_int_equal(rig_end(r, 4, "a", g->generation), -700);
+	assert_int_equal(rig_lookup(r, 1, "a").address, other.address);
+}
+
+static void a_put_whose_writer_has_left_keeps_nobody_away(void **state)
+{
+	struct grant g;
+	struct rig r;
+
+	(void)state;
+	g = rig_two_writers(&r);
+	assert_int_equal(rig_start(&r, 3, "a", 500).status, -705);
+	rig_plain(&r, TES_EVENT_LEAVE, 2);
+	assert_taken_over(&r, &g);
+	rig_fini(&r);
+}
+
+static void a_put_whose_writer_is_silent_keeps_nobody_away(void **state)
+{
+	struct grant g;
+	struct rig r;
+
+	(void)state;
+	g = rig_two_writers(&r);
+	rig_pass(&r, rig_config.suspect_ms - 100, "13");
+	assert_int_equal(rig_start(&r, 3, "a", 500).status, -705);
+	rig_pass(&r, 100, "13");
+	assert_taken_over(&r, &g);
+	rig_fini(&r);
+}
+
+/* Unless somebody else wanted the key meanwhile. */
+static void a_writer_that_is_back_goes_on(void **state)
+{
+	struct grant g;
+	struct rig r;
+
+	(void)state;
+	g = rig_two_writers(&r);
+	rig_plain(&r, TES_EVENT_LEAVE, 2);
+	assert_int_equal(rig_join(&r, 4, 'w', 'W'), 0);
+	assert_int_equal(rig_start(&r, 3, "a", 500).status, -705);
+	assert_int_equal(rig_end(&r, 4, "a", g.generation), 0);
+	assert_int_equal(rig_exist(&r, 3, "a"), 1);
+	rig_fini(&r);
+}
+
 static void a_batch_that_names_a_key_twice_starts_it_once(void **state)
 {
 	struct tes_core_key k[4] = {rig_key("a"), rig_key("b"), rig_key("a"),
@@ -322,6 +396,10 @@ int main(void)
 		cmocka_unit_test(a_key_that_is_there_is_not_put_again),
 		cmocka_unit_test(
 			a_start_asked_again_on_a_new_connection_gets_space_of_its_own),
+		cmocka_unit_test(a_put_whose_writer_has_left_keeps_nobody_away),
+		cmocka_unit_test(
+			a_put_whose_writer_is_silent_keeps_nobody_away),
+		cmocka_unit_test(a_writer_that_is_back_goes_on),
 		cmocka_unit_test(a_batch_that_names_a_key_twice_starts_it_once),
 		cmocka_unit_test(bad_arguments_are_refused_one_by_one),
 		cmocka_unit_test(an_end_must_be_exact),

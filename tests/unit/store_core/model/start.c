@@ -20,6 +20,7 @@ static bool preempts(const struct model *m, const struct start *b,
 		     const struct thing *t)
 {
 	return b->upsert || model_discard_due(m, t) ||
+	       m->sessions[t->writer].life != LIVE ||
 	       (t->writer == b->session &&
 		t->generation <= m->sessions[b->session].joined_generation);
 }
