@@ -48,7 +48,8 @@ struct py_ports py_ports_begin(void)
 	if (ports.max < ports.min)
 		ports.max = ports.min;
 	/* Where to begin is of no weight: without chance at the first. */
-	(void)getrandom(&chance, sizeof(chance), GRND_NONBLOCK);
+	if (getrandom(&chance, sizeof(chance), GRND_NONBLOCK) < 0)
+		chance = 0;
 	ports.next = chance % (ports.max - ports.min + 1);
 	return ports;
 }
