@@ -4,14 +4,23 @@
 include(CMakePackageConfigHelpers)
 
 file(RELATIVE_PATH up ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+set(program_rpath "$ORIGIN/${up}" "$ORIGIN/../lib") # installed; in the build tree
+list(REMOVE_DUPLICATES program_rpath)
+
+# te_installed(rpath target...): linked with the path that it is installed with.
+# CMake would otherwise pad the path of the build tree with colons, to have room
+# for the other, and the loader takes what is empty for the current directory.
+function(te_installed rpath)
+	set_target_properties(${ARGN} PROPERTIES BUILD_WITH_INSTALL_RPATH ON
+		INSTALL_RPATH "${rpath}")
+endfunction()
 
 function(te_programs dir)
 	get_property(targets DIRECTORY ${dir} PROPERTY BUILDSYSTEM_TARGETS)
 	foreach(target IN LISTS targets)
 		get_target_property(type ${target} TYPE)
 		if(type STREQUAL EXECUTABLE)
-			set_target_properties(${target} PROPERTIES
-				INSTALL_RPATH "$ORIGIN/${up}")
+			te_installed("${program_rpath}" ${target})
 			install(TARGETS ${target} RUNTIME)
 		endif()
 	endforeach()
@@ -19,13 +28,11 @@ endfunction()
 te_programs(cmd)
 te_programs(perf)
 
+te_installed("$ORIGIN" te_store_shared transfer_engine mooncake_store)
 set_target_properties(te_shared PROPERTIES EXPORT_NAME te)
-set_target_properties(te_store_shared PROPERTIES EXPORT_NAME store
-	INSTALL_RPATH "$ORIGIN")
+set_target_properties(te_store_shared PROPERTIES EXPORT_NAME store)
 install(TARGETS te_shared te_store_shared EXPORT te LIBRARY)
 # For programs written for Mooncake, which know the headers without a folder.
-set_target_properties(transfer_engine mooncake_store PROPERTIES
-	INSTALL_RPATH "$ORIGIN")
 install(TARGETS transfer_engine mooncake_store EXPORT te LIBRARY)
 install(FILES compat/transfer_engine_c.h compat/store_c.h compat/real_client.h
 	compat/client_types.h compat/config.h TYPE INCLUDE)

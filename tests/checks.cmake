@@ -31,6 +31,14 @@ te_check(compare ${Python3_EXECUTABLE}
 	${CMAKE_CURRENT_SOURCE_DIR}/tools/test_compare.py)
 te_check(symbols ${Python3_EXECUTABLE} ${tools}/check-symbols
 	${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
+if(TE_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Debug")
+	set(binaries --paths)
+endif()
+te_check(binaries ${Python3_EXECUTABLE} ${tools}/check-binaries ${binaries}
+	${CMAKE_RUNTIME_OUTPUT_DIRECTORY} ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}
+	${CMAKE_BINARY_DIR}/python/mooncake)
+te_check(binaries_tests ${Python3_EXECUTABLE} ${tools}/check-binaries --paths
+	${CMAKE_BINARY_DIR}/tests ${CMAKE_BINARY_DIR}/examples)
 te_check(install ${tools}/check-install ${CMAKE_COMMAND} ${CMAKE_BINARY_DIR}
 	${CMAKE_C_COMPILER} ${TE_CXX} "${TE_SANITIZE}")
 if(TE_CXX AND NOT TE_SANITIZE) # of what users get

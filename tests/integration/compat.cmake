@@ -76,7 +76,7 @@ foreach(consumer IN LISTS consumers)
 				${source}
 				-L${CMAKE_LIBRARY_OUTPUT_DIRECTORY}
 				-lmooncake_store
-				-Wl,-rpath,${CMAKE_LIBRARY_OUTPUT_DIRECTORY}
+				-Wl,-rpath,$ORIGIN/../lib
 				-pthread
 			DEPENDS mooncake_store ${source}
 				${PROJECT_SOURCE_DIR}/compat/client_types.h

@@ -8,6 +8,7 @@ and reads what the check says.
 from __future__ import annotations
 
 import pathlib
+import platform
 import shutil
 import subprocess
 import sys
@@ -112,6 +113,71 @@ class Rooms(Tree):
         self.assertEqual(code, 1)
         self.assertIn(path, said)
         self.assertIn(why, said)
+
+
+class Binaries(Tree):
+    """check-binaries, over programs and libraries of one line each."""
+
+    HARD = ("-O2", "-fPIE", "-pie", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=3",
+            "-Wl,-z,relro,-z,now,-z,noexecstack")
+
+    def make(self, *flags: str, text: str = "int main(void) { return 0; }",
+             out: str = "out/bin/x") -> tuple[int, str]:
+        self.write("x.c", text)
+        (self.top / out).parent.mkdir(parents=True, exist_ok=True)
+        hard = list(self.HARD)
+        if platform.machine() == "x86_64":
+            hard.append("-fcf-protection=full")
+        subprocess.run(["cc", *hard, *flags, "-o", self.top / out,
+                        self.top / "x.c"], check=True)
+        return self.run_check("check-binaries", str(self.top / "out"))
+
+    def found(self, why: str, *flags: str, **more: str) -> None:
+        code, said = self.make(*flags, **more)
+        self.assertEqual(code, 1)
+        self.assertIn(why, said)
+
+    def test_what_is_hard_passes(self) -> None:
+        self.assertEqual(self.make("-Wl,-rpath,$ORIGIN/../lib"), (0, "1 files\n"))
+
+    def test_nothing_at_all_is_a_fault(self) -> None:
+        self.found("nothing that was built", out="elsewhere")
+
+    def test_what_was_padded_loads_from_the_current_directory(self) -> None:
+        self.found("looks for libraries in ''", "-Wl,-rpath,$ORIGIN:")
+        self.found("x: does not start where others' libraries lie",
+                   "-Wl,-rpath,$ORIGIN:")
+
+    def test_a_path_of_this_machine_is_found(self) -> None:
+        self.found("in '/elsewhere/lib'", "-Wl,-rpath,$ORIGIN:/elsewhere/lib")
+        self.found("in 'lib'", "-Wl,-rpath,lib", "-shared", out="out/x.so")
+
+    def test_what_stays_writable_is_found(self) -> None:
+        self.found("no RELRO", "-Wl,-z,norelro")
+        self.found("bound when it runs", "-Wl,-z,lazy")
+
+    def test_a_stack_that_runs_is_found(self) -> None:
+        self.found("a stack that can be executed", "-Wl,-z,execstack")
+
+    def test_a_fixed_address_is_found(self) -> None:
+        self.found("a fixed address", "-no-pie", "-fno-pie")
+
+    def test_calls_that_nobody_checks_are_found(self) -> None:
+        text = "#include <stdio.h>\nint main(int n, char **v)\n" \
+               "{ return printf(v[0], n); }\n"
+        self.assertEqual(self.make(text=text, out="out/x"), (0, "1 files\n"))
+        self.found("calls printf unchecked", "-U_FORTIFY_SOURCE", text=text,
+                   out="out/x")
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "x86 alone")
+    def test_functions_without_a_landing_pad_are_found(self) -> None:
+        self.found("f and 0 others begin without endbr64", "-fcf-protection=none",
+                   "-fPIC", "-shared", text="int f(void) { return 0; }",
+                   out="out/x.so")
+        self.found("a function without a name", "-fcf-protection=none",
+                   text="static int g(void) { return 1; }\n"
+                   "int (*volatile f)(void) = g;\n"
+                   "int main(void) { return f(); }")
 
 
 class Checks(Tree):
