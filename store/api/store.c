@@ -403,7 +403,8 @@ static int join_pool(struct te_store *store, const struct te_store_config *c)
 	if (tes_buffers_init(&store->buffers, store->engine,
 			     c->local_buffer_bytes))
 		goto err_engine;
-	if (RAND_bytes(store->client_id, sizeof(store->client_id)) != 1 ||
+	if (RAND_bytes(store->client_secret, sizeof(store->client_secret)) !=
+		    1 ||
 	    (c->segment_bytes && lend(store, c->segment_bytes)) ||
 	    start_threads(store, c))
 		goto err_buffers;

@@ -62,7 +62,7 @@ struct te_store {
 	char tenant[TES_STORE_TENANT_MAX + 1]; /* "": `default` */
 	struct te_engine *engine;
 	bool own_engine;
-	uint8_t client_id[TES_STORE_CLIENT_ID_LEN];
+	uint8_t client_secret[TES_STORE_SECRET_LEN]; /* for the master only */
 	uint8_t incarnation[TE_INCARNATION_LEN];
 
 	struct tei_loop *loop;

@@ -35,8 +35,8 @@ static int send_hello(struct tes_master_link *link, struct tei_frame_conn *conn,
 	name[sizeof(name) - 1] = 0;
 	msg.version = TES_STORE_VERSION;
 	msg.features = TES_STORE_BURIES | TES_STORE_EXECUTES | TES_STORE_PROBES;
-	msg.client_id.data = store->client_id;
-	msg.client_id.len = sizeof(store->client_id);
+	msg.client_secret.data = store->client_secret;
+	msg.client_secret.len = sizeof(store->client_secret);
 	msg.engine = name;
 	msg.incarnation.data = store->incarnation;
 	msg.incarnation.len = sizeof(store->incarnation);

@@ -7,13 +7,14 @@
 
 #include "base/frame.h"
 
-#define TES_STORE_VERSION        1  /* of Hello */
+#define TES_STORE_VERSION        2  /* of Hello */
 #define TES_STORE_BURIES         1  /* feature of a client: see Hello */
 #define TES_STORE_EXECUTES       2  /* another one */
 #define TES_STORE_PROBES         4  /* another one */
 #define TES_STORE_TENANTS        8  /* one of the master's: see HelloReply */
 #define TES_STORE_TENANT_MAX     64 /* bytes of Hello.tenant */
 #define TES_STORE_CLIENT_ID_LEN  16
+#define TES_STORE_SECRET_LEN     32 /* of a client: see identity.h */
 #define TES_STORE_GROUP_LEN      32
 #define TES_STORE_SEGMENT_ID_LEN 16
 #define TES_STORE_HOST_MAX       64 /* bytes of Hello.host */

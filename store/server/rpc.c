@@ -14,6 +14,7 @@
 #include "base/arena.h"
 #include "base/net.h"
 #include "store/core/core.h"
+#include "store/proto/identity.h"
 #include "store/proto/objects.h"
 #include "store/proto/protocol.h"
 #include "store/proto/store.pb-c.h"
@@ -124,7 +125,6 @@ int tes_server_rpc_hello(struct tei_arena *arena, const void *body, size_t len,
 	*out = (struct tes_server_rpc_hello){
 		.version = m->version,
 		.features = m->features,
-		.client_id = rpc_id(&m->client_id),
 		.incarnation = rpc_id(&m->incarnation),
 		.engine = m->engine,
 		.host = m->host.data,
@@ -135,8 +135,12 @@ int tes_server_rpc_hello(struct tei_arena *arena, const void *body, size_t len,
 	};
 	if (m->version != TES_STORE_VERSION)
 		return 0;
-	if (!out->client_id || !out->incarnation)
-		return malformed(why, "hello: ids are 16 bytes");
+	if (!out->incarnation)
+		return malformed(why, "hello: an incarnation is 16 bytes");
+	if (m->client_secret.len != TES_STORE_SECRET_LEN)
+		return malformed(why, "hello: a client's secret is 32 bytes");
+	if (tes_client_id(m->client_secret.data, out->client_id))
+		return malformed(why, "hello: no memory for the client's id");
 	if (!rpc_is_name(m->engine))
 		return malformed(why, "hello: no usable engine name");
 	if (m->host.len > TES_CORE_HOST_MAX)

@@ -24,8 +24,8 @@
 struct tes_server_rpc_hello {
 	uint32_t version;
 	uint64_t features;
-	const uint8_t *client_id;   /* [TES_CORE_ID_LEN] */
-	const uint8_t *incarnation; /* [TES_CORE_ID_LEN] */
+	uint8_t client_id[TES_CORE_ID_LEN]; /* of the secret that it told */
+	const uint8_t *incarnation;         /* [TES_CORE_ID_LEN] */
 	const char *engine;
 	const uint8_t *host; /* host[host_len] */
 	size_t host_len;

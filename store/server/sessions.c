@@ -25,9 +25,9 @@
  *                         client id and incarnation are the same
  *   heartbeat connection  belongs to the session of that client id
  *
- * The client id is known to the client and us only, so who says it is that
- * client. A newer connection of the same kind takes the place of the older,
- * which may be half dead without anybody knowing.
+ * Who says hello with a client's secret is that client; its id, which others
+ * see, opens nothing. A newer connection of the same kind takes the place of
+ * the older, which may be half dead without anybody knowing.
  */
 
 static uint64_t client_hash(const struct tes_server *s, const uint8_t *id)
@@ -236,7 +236,8 @@ static void server_on_hello(struct tes_server_link *link,
 	if (hello.version != TES_STORE_VERSION) {
 		s->counters.refused_version++;
 		send_hello(s, link, f, CODE_VERSION,
-			   "this master speaks version 1 of the protocol");
+			   "this master speaks version 2 of the protocol: use "
+			   "a client of its release");
 		return;
 	}
 	if (hello.heartbeat)

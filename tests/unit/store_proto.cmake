@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-te_tests(unit store_proto TESTS extent strings)
+te_tests(unit store_proto TESTS extent identity strings)

@@ -12,6 +12,7 @@
 #include "base/frame.h"
 #include "base/loop.h"
 #include "base/net.h"
+#include "store/proto/identity.h"
 #include "store/proto/protocol.h"
 #include "tests/lib/test.h"
 
@@ -186,15 +187,15 @@ uint64_t caller_features;
 Store__HelloReply *caller_hello(struct caller *c, uint8_t who, bool heartbeat)
 {
 	Store__Hello m = STORE__HELLO__INIT;
-	uint8_t id[16], incarnation[16];
+	uint8_t secret[TES_STORE_SECRET_LEN], incarnation[16];
 	char engine[32];
 
-	memset(id, who, sizeof(id));
+	memset(secret, who, sizeof(secret));
 	memset(incarnation, who + 100, sizeof(incarnation));
 	snprintf(engine, sizeof(engine), "127.0.0.1:%u", 1000u + who);
 	m.version = TES_STORE_VERSION;
-	m.client_id.data = id;
-	m.client_id.len = sizeof(id);
+	m.client_secret.data = secret;
+	m.client_secret.len = sizeof(secret);
 	m.incarnation.data = incarnation;
 	m.incarnation.len = sizeof(incarnation);
 	m.engine = engine;
@@ -213,6 +214,14 @@ struct caller *caller_join(const struct master *m, uint8_t who, bool heartbeat)
 	assert_int_equal(reply->status, 0);
 	caller_free(reply);
 	return c;
+}
+
+void caller_client_id(uint8_t who, uint8_t id[16])
+{
+	uint8_t secret[TES_STORE_SECRET_LEN];
+
+	memset(secret, who, sizeof(secret));
+	assert_int_equal(tes_client_id(secret, id), 0);
 }
 
 int32_t caller_mount(struct caller *c, uint8_t id, uint64_t size)

@@ -78,6 +78,8 @@ extern uint64_t caller_features;
 Store__HelloReply *caller_hello(struct caller *c, uint8_t who, bool heartbeat);
 /* The same, and it must be accepted. */
 struct caller *caller_join(const struct master *m, uint8_t who, bool heartbeat);
+/* The id under which a master knows client @who. */
+void caller_client_id(uint8_t who, uint8_t id[16]);
 /* Mount a segment of @size bytes with number @id; returns the status. */
 #define CALLER_BASE (1ull << 32) /* its address, unless one is given */
 int32_t caller_mount(struct caller *c, uint8_t id, uint64_t size);

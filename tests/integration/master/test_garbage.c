@@ -103,13 +103,14 @@ static size_t header(uint8_t *to, uint32_t len, uint16_t type, uint64_t id)
 static size_t hello(uint8_t *to, uint8_t who)
 {
 	Store__Hello m = STORE__HELLO__INIT;
-	uint8_t id[16];
+	uint8_t id[TES_STORE_SECRET_LEN];
 	size_t len;
 
 	memset(id, who, sizeof(id));
 	m.version = TES_STORE_VERSION;
-	m.client_id.data = m.incarnation.data = id;
-	m.client_id.len = m.incarnation.len = sizeof(id);
+	m.client_secret.data = m.incarnation.data = id;
+	m.client_secret.len = sizeof(id);
+	m.incarnation.len = 16;
 	m.engine = (char *)(uintptr_t) "127.0.0.1:1";
 	len = store__hello__pack(&m, to + TEI_FRAME_HEADER_LEN);
 	header(to, (uint32_t)len, STORE__STORE_TYPE__STORE_HELLO, 1);

@@ -210,7 +210,8 @@ static void why_a_move_failed_can_be_read(void **state)
 	assert_int_equal(reply->type, STORE__TASK_TYPE__TASK_MOVE);
 	assert_string_equal(reply->message, "the disk is on fire");
 	assert_int_equal(reply->assigned_client.len, 16);
-	assert_int_equal(reply->assigned_client.data[0], 3);
+	caller_client_id(3, id);
+	assert_memory_equal(reply->assigned_client.data, id, sizeof(id));
 	caller_free(reply);
 	caller_free(task);
 	assert_int_equal(caller_remove(user, "m", true), 0);

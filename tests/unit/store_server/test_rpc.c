@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/proto/protocol.h"
 #include "store/proto/store.pb-c.h"
 #include "store/server/rpc.h"
 #include "tests/lib/test.h"
@@ -560,13 +561,13 @@ static void hello_of_another_version_is_no_garbage(void **state)
 	struct packed p;
 
 	(void)state;
-	m.version = 2;
+	m.version = TES_STORE_VERSION + 1;
 	p = pack(0, &m);
 	assert_int_equal(
 		tes_server_rpc_hello(&arena, p.bytes, p.len, &out, &why), 0);
-	assert_int_equal(out.version, 2);
+	assert_int_equal(out.version, TES_STORE_VERSION + 1);
 	free(p.bytes);
-	m.version = 1;
+	m.version = TES_STORE_VERSION;
 	p = pack(0, &m);
 	assert_int_equal(
 		tes_server_rpc_hello(&arena, p.bytes, p.len, &out, &why),
