@@ -228,8 +228,7 @@ static void end_droppers(struct tei_link *link)
 		struct tei_dropper *dropper =
 			tei_list_entry(node, struct tei_dropper, link);
 
-		if (dropper->conn)
-			control_dropped(dropper->conn, dropper->id);
+		control_dropped(dropper->conn, dropper->id);
 		tei_free(dropper);
 	}
 }
@@ -293,21 +292,33 @@ static void inbound_update_groups(struct tei_inbound_conn *conn)
 	}
 }
 
+static struct tei_dropper *find_dropper(const struct tei_link *link,
+					const struct tei_inbound_conn *conn)
+{
+	tei_list_for_each (node, &link->in.droppers) {
+		struct tei_dropper *dropper =
+			tei_list_entry(node, struct tei_dropper, link);
+
+		if (dropper->conn == conn)
+			return dropper;
+	}
+	return NULL;
+}
+
 /* Makes no link point to the inbound connection any more. */
 static void forget_conn_of_links(struct tei_inbound_conn *conn)
 {
 	tei_list_for_each (node, &conn->inbound->links) {
 		struct tei_link *link =
 			tei_list_entry(node, struct tei_link, link);
+		struct tei_dropper *dropper;
 
 		if (link->in.conn == conn)
 			link->in.conn = NULL;
-		tei_list_for_each (at, &link->in.droppers) {
-			struct tei_dropper *dropper =
-				tei_list_entry(at, struct tei_dropper, link);
-
-			if (dropper->conn == conn)
-				dropper->conn = NULL;
+		dropper = find_dropper(link, conn);
+		if (dropper) {
+			tei_list_del(&dropper->link);
+			tei_free(dropper);
 		}
 	}
 }
@@ -873,9 +884,29 @@ static void control_dropped(struct tei_inbound_conn *v, uint64_t id)
 	tei_inbound_conn_reply(v, &to, &m.base);
 }
 
+/*
+ * Of the Drops of a link that one connection has sent, the last is answered:
+ * who asks again has given up the earlier one. So a peer that keeps a link from
+ * ending cannot pile them up.
+ */
+static int await_end(struct tei_link *link, struct tei_inbound_conn *v,
+		     uint64_t id)
+{
+	struct tei_dropper *dropper = find_dropper(link, v);
+
+	if (!dropper) {
+		dropper = tei_calloc(1, sizeof(*dropper));
+		if (!dropper)
+			return -ENOMEM;
+		dropper->conn = v;
+		tei_list_add_tail(&link->in.droppers, &dropper->link);
+	}
+	dropper->id = id;
+	return 0;
+}
+
 static void handle_drop(struct tei_inbound_conn *v, const struct tei_frame *f)
 {
-	struct tei_dropper *dropper;
 	struct tei_link *link;
 	Te__Drop *m;
 
@@ -889,14 +920,10 @@ static void handle_drop(struct tei_inbound_conn *v, const struct tei_frame *f)
 		control_dropped(v, f->id);
 		return;
 	}
-	dropper = tei_calloc(1, sizeof(*dropper));
-	if (!dropper) {
+	if (await_end(link, v, f->id)) {
 		tei_frame_refuse_for_now(v->conn, "out of memory");
 		return;
 	}
-	dropper->conn = v;
-	dropper->id = f->id;
-	tei_list_add_tail(&link->in.droppers, &dropper->link);
 	tei_inbound_peer_drop_link(link);
 }
 

@@ -83,7 +83,7 @@ struct tei_inbound_conn {
 	uint64_t announced_version;
 };
 
-/* Waits for the end of a link. */
+/* Waits for the end of a link; one for each connection that asked for it. */
 struct tei_dropper {
 	struct tei_list link; /* link.in.droppers */
 	struct tei_inbound_conn *conn;

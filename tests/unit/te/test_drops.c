@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_drops.c - peers whose links do not end
+ *
+ * The peer is a plain socket, and the backend confirms no drop till it is told
+ * to: as shared memory does, where the peer itself has a say in it.
+ */
+#include <unistd.h>
+
+#include "te/core/control.pb-c.h"
+#include "tests/unit/te/alone.h"
+#include "tests/unit/te/fake.h"
+#include "tests/unit/te/raw.h"
+
+#define LINK    7
+#define N_DROPS 1000
+
+static int set_up(void **state)
+{
+	(void)state;
+	te_log_set_level(0);
+	fake_reset();
+	return alone_open(NULL);
+}
+
+static int tear_down(void **state)
+{
+	fake_reset();
+	return alone_close(state);
+}
+
+/* The id of the next frame is not asked for: answers come in order. */
+static void await_answer(int fd, int type)
+{
+	uint8_t body[4096];
+	size_t len = sizeof(body);
+
+	assert_int_equal(raw_receive(fd, body, &len), type);
+}
+
+static void make_link(int fd, uint64_t epoch)
+{
+	uint8_t address[8] = {0}, body[4096];
+	Te__Connect m = TE__CONNECT__INIT;
+	size_t len = sizeof(body);
+	Te__Connected *answer;
+
+	m.backend = (char *)(uintptr_t) "fake";
+	m.endpoint = LINK;
+	m.epoch = epoch;
+	m.address.data = address;
+	m.address.len = sizeof(address);
+	raw_send_message(fd, TE__CONTROL_TYPE__CONTROL_CONNECT, 1, &m.base);
+	assert_int_equal(raw_receive(fd, body, &len),
+			 TE__CONTROL_TYPE__CONTROL_CONNECT);
+	answer = te__connected__unpack(NULL, len, body);
+	assert_non_null(answer);
+	assert_int_equal(answer->status, 0);
+	te__connected__free_unpacked(answer, NULL);
+}
+
+static void ask_for_drops(int fd, unsigned int n)
+{
+	Te__Probe probe = TE__PROBE__INIT;
+	Te__Drop drop = TE__DROP__INIT;
+
+	drop.endpoint = LINK;
+	for (unsigned int i = 0; i < n; i++)
+		raw_send_message(fd, TE__CONTROL_TYPE__CONTROL_DROP, 2 + i,
+				 &drop.base);
+	raw_send_message(fd, TE__CONTROL_TYPE__CONTROL_PROBE, 2 + n,
+			 &probe.base);
+	await_answer(fd, TE__CONTROL_TYPE__CONTROL_PROBE);
+}
+
+static void drops_of_a_link_do_not_pile_up(void **state)
+{
+	uint8_t who[TE_INCARNATION_LEN] = "one that insists";
+	Te__Probe probe = TE__PROBE__INIT;
+	uint64_t epoch;
+	int fd;
+
+	(void)state;
+	atomic_store(&fake.hold_drop, true);
+	fd = raw_greet(engine, who, &epoch);
+	make_link(fd, epoch);
+	ask_for_drops(fd, N_DROPS);
+	atomic_store(&fake.hold_drop, false);
+	fake_wake();
+	await_answer(fd, TE__CONTROL_TYPE__CONTROL_DROP);
+	raw_send_message(fd, TE__CONTROL_TYPE__CONTROL_PROBE, 1, &probe.base);
+	await_answer(fd, TE__CONTROL_TYPE__CONTROL_PROBE);
+	close(fd);
+}
+
+static void each_connection_is_told_of_the_end(void **state)
+{
+	uint8_t who[TE_INCARNATION_LEN] = "two connections";
+	uint64_t epoch;
+	int fd[3];
+
+	(void)state;
+	atomic_store(&fake.hold_drop, true);
+	for (int i = 0; i < 3; i++)
+		fd[i] = raw_greet(engine, who, &epoch);
+	make_link(fd[0], epoch);
+	for (int i = 0; i < 3; i++)
+		ask_for_drops(fd[i], 2);
+	close(fd[0]); /* and takes its question along */
+	atomic_store(&fake.hold_drop, false);
+	fake_wake();
+	for (int i = 1; i < 3; i++) {
+		await_answer(fd[i], TE__CONTROL_TYPE__CONTROL_DROP);
+		close(fd[i]);
+	}
+}
+
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(drops_of_a_link_do_not_pile_up),
+		TEST(each_connection_is_told_of_the_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
