@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inbound.c - inbound connections and the peers behind them, and their links */
+/* inbound.c - inbound connections, and the links of the peers behind them */
 #include "te/control/inbound.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <string.h>
-#include <xxhash.h>
 
-#include "base/clock.h"
 #include "base/frame.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -22,107 +19,17 @@
 #include "te/transfer/transfer.h"
 #include "te/worker/worker.h"
 
-static void inbound_init(struct tei_inbound_peer *inbound,
-			 const uint8_t *incarnation, uint64_t epoch)
-{
-	memcpy(inbound->incarnation, incarnation, TE_INCARNATION_LEN);
-	atomic_init(&inbound->epoch, epoch);
-	inbound->announced_epoch = epoch;
-	tei_list_init(&inbound->links);
-	tei_list_init(&inbound->conns);
-	tei_list_init(&inbound->absent);
-}
-
-int tei_inbound_peers_init(struct te_engine *engine)
-{
-	struct tei_inbound_peers *g = &engine->control->inbound;
-
-	g->floor = TEI_EPOCH_FIRST;
-	tei_list_init(&g->conns);
-	tei_list_init(&g->absent);
-	tei_list_init(&g->revokes);
-	inbound_init(&g->self, engine->incarnation, g->floor);
-	engine->transfer->own_epoch = &g->self.epoch;
-	if (tei_random(&g->seed, sizeof(g->seed)))
-		return -EIO;
-	return tei_hash_init(&g->table);
-}
-
-/* Strangers choose incarnations; the seed is one they cannot choose. */
-static uint64_t hash_of(const struct te_engine *engine,
-			const uint8_t *incarnation)
-{
-	return XXH3_64bits_withSeed(incarnation, TE_INCARNATION_LEN,
-				    engine->control->inbound.seed);
-}
-
-struct tei_inbound_peer *
-tei_inbound_peer_find(struct te_engine *engine,
-		      const uint8_t incarnation[TE_INCARNATION_LEN])
-{
-	struct tei_hash_node *node;
-
-	node = tei_hash_first(&engine->control->inbound.table,
-			      hash_of(engine, incarnation));
-	for (; node;
-	     node = tei_hash_next(&engine->control->inbound.table, node)) {
-		struct tei_inbound_peer *inbound =
-			TEI_CONTAINER(node, struct tei_inbound_peer, node);
-
-		if (!memcmp(inbound->incarnation, incarnation,
-			    TE_INCARNATION_LEN))
-			return inbound;
-	}
-	return NULL;
-}
-
-static void inbound_free(struct te_engine *engine,
-			 struct tei_inbound_peer *inbound)
-{
-	struct tei_inbound_peers *g = &engine->control->inbound;
-
-	if (!tei_list_empty(&inbound->absent))
-		g->n_absent--;
-	tei_list_del(&inbound->absent);
-	if (inbound->taken)
-		g->n_losses++;
-	tei_account_leave(engine->inbox, inbound->account);
-	tei_hash_remove(&g->table, &inbound->node);
-	tei_free(inbound);
-}
-
-static bool is_here(const struct tei_inbound_peer *inbound)
-{
-	/* Not n_links: a link that is gone may still await its last call. */
-	return !tei_list_empty(&inbound->links) ||
-	       !tei_list_empty(&inbound->conns);
-}
-
-static void forget_peer(struct tei_hash_node *node, void *arg)
-{
-	struct te_engine *engine = arg;
-	struct tei_inbound_peer *inbound =
-		TEI_CONTAINER(node, struct tei_inbound_peer, node);
-
-	if (!is_here(inbound))
-		inbound_free(engine, inbound);
-}
-
 /*
  * Too many inbound peers that were revoked and left. Above the new floor there
  * is nobody, so who comes back is not given an epoch that was ended.
  */
 static void make_room(struct te_engine *engine)
 {
-	size_t cursor = 0;
-
 	LOG_WARN(
 		"engine %s: %u inbound peers remembered, their epochs are ended",
 		engine->name, TEI_INBOUND_PEERS_MAX);
 	tei_revoke_all(engine);
-	while (tei_hash_walk(&engine->control->inbound.table, &cursor, 1024,
-			     forget_peer, engine))
-		;
+	tei_inbound_peers_forget(engine);
 }
 
 struct tei_inbound_peer *
@@ -136,45 +43,7 @@ tei_inbound_peer_get(struct te_engine *engine,
 		return inbound;
 	if (engine->control->inbound.table.n_nodes >= TEI_INBOUND_PEERS_MAX)
 		make_room(engine);
-	inbound = tei_calloc(1, sizeof(*inbound));
-	if (!inbound)
-		return NULL;
-	inbound_init(inbound, incarnation, engine->control->inbound.floor);
-	tei_hash_insert(&engine->control->inbound.table, &inbound->node,
-			hash_of(engine, incarnation));
-	return inbound;
-}
-
-/* Keeps a peer that left; strangers make many, so the oldest is dropped. */
-static void remember_peer(struct te_engine *engine,
-			  struct tei_inbound_peer *inbound)
-{
-	struct tei_inbound_peers *g = &engine->control->inbound;
-	struct tei_inbound_peer *first;
-
-	tei_list_add_tail(&g->absent, &inbound->absent);
-	if (++g->n_absent <= TEI_ABSENT_MAX)
-		return;
-	first = tei_list_entry(g->absent.next, struct tei_inbound_peer, absent);
-	if (atomic_load(&first->epoch) == g->floor) {
-		inbound_free(engine, first);
-	} else { /* revoked since: that must not be forgotten */
-		tei_list_del(&first->absent);
-		g->n_absent--;
-	}
-}
-
-void tei_inbound_peer_release(struct te_engine *engine,
-			      struct tei_inbound_peer *inbound)
-{
-	if (is_here(inbound) || inbound == &engine->control->inbound.self ||
-	    atomic_load(&inbound->epoch) != engine->control->inbound.floor ||
-	    !tei_list_empty(&inbound->absent))
-		return;
-	if (inbound->taken)
-		remember_peer(engine, inbound);
-	else
-		inbound_free(engine, inbound);
+	return tei_inbound_peer_add(engine, incarnation);
 }
 
 /* The inbound connection is the inbound peer's from now on. */
@@ -425,40 +294,6 @@ void tei_inbound_peers_break_links(struct te_engine *engine)
 	while (tei_hash_walk(&engine->control->inbound.table, &cursor, 1024,
 			     break_links, NULL))
 		;
-}
-
-static void free_peer(struct tei_hash_node *node, void *arg)
-{
-	struct te_engine *engine = arg;
-	struct tei_inbound_peer *inbound =
-		TEI_CONTAINER(node, struct tei_inbound_peer, node);
-	struct tei_list *at;
-
-	while ((at = tei_list_pop(&inbound->links))) {
-		struct tei_link *link =
-			tei_list_entry(at, struct tei_link, link);
-
-		assert(!link->open);
-		link->in.conn = NULL;
-		end_droppers(link);
-		tei_link_free(link);
-	}
-	inbound_free(engine, inbound);
-}
-
-void tei_inbound_peers_fini(struct te_engine *engine)
-{
-	struct tei_hash *table = &engine->control->inbound.table;
-
-	/* A table that shrinks meanwhile shows some only to the next walk. */
-	while (table->n_nodes) {
-		size_t cursor = 0;
-
-		tei_hash_walk(table, &cursor, SIZE_MAX, free_peer, engine);
-	}
-	tei_hash_fini(&engine->control->inbound.table);
-	tei_account_leave(engine->inbox, engine->control->inbound.self.account);
-	engine->control->inbound.self.account = NULL;
 }
 
 /* ---- hello, prove, describe and probe, answered ---- */

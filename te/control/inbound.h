@@ -122,6 +122,12 @@ tei_inbound_peer_get(struct te_engine *engine,
 struct tei_inbound_peer *
 tei_inbound_peer_find(struct te_engine *engine,
 		      const uint8_t incarnation[TE_INCARNATION_LEN]);
+/* inbound_peers.c: a new one, with epoch = floor. NULL: out of memory. */
+struct tei_inbound_peer *
+tei_inbound_peer_add(struct te_engine *engine,
+		     const uint8_t incarnation[TE_INCARNATION_LEN]);
+/* inbound_peers.c: forget all that have neither links nor connections. */
+void tei_inbound_peers_forget(struct te_engine *engine);
 /* Forget it if nothing is known that its absence would not say. */
 void tei_inbound_peer_release(struct te_engine *engine,
 			      struct tei_inbound_peer *inbound);
