@@ -133,7 +133,7 @@ static void describe(const struct verbs_bundle *bundle,
 		.link = port->link,
 		.lid = port->link == VERBS_LINK_IB ? port->attr.lid : 0,
 		.gid = port->gid.gid,
-		.offer = port->offer,
+		.offer = bundle->offer,
 	};
 	for (uint32_t i = 0; i < bundle->n_lanes; i++) {
 		mine->lanes[i].number = bundle->lanes[i].qp->qp_num;
@@ -159,6 +159,7 @@ static int verbs_bundle_make(struct verbs_rail *rail, struct tei_endpoint *ep,
 	bundle->rail = rail;
 	bundle->ep = ep;
 	bundle->target = ep->target;
+	bundle->offer = rail->port.offer;
 	bundle->inline_max = rail->port.room.inline_max;
 	tei_list_init(&bundle->link);
 	tei_list_init(&bundle->waiting);
@@ -194,7 +195,7 @@ static void verbs_bundle_agree(struct verbs_bundle *bundle,
 	const struct verbs_config *config = port->config;
 	struct verbs_offer agreed;
 
-	tei_verbs_agree(&port->offer, &theirs->offer, &agreed);
+	tei_verbs_agree(&bundle->offer, &theirs->offer, &agreed);
 	bundle->n_used = agreed.lanes;
 	bundle->depth = agreed.depth;
 	/*
@@ -421,6 +422,9 @@ int tei_verbs_endpoint_open(struct tei_endpoint *base, void *addr, size_t *len)
 
 	if (!rail->link_up)
 		return -ENETDOWN;
+	rc = tei_verbs_rail_measure(rail);
+	if (rc)
+		return rc;
 	rc = verbs_bundle_make(rail, base, &bundle, &mine);
 	if (rc)
 		return rc;
@@ -472,7 +476,7 @@ void tei_verbs_endpoint_way(const struct tei_endpoint *base, char *out,
 		       "pairs",
 		       port->gid.index, here, there,
 		       tei_verbs_mtu_bytes(bundle->way.path_mtu),
-		       port->offer.mtu, bundle->their_mtu, bundle->n_used);
+		       bundle->offer.mtu, bundle->their_mtu, bundle->n_used);
 }
 
 /* Nobody hears of it any more. */

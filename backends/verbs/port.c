@@ -84,6 +84,12 @@ static uint32_t sge_of_reads(const struct ibv_device_attr *device, uint32_t sge)
 	return device->max_sge_rd > 0 ? clamp(sge, device->max_sge_rd) : sge;
 }
 
+/* @mtu: of the port, in bytes. */
+static uint32_t offered_mtu(uint32_t wish, uint32_t mtu)
+{
+	return least(tei_verbs_mtu_bytes(tei_verbs_mtu_of(wish)), mtu);
+}
+
 bool tei_verbs_offer(const struct verbs_wish *wish,
 		     const struct ibv_device_attr *device,
 		     const struct ibv_port_attr *port,
@@ -104,8 +110,7 @@ bool tei_verbs_offer(const struct verbs_wish *wish,
 		.lanes = clamp(least(wish->lanes, VERBS_LANES_MAX),
 			       device->max_qp),
 		.depth = power_below(depth),
-		.mtu = least(tei_verbs_mtu_bytes(tei_verbs_mtu_of(wish->mtu)),
-			     mtu),
+		.mtu = offered_mtu(wish->mtu, mtu),
 		.reads_out = clamp(least(wish->reads, VERBS_READS_MAX),
 				   device->max_qp_init_rd_atom),
 		.reads_in = clamp(least(wish->reads, VERBS_READS_MAX),
@@ -382,6 +387,27 @@ int tei_verbs_port_look(struct verbs_port *port)
 	port->gid = fresh.gid;
 	port->offer = fresh.offer;
 	port->room = fresh.room;
+	return 0;
+}
+
+int tei_verbs_port_measure(struct verbs_port *port)
+{
+	struct ibv_port_attr attr;
+	uint32_t mtu;
+	int rc;
+
+	rc = tei_verbs_error(
+		port->api->query_port(port->context, port->number, &attr));
+	if (rc) {
+		LOG_WARN("device %s: the port cannot be asked for its MTU: %s",
+			 port->name, strerror(-rc));
+		return rc;
+	}
+	mtu = tei_verbs_mtu_bytes(attr.active_mtu);
+	if (attr.state != IBV_PORT_ACTIVE || !mtu)
+		return 0; /* an event is on its way */
+	port->attr.active_mtu = attr.active_mtu;
+	port->offer.mtu = offered_mtu((uint32_t)port->config->mtu, mtu);
 	return 0;
 }
 

@@ -64,6 +64,12 @@ void tei_verbs_port_close(struct verbs_port *port);
  * cannot be used now, and what was known of it has not changed; logged. Token.
  */
 int tei_verbs_port_look(struct verbs_port *port);
+/*
+ * Asks the device for the port's MTU alone: it may change without an event
+ * (rxe, and NICs whose interface got another one). What a port without a link
+ * says is passed over. Returns 0 or what asking failed with; logged. Token.
+ */
+int tei_verbs_port_measure(struct verbs_port *port);
 /* Fills in the core's description of the device. */
 void tei_verbs_port_report(const struct verbs_port *port,
 			   struct tei_device *out);

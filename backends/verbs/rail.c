@@ -236,24 +236,64 @@ static void set_link(struct verbs_rail *rail, bool up)
 	if (rail->link_up == up)
 		return;
 	rail->link_up = up;
+	rail->mtu_fell = false;
 	LOG_INFO("rail %s: link %s", rail->port.name, up ? "up" : "down");
 	tei_rail_changed(rail->base, up);
 }
 
 static void verbs_rail_identify(struct verbs_rail *rail);
 
-/* Endpoints of an address that is gone are of no use: all are made anew. */
+/* Notes that the offered MTU was @before; true: it is smaller now. */
+static bool note_mtu(struct verbs_rail *rail, uint32_t before)
+{
+	uint32_t now = rail->port.offer.mtu;
+
+	if (now == before || !rail->link_up)
+		return false;
+	LOG_WARN("rail %s: MTU of its packets changed from %u to %u bytes%s",
+		 rail->port.name, before, now,
+		 now < before ? ": its connections are made anew" : "");
+	return now < before;
+}
+
+int tei_verbs_rail_measure(struct verbs_rail *rail)
+{
+	uint32_t mtu = rail->port.offer.mtu;
+	int rc = tei_verbs_port_measure(&rail->port);
+
+	if (rc || !note_mtu(rail, mtu))
+		return rc;
+	rail->mtu_fell = true;
+	tei_verbs_kick(rail);
+	return 0;
+}
+
+/*
+ * Breaks all connections by a moment without a link: peers that still send
+ * packets of the old size hear of it, and both sides agree anew.
+ */
+static void replace_all(struct verbs_rail *rail)
+{
+	set_link(rail, false);
+	set_link(rail, true);
+}
+
+/*
+ * Endpoints of an address that is gone, or whose packets are too large, are of
+ * no use: all are made anew.
+ */
 static void port_event(struct verbs_rail *rail)
 {
 	union ibv_gid gid = rail->port.gid.gid;
 	uint16_t lid = rail->port.attr.lid;
+	uint32_t mtu = rail->port.offer.mtu;
 
 	if (tei_verbs_port_look(&rail->port)) {
 		set_link(rail, false);
 		return;
 	}
 	if (memcmp(&gid, &rail->port.gid.gid, sizeof(gid)) != 0 ||
-	    lid != rail->port.attr.lid)
+	    lid != rail->port.attr.lid || note_mtu(rail, mtu))
 		set_link(rail, false);
 	if (!rail->link_up)
 		verbs_rail_identify(rail);
@@ -563,6 +603,8 @@ static int poll_device(struct verbs_rail *rail)
 	(void)eventfd_read(rail->kick_fd, &times);
 	read_channel(rail);
 	n = verbs_events(rail);
+	if (n >= 0 && rail->mtu_fell)
+		replace_all(rail);
 	while ((bundle = take_handed_back(rail))) {
 		tei_verbs_handed_back(bundle);
 		n += n >= 0;

@@ -183,6 +183,8 @@ struct verbs_bundle {
 	bool flushed; /* flush() was called, and says @err to all that waits */
 	int err;      /* why it is broken, or was not connected */
 
+	/* Offer that the other half was told; the port's may change later. */
+	struct verbs_offer offer;
 	/* Set by verbs_bundle_agree(), for the thread that connects. */
 	struct ibv_qp_attr way; /* all but what differs from lane to lane */
 	struct verbs_lane_name theirs[VERBS_LANES_MAX];
@@ -252,6 +254,7 @@ struct verbs_rail {
 	uint32_t n_quiet;  /* rounds since the descriptors were looked at */
 	uint32_t n_events; /* of the channel, not acknowledged */
 	bool link_up;
+	bool mtu_fell; /* since the link came up: pairs may use the old one */
 	bool cq_dead;
 	atomic_bool
 		gone; /* token: the device said so; the ender looks; relaxed */
@@ -311,6 +314,12 @@ int tei_verbs_rail_match(struct tei_rail *rail, const struct tei_address *peer,
 int tei_verbs_progress(struct tei_rail *rail, int budget);
 int tei_verbs_wait_fd(struct tei_rail *rail);
 void tei_verbs_arm(struct tei_rail *rail);
+/*
+ * Asks for the MTU that new queue pairs use. Where it has become smaller,
+ * progress() has all others made anew: their packets would be lost. Returns 0
+ * or why the device does not say. Token.
+ */
+int tei_verbs_rail_measure(struct verbs_rail *rail);
 /* Has progress() called soon. Any thread. */
 void tei_verbs_kick(const struct verbs_rail *rail);
 

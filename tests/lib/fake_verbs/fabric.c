@@ -283,6 +283,13 @@ void fake_verbs_tell(unsigned int device, enum ibv_event_type type,
 	tei_mutex_unlock(&fake.mu);
 }
 
+void fake_verbs_set_mtu(unsigned int device, uint8_t port, enum ibv_mtu mtu)
+{
+	tei_mutex_lock(&fake.mu);
+	fake.devices[device].ports[port - 1].active_mtu = mtu;
+	tei_mutex_unlock(&fake.mu);
+}
+
 void fake_verbs_link(unsigned int device, uint8_t port, bool up)
 {
 	tei_mutex_lock(&fake.mu);

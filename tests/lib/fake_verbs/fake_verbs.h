@@ -4,8 +4,8 @@
  *
  * Devices, ports, queue pairs and keys of one process that reach each other. The
  * bytes are carried, the checks are those of the kernel and of a NIC: states and
- * masks of queue pairs, keys, ranges and access of both ends, packet numbers,
- * limits. What a NIC would do by itself happens inside poll_cq(), or at once
+ * masks of queue pairs, keys, ranges and access of both ends, packet numbers and
+ * sizes, limits. What a NIC would do by itself happens inside poll_cq(), or at once
  * while a queue is armed; so a test is the same each time.
  *
  * Threads: any; one lock guards all of it.
@@ -69,6 +69,8 @@ void fake_verbs_hold_pairs(void);
 void fake_verbs_refuse_destroys(int err);
 /* The port's state, with its event. What is under way then is not acknowledged. */
 void fake_verbs_link(unsigned int device, uint8_t port, bool up);
+/* The port's MTU, without an event. What is larger is lost from now on. */
+void fake_verbs_set_mtu(unsigned int device, uint8_t port, enum ibv_mtu mtu);
 /* The device finds it broken: it is in error, and an event says so. */
 void fake_verbs_break_pair(struct ibv_qp *qp);
 /* @port: for events of ports. To every context of the device. */

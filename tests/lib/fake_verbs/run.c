@@ -53,6 +53,17 @@ static bool port_is_up(const struct fake_qp *qp)
 	       IBV_PORT_ACTIVE;
 }
 
+/* Packets that are larger than what a port lets by are lost. */
+static bool packets_pass(const struct fake_qp *qp, const struct fake_qp *peer)
+{
+	const struct fake_device *near = fake_device_of(qp->base.context);
+	const struct fake_device *far = fake_device_of(peer->base.context);
+	enum ibv_mtu mtu = qp->attr.path_mtu;
+
+	return mtu <= near->ports[qp->attr.ah_attr.port_num - 1].active_mtu &&
+	       mtu <= far->ports[peer->attr.ah_attr.port_num - 1].active_mtu;
+}
+
 /* Whether @mr has that range, for somebody with that right. */
 static bool covers(const struct fake_mr *mr, uint64_t addr, uint64_t length,
 		   unsigned int access)
@@ -183,7 +194,8 @@ static enum ibv_wc_status perform(struct fake_qp *qp, struct fake_work *work)
 	if (status)
 		return status;
 	peer = peer_of(qp);
-	if (!peer || !port_is_up(qp) || !port_is_up(peer))
+	if (!peer || !port_is_up(qp) || !port_is_up(peer) ||
+	    !packets_pass(qp, peer))
 		return IBV_WC_RETRY_EXC_ERR;
 	status = check_remote(qp, work, peer);
 	if (!status)

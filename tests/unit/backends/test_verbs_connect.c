@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "tests/lib/test.h"
@@ -103,6 +104,102 @@ static void eight_lanes_carry_all_of_them(void **state)
 	for (uint32_t i = 0; i < 8; i++)
 		assert_int_equal(bundle_of(rig.pair.initiator)->lanes[i].tail,
 				 2 * SLICES / 8);
+}
+
+static void expect_mtu(enum ibv_mtu mtu)
+{
+	assert_int_equal(pair_of(rig.pair.initiator, 0).path_mtu, mtu);
+	assert_int_equal(pair_of(rig.pair.target, 0).path_mtu, mtu);
+	carry_all();
+}
+
+/* The rail has seen the port's MTU. */
+static void await_mtu(struct tei_rail *rail, uint32_t mtu)
+{
+	for (uint64_t end = tei_now_ms() + FAKE_LIMIT_MS;
+	     verbs_rail(rail)->port.offer.mtu != mtu && tei_now_ms() < end;)
+		fake_progress(&rig.pair);
+	assert_int_equal(verbs_rail(rail)->port.offer.mtu, mtu);
+}
+
+/* No event says that it has changed. */
+static void pair_takes_the_smaller_mtu_as_it_is_when_it_is_made(void **state)
+{
+	static const enum ibv_mtu near[] = {IBV_MTU_4096, IBV_MTU_512,
+					    IBV_MTU_2048, IBV_MTU_4096};
+	static const enum ibv_mtu far[] = {IBV_MTU_1024, IBV_MTU_2048,
+					   IBV_MTU_256, IBV_MTU_4096};
+
+	(void)state;
+	fake_verbs_set_mtu(NEAR, 1, IBV_MTU_4096);
+	fake_verbs_set_mtu(FAR, 1, IBV_MTU_4096);
+	assert_int_equal(verbs_rig_open_two("fake0/1", NULL, "fake1/1", NULL),
+			 0);
+	expect_mtu(IBV_MTU_4096);
+	for (size_t i = 0; i < TEST_COUNT(near); i++) {
+		fake_verbs_set_mtu(NEAR, 1, near[i]);
+		fake_verbs_set_mtu(FAR, 1, far[i]);
+		verbs_rig_rejoin();
+		expect_mtu(near[i] < far[i] ? near[i] : far[i]);
+	}
+}
+
+/* One half has told its MTU, and has a larger one when the answer comes. */
+static void mtu_that_grows_between_two_halves_is_not_theirs(void **state)
+{
+	const struct tei_backend_ops *ops = &tei_backend_verbs;
+	uint8_t near[TEI_BLOB_MAX], far[TEI_BLOB_MAX];
+	size_t near_len = sizeof(near), far_len = sizeof(far);
+	struct fake_pair *p = &rig.pair;
+
+	(void)state;
+	fake_verbs_set_mtu(NEAR, 1, IBV_MTU_512);
+	fake_verbs_set_mtu(FAR, 1, IBV_MTU_4096);
+	assert_int_equal(verbs_rig_open_two("fake0/1", NULL, "fake1/1", NULL),
+			 0);
+	fake_pair_disconnect(p);
+	p->initiator = fake_endpoint(&p->a, &p->initiator_link, false, 1);
+	p->target = fake_endpoint(&p->b, &p->target_link, true, 1);
+	assert_int_equal(ops->endpoint_open(p->initiator, near, &near_len), 0);
+	assert_int_equal(ops->endpoint_open(p->target, far, &far_len), 0);
+	fake_verbs_set_mtu(NEAR, 1, IBV_MTU_2048);
+	fake_verbs_tell(NEAR, IBV_EVENT_PORT_ACTIVE, 1);
+	await_mtu(p->a.rail, 2048);
+	assert_int_equal(ops->endpoint_connect(p->target, near, near_len),
+			 -EINPROGRESS);
+	verbs_rig_wait(&p->target_link.n_up, 1);
+	assert_int_equal(ops->endpoint_connect(p->initiator, far, far_len),
+			 -EINPROGRESS);
+	verbs_rig_wait(&p->initiator_link.n_up, 1);
+	expect_mtu(IBV_MTU_512);
+}
+
+/* Packets of the old size would be lost; those of a larger one are not sent. */
+static void smaller_mtu_breaks_all_pairs_and_a_larger_one_none(void **state)
+{
+	unsigned int downs = fake_n_downs;
+
+	(void)state;
+	fake_verbs_set_mtu(NEAR, 1, IBV_MTU_1024);
+	fake_verbs_set_mtu(FAR, 1, IBV_MTU_4096);
+	assert_int_equal(verbs_rig_open_two("fake0/1", NULL, "fake1/1", NULL),
+			 0);
+	fake_verbs_set_mtu(NEAR, 1, IBV_MTU_4096);
+	fake_verbs_tell(NEAR, IBV_EVENT_PORT_ACTIVE, 1);
+	await_mtu(rig.pair.a.rail, 4096);
+	expect_mtu(IBV_MTU_1024);
+	assert_int_equal(fake_n_downs, downs);
+	fake_verbs_set_mtu(NEAR, 1, IBV_MTU_512);
+	fake_verbs_tell(NEAR, IBV_EVENT_PORT_ACTIVE, 1);
+	verbs_rig_wait(&fake_n_downs, downs + 1);
+	assert_true(verbs_rail(rig.pair.a.rail)->link_up);
+	verbs_rig_rejoin();
+	expect_mtu(IBV_MTU_512);
+	/* No event, and another pair is made: that one finds out for all. */
+	fake_verbs_set_mtu(NEAR, 1, IBV_MTU_256);
+	verbs_rig_rejoin();
+	verbs_rig_wait(&fake_n_downs, downs + 2);
+	assert_true(verbs_rail(rig.pair.a.rail)->link_up);
 }
 
 static void settings_reach_the_queue_pairs(void **state)
@@ -254,6 +351,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(unlike_sides_take_the_smaller_of_all),
 		TEST(eight_lanes_carry_all_of_them),
+		TEST(pair_takes_the_smaller_mtu_as_it_is_when_it_is_made),
+		TEST(mtu_that_grows_between_two_halves_is_not_theirs),
+		TEST(smaller_mtu_breaks_all_pairs_and_a_larger_one_none),
 		TEST(settings_reach_the_queue_pairs),
 		TEST(packet_numbers_are_left_to_chance),
 		TEST(what_is_nobodys_is_reached_by_nothing),

@@ -266,6 +266,39 @@ static void links_that_go_are_replaced_and_used_again(void **state)
 	close_two(&two);
 }
 
+/* ---- packets that become too large ---- */
+
+static void set_mtu(enum ibv_mtu mtu)
+{
+	for (unsigned int i = 0; i < N_NICS; i++)
+		fake_verbs_set_mtu(i, 1, mtu);
+}
+
+/*
+ * Without an event: the connections that there are break when they are used. With
+ * one: they are replaced at once.
+ */
+static void smaller_mtu_costs_connections_and_no_request(void **state)
+{
+	struct two two;
+
+	(void)state;
+	set_mtu(IBV_MTU_4096);
+	two = open_two(NULL, NULL);
+	move(two.user, two.segment, 0);
+	set_mtu(IBV_MTU_1024);
+	move(two.user, two.segment, 0);
+	move(two.user, two.segment, 1);
+	set_mtu(IBV_MTU_512);
+	for (unsigned int i = 0; i < N_NICS; i++)
+		fake_verbs_tell(i, IBV_EVENT_PORT_ACTIVE, 1);
+	move(two.user, two.segment, 0);
+	move(two.user, two.segment, 1);
+	set_mtu(IBV_MTU_4096);
+	move(two.user, two.segment, 0);
+	close_two(&two);
+}
+
 /* ---- links that come ---- */
 
 static void port_gets_its_link_later_and_is_used(void **state)
@@ -468,6 +501,7 @@ int main(void)
 		WITH_NICS(
 			nic_without_a_link_that_takes_no_memory_is_done_without),
 		WITH_NICS(links_that_go_are_replaced_and_used_again),
+		WITH_NICS(smaller_mtu_costs_connections_and_no_request),
 		WITH_NICS(port_gets_its_link_later_and_is_used),
 		WITH_NICS(request_goes_on_when_its_rail_has_another_partner),
 		WITH_NICS(engines_start_before_any_port_has_a_link),
