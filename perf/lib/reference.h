@@ -23,6 +23,7 @@
 #include "perf/lib/process.h"
 
 #define TEI_REFERENCE_ROUNDS 64
+#define TEI_REFERENCE_SETS   3 /* working sets in memory, the peer's included */
 
 struct tei_reference {
 	double stream_gb_per_s, pingpong_us;

@@ -85,13 +85,14 @@ void client_close(struct client *c)
 	c->memory = NULL;
 }
 
-void client_begin(struct client *c, const char *prefix, uint64_t value_size)
+void client_begin(struct client *c, const char *prefix, uint64_t value_size,
+		  uint64_t n_slots)
 {
 	snprintf(c->prefix, sizeof(c->prefix), "%s", prefix);
 	c->prefix_len = strlen(c->prefix);
 	c->value_size = value_size;
 	c->stride = (value_size + 7) & ~7ull;
-	c->n_slots = c->memory_len / c->stride;
+	c->n_slots = n_slots;
 	c->next_put = c->next_get = 0;
 	client_reset(c);
 }
@@ -148,7 +149,9 @@ static void count_result(struct client *c, int64_t result, bool good)
 		c->n_missed++;
 	} else {
 		c->n_failed++;
-		c->last_code = (int)result;
+		/* No code: a value of another size. */
+		c->last_code =
+			result < 0 ? (int)result : TE_STORE_CHECKSUM_MISMATCH;
 	}
 }
 
@@ -205,7 +208,7 @@ static uint64_t take_keys(struct client *c, enum client_op op, uint64_t most,
 
 static bool some(struct client *c, enum client_op op, uint64_t most)
 {
-	uint64_t done = c->n_done, first, start;
+	uint64_t done = c->n_done, failed = c->n_failed, first, start;
 	uint32_t n;
 
 	first = take_keys(c, op, most, &n);
@@ -218,7 +221,7 @@ static bool some(struct client *c, enum client_op op, uint64_t most)
 	else
 		exist(c, n);
 	tei_histogram_add(&c->latency, tei_now_ns() - start);
-	return c->n_done > done;
+	return c->n_done > done || c->n_failed == failed;
 }
 
 bool client_batch(struct client *c, enum client_op op)
@@ -226,12 +229,9 @@ bool client_batch(struct client *c, enum client_op op)
 	return some(c, op, c->batch);
 }
 
-void client_put_many(struct client *c, uint64_t n)
+bool client_put_some(struct client *c, uint64_t most)
 {
-	uint64_t end = c->next_put + n;
-
-	while (c->next_put < end && some(c, CLIENT_PUT, end - c->next_put))
-		;
+	return some(c, CLIENT_PUT, most);
 }
 
 void client_remove_all(struct client *c)

@@ -58,15 +58,22 @@ int client_open(struct client *c, const struct client_place *place,
 		const struct client *other);
 void client_close(struct client *c);
 
-/* Begin a row: other values and keys that were never used. */
-void client_begin(struct client *c, const char *prefix, uint64_t value_size);
+/*
+ * Begin a row: other values and keys that were never used. @n_slots values fit
+ * into the memory.
+ */
+void client_begin(struct client *c, const char *prefix, uint64_t value_size,
+		  uint64_t n_slots);
 /* Fill the memory with the pattern of @seed. */
 void client_fill(struct client *c, uint64_t seed);
 /* Forget what was counted so far. */
 void client_reset(struct client *c);
-/* Put the next keys, at most a batch, @n in all. */
-void client_put_many(struct client *c, uint64_t n);
-/* Run a batch of @op. False: no key of it succeeded. */
+/* Put the next @most keys, at most a batch. False: as client_batch(). */
+bool client_put_some(struct client *c, uint64_t most);
+/*
+ * Run a batch of @op. False: a key of it failed, with last_code, and none
+ * succeeded; a key that is not there has not failed.
+ */
 bool client_batch(struct client *c, enum client_op op);
 /* Remove keys 0 .. n_slots - 1. */
 void client_remove_all(struct client *c);

@@ -11,7 +11,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,6 +25,7 @@
 #include "perf/lib/cluster.h"
 #include "perf/lib/reference.h"
 #include "perf/lib/report.h"
+#include "perf/lib/room.h"
 #include "perf/store-perf/client.h"
 #include "perf/store-perf/mix.h"
 #include "perf/store-perf/options.h"
@@ -33,6 +36,10 @@
 #define CLIENTS_MAX 256
 #define THREADS_MAX 1024
 #define KEYS_MAX    (1ll << 39)
+#define LOOK_MS     20 /* between two looks at a warm-up */
+/* Of a pool that may be full before it evicts; the master's default is 90. */
+#define POOL_PERCENT    88
+#define OWNER_BYTES_MIN (1u << 20)
 
 static const char about[] =
 	"Puts, gets or checks batches of keys in a pool that it starts, or in "
@@ -69,7 +76,8 @@ static const struct tei_setting rows[] = {
 	{ TEI_SETTING(struct options, keys), .type = TEI_CONF_UINT,
 	  .def = "0", .max = (double)KEYS_MAX,
 	  .help = "that all calls but put draw from; 0: half as many again as "
-		  "the pool has room for" },
+		  "the pool has room for; of --op: the most that are walked "
+		  "over; 0: as many as the working set has room for" },
 	{ TEI_SETTING(struct options, popularity), .type = TEI_CONF_CHOICE,
 	  .def = "zipf", .choices = "uniform|zipf",
 	  .help = "how often each of them is drawn" },
@@ -105,13 +113,13 @@ static const struct tei_setting rows[] = {
 	{ TEI_SETTING(struct options, working_set), .type = TEI_CONF_SIZE,
 	  .def = "1g", .min = 1048576, .max = 1LL << 40,
 	  .group = "The pool and the report",
-	  .help = "memory of all clients together, walked over" },
+	  .help = "of all clients' objects in the pool, walked over" },
 	{ TEI_SETTING(struct options, owners), .type = TEI_CONF_UINT,
 	  .def = "1", .min = 1, .max = TEI_CLUSTER_OWNERS_MAX,
 	  .help = "processes that lend memory to the own pool" },
 	{ TEI_SETTING(struct options, pool_bytes), .type = TEI_CONF_SIZE,
 	  .def = "0", .max = 1LL << 46,
-	  .help = "its memory; 0: a quarter more than the working set" },
+	  .help = "its memory; 0: a quarter more than the objects take" },
 	{ TEI_SETTING(struct options, master), .type = TEI_CONF_STRING,
 	  .help = "host:port of a running pool, instead of an own one" },
 	{ TEI_SETTING(struct options, host), .type = TEI_CONF_STRING,
@@ -138,6 +146,7 @@ static const struct tei_setting rows[] = {
 /* clang-format on */
 
 struct worker {
+	struct run *run;
 	struct client client;
 	pthread_t thread;
 	enum client_op op;
@@ -153,18 +162,34 @@ struct run {
 	const char *master;
 	struct worker *worker; /* worker[n_workers] */
 	unsigned int n_workers;
+	/* Of a warm-up, for its bar: nothing else is published by them. */
+	_Atomic uint64_t n_put;
+	_Atomic unsigned int n_ended;
 	struct tei_reference_run reference;
 	struct results results;
 };
 
 /* ---- threads ---- */
 
+/*
+ * Put the keys to begin with. Gets and checks need all of them; a pool that is
+ * to be full needs some.
+ */
 static void *warm_up(void *arg)
 {
 	struct worker *w = arg;
+	struct client *c = &w->client;
+	uint64_t before;
+	bool good = true;
 
-	client_put_many(&w->client, w->warm);
-	w->failed = w->client.n_failed > 0 && w->client.n_done == 0;
+	while (good && c->next_put < w->warm) {
+		before = c->next_put;
+		good = client_put_some(c, w->warm - before);
+		atomic_fetch_add_explicit(&w->run->n_put, c->next_put - before,
+					  memory_order_relaxed);
+	}
+	w->failed = w->op == CLIENT_PUT ? !good && !c->n_done : c->n_failed > 0;
+	atomic_fetch_add_explicit(&w->run->n_ended, 1, memory_order_relaxed);
 	return NULL;
 }
 
@@ -181,6 +206,36 @@ static void *run_thread(void *arg)
 	return NULL;
 }
 
+/* Shows on a terminal how far the warm-up is, until all @n threads have ended. */
+static void show_warm_up(struct run *run, unsigned int n)
+{
+	struct tei_progress bar;
+	uint64_t total = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		total += run->worker[i].warm;
+	tei_progress_begin(&bar, "preparing");
+	while (bar.shown &&
+	       atomic_load_explicit(&run->n_ended, memory_order_relaxed) < n) {
+		tei_progress_show(
+			&bar,
+			atomic_load_explicit(&run->n_put, memory_order_relaxed),
+			total);
+		poll(NULL, 0, LOOK_MS);
+	}
+	tei_progress_end(&bar);
+}
+
+static int judge(const struct worker *w)
+{
+	if (!w->failed)
+		return 0;
+	fprintf(stderr,
+		PROGRAM ": %" PRIu64 " keys of a client failed, the last: %s\n",
+		w->client.n_failed, te_store_strerror(w->client.last_code));
+	return -EIO;
+}
+
 /* Run @fn in a thread for each worker. -errno; -EIO when one has failed. */
 static int on_all(struct run *run, void *(*fn)(void *))
 {
@@ -192,14 +247,15 @@ static int on_all(struct run *run, void *(*fn)(void *))
 				      &run->worker[n]);
 		n += !rc;
 	}
+	if (rc)
+		fprintf(stderr, PROGRAM ": thread %u of %u: %s\n", n + 1,
+			run->n_workers, strerror(-rc));
+	if (fn == warm_up)
+		show_warm_up(run, n);
 	for (unsigned int i = 0; i < n; i++) {
 		pthread_join(run->worker[i].thread, NULL);
-		if (!rc && run->worker[i].failed) {
-			fprintf(stderr, PROGRAM ": a client's batch: %s\n",
-				te_store_strerror(
-					run->worker[i].client.last_code));
-			rc = -EIO;
-		}
+		if (!rc)
+			rc = judge(&run->worker[i]);
 	}
 	return rc;
 }
@@ -221,18 +277,66 @@ static uint64_t warm_keys(const struct run *run, const struct client *c)
 	return fit < most ? fit : most;
 }
 
-static void begin_row(struct run *run, uint64_t value_size, uint64_t seed)
+static int ask_pool(const struct run *run, struct te_store_pool *out)
+{
+	int code = te_store_pool(run->worker[0].client.store, out);
+
+	if (code)
+		fprintf(stderr, PROGRAM ": figures of the pool: %s\n",
+			te_store_strerror(code));
+	return code ? -EIO : 0;
+}
+
+/*
+ * What is walked over has to stay in the pool: says what it takes there.
+ * -ENOSPC after a line: the pool would evict some of it.
+ */
+static int check_pool(const struct run *run, uint64_t value_size,
+		      uint64_t n_keys)
+{
+	uint64_t bytes = n_keys * tei_pool_extent_bytes(value_size);
+	char count[32], size[24], takes[24], has[24];
+	struct te_store_pool pool;
+	int rc = ask_pool(run, &pool);
+
+	if (rc)
+		return rc;
+	tei_text_count(n_keys, count);
+	tei_text_bytes(value_size, size);
+	tei_text_bytes(bytes, takes);
+	tei_text_bytes(pool.capacity_bytes, has);
+	if (run->op == CLIENT_PUT ||
+	    bytes <= pool.capacity_bytes / 100 * POOL_PERCENT) {
+		fprintf(stderr,
+			PROGRAM ": puts %s keys of %s first, which take %s of "
+				"the pool's %s\n",
+			count, size, takes, has);
+		return 0;
+	}
+	fprintf(stderr,
+		PROGRAM ": %s keys of %s take %s of the pool's %s, which is "
+			"full at %d %%: give a larger --pool-bytes or fewer "
+			"--keys\n",
+		count, size, takes, has, POOL_PERCENT);
+	return -ENOSPC;
+}
+
+static void begin_row(struct run *run, uint64_t value_size, uint64_t n_slots,
+		      uint64_t seed)
 {
 	char prefix[48];
 
+	atomic_store_explicit(&run->n_put, 0, memory_order_relaxed);
+	atomic_store_explicit(&run->n_ended, 0, memory_order_relaxed);
 	for (unsigned int i = 0; i < run->n_workers; i++) {
 		struct worker *w = &run->worker[i];
 
 		snprintf(prefix, sizeof(prefix),
 			 PROGRAM "/%x/%" PRIx64 "/%zu/%u", (unsigned)getpid(),
 			 tei_wall_us(), run->results.n_rows, i);
-		client_begin(&w->client, prefix, value_size);
+		client_begin(&w->client, prefix, value_size, n_slots);
 		client_fill(&w->client, seed);
+		w->run = run;
 		w->op = run->op;
 		w->warm = warm_keys(run, &w->client);
 	}
@@ -299,14 +403,40 @@ static void sum_row(const struct run *run, struct row *row,
 	row->p999_us = tei_histogram_us(latency, 0.999);
 }
 
+static int prepare_row(struct run *run, const struct row *row, uint64_t seed)
+{
+	uint64_t n_keys = 0;
+	int rc;
+
+	begin_row(run, row->value_size, run->o->slots[run->results.n_rows],
+		  seed);
+	for (unsigned int i = 0; i < run->n_workers; i++)
+		n_keys += run->worker[i].warm;
+	rc = check_pool(run, row->value_size, n_keys);
+	return rc ? rc : on_all(run, warm_up);
+}
+
+/* Tells whether a row measures anything. -ENODATA, said: nothing was there. */
+static int check_row(const struct run *run, const struct row *row)
+{
+	char count[32];
+
+	if (row->keys_per_s > 0 || !row->missed)
+		return 0;
+	fprintf(stderr,
+		PROGRAM ": %s: none of %s keys was there: others have removed "
+			"or displaced them; give a pool of its own, or more "
+			"--pool-bytes\n",
+		run->o->op, tei_text_count(row->missed, count));
+	return -ENODATA;
+}
+
 static int measure_row(struct run *run, struct row *row,
 		       struct tei_histogram *latency)
 {
 	uint64_t seed = run->results.n_rows + 1, cpu;
-	int rc;
+	int rc = prepare_row(run, row, seed);
 
-	begin_row(run, row->value_size, seed);
-	rc = on_all(run, warm_up);
 	if (rc)
 		return rc;
 	begin_clock(run);
@@ -315,6 +445,9 @@ static int measure_row(struct run *run, struct row *row,
 	if (rc)
 		return rc;
 	sum_row(run, row, latency, cpu_ns(run) - cpu);
+	rc = check_row(run, row);
+	if (rc)
+		return rc;
 	for (unsigned int i = 0; i < run->n_workers; i++) {
 		struct client *c = &run->worker[i].client;
 
@@ -370,15 +503,13 @@ static int open_reference(struct run *run)
 static int open_pool(struct run *run)
 {
 	const struct options *o = run->o;
-	uint64_t bytes = o->pool_bytes;
 	int rc;
 
 	run->master = o->master;
 	if (o->master)
 		return 0;
-	if (!bytes)
-		bytes = o->working_set + o->working_set / 4;
-	rc = tei_cluster_start(&run->cluster, (unsigned int)o->owners, bytes);
+	rc = tei_cluster_start(&run->cluster, (unsigned int)o->owners,
+			       o->own_pool);
 	run->master = run->cluster.name;
 	return rc;
 }
@@ -387,7 +518,6 @@ static int open_clients(struct run *run)
 {
 	const struct options *o = run->o;
 	uint64_t n = o->clients * o->threads;
-	uint64_t each = o->working_set / n & ~4095ull;
 	const struct client_place place = {run->master, o->host, o->backends};
 	int rc = 0;
 
@@ -398,7 +528,7 @@ static int open_clients(struct run *run)
 		size_t first = run->n_workers - run->n_workers % o->threads;
 
 		rc = client_open(&run->worker[run->n_workers].client, &place,
-				 each, (uint32_t)o->batch,
+				 o->memory_each, (uint32_t)o->batch,
 				 first == run->n_workers
 					 ? NULL
 					 : &run->worker[first].client);
@@ -442,27 +572,94 @@ static int measure_all(struct run *run)
 	return rc;
 }
 
-/* Sizes, and that a batch of each client fits. */
+/* Derives how many keys each thread has with values of the size. */
+static int derive_slots(struct options *o, int i)
+{
+	uint64_t threads = o->clients * o->threads, size = o->sizes[i];
+	uint64_t fit = o->working_set / threads / tei_pool_extent_bytes(size);
+	bool few = o->keys && o->keys / threads < fit;
+	char text[24];
+
+	o->slots[i] = few ? o->keys / threads : fit;
+	if (o->slots[i] >= o->batch)
+		return 0;
+	fprintf(stderr,
+		PROGRAM ": %s: a batch of values of %s for each thread does "
+			"not fit, give more\n",
+		few ? "keys" : "working_set", tei_text_bytes(size, text));
+	return -EINVAL;
+}
+
+/* Derives the memory of threads and pool; the most that any row needs. */
+static void derive_memory(struct options *o)
+{
+	uint64_t threads = o->clients * o->threads, each, pool = 0;
+
+	o->memory_each = 0;
+	for (int i = 0; i < o->n_sizes; i++) {
+		each = o->slots[i] * ((o->sizes[i] + 7) & ~7ull);
+		if (each > o->memory_each)
+			o->memory_each = each;
+		each = o->slots[i] * tei_pool_extent_bytes(o->sizes[i]);
+		if (each * threads > pool)
+			pool = each * threads;
+	}
+	o->memory_each = (o->memory_each + 4095) & ~4095ull;
+	o->own_pool = pool + pool / 4;
+	if (o->own_pool < o->owners * OWNER_BYTES_MIN)
+		o->own_pool = o->owners * OWNER_BYTES_MIN;
+	if (o->pool_bytes)
+		o->own_pool = o->pool_bytes;
+}
+
+/* The most objects that a row has in the own pool at a time. */
+static uint64_t most_objects(const struct options *o)
+{
+	uint64_t threads = o->clients * o->threads, most = 0;
+
+	for (int i = 0; i < o->n_sizes; i++) {
+		uint64_t n = o->own_pool / tei_pool_extent_bytes(o->sizes[i]);
+
+		if (n > 2 * o->slots[i] * threads) /* see warm_keys() */
+			n = 2 * o->slots[i] * threads;
+		if (n > most)
+			most = n;
+	}
+	return most;
+}
+
+/* Tells whether this host has the memory for threads, pool and all objects. */
+static bool memory_fits(const struct options *o)
+{
+	uint64_t objects = o->master ? 0 : most_objects(o);
+	uint64_t need = o->clients * o->threads * o->memory_each +
+			objects * TEI_ROOM_OBJECT_BYTES;
+	char what[80], count[32];
+
+	if (!o->master)
+		need += o->own_pool;
+	if (o->reference)
+		need += TEI_REFERENCE_SETS * o->working_set;
+	snprintf(what, sizeof(what), "up to %s keys in the own pool take",
+		 tei_text_count(objects, count));
+	return tei_room_fits(PROGRAM, what, need,
+			     "give a smaller --working-set or --pool-bytes, "
+			     "or --keys");
+}
+
 static int derive(struct options *o)
 {
 	int n = tei_sizes_parse(PROGRAM, "value_size", o->value_size,
 				o->working_set, o->sizes);
-	char text[24];
 
 	if (n < 0)
 		return n;
 	o->n_sizes = n;
-	for (int i = 0; i < n; i++) {
-		if (o->working_set / o->clients / o->threads / o->batch >=
-		    o->sizes[i] + 8)
-			continue;
-		fprintf(stderr,
-			PROGRAM ": working_set: a batch of values of %s for "
-				"each thread does not fit, give more\n",
-			tei_text_bytes(o->sizes[i], text));
-		return -EINVAL;
-	}
-	return 0;
+	for (int i = 0; i < n; i++)
+		if (derive_slots(o, i))
+			return -EINVAL;
+	derive_memory(o);
+	return memory_fits(o) ? 0 : -ENOMEM;
 }
 
 static enum client_op op_of(const char *name)

@@ -27,7 +27,8 @@
 
 #define MIX_WORKERS_MAX   4096
 #define MIX_PROCESSES_MAX 64
-#define MIX_CODES         8 /* different ones of an operation */
+#define MIX_CODES         8          /* different ones of an operation */
+#define MIX_SPARE_BYTES   (4u << 20) /* places of values in memory differ by it */
 
 enum mix_op {
 	MIX_GET,
@@ -85,7 +86,8 @@ struct mix_share {
 	/* Sums over the processes' clients, said at the end. */
 	_Atomic uint64_t put_retries, location_hits, location_misses;
 	_Alignas(64) _Atomic uint64_t next_call;
-	_Alignas(64) struct mix_tally tally[]; /* of clients * threads */
+	_Alignas(64) _Atomic uint64_t n_filled; /* keys, for the parent's bar */
+	_Alignas(64) struct mix_tally tally[];  /* of clients * threads */
 };
 
 /*

@@ -17,6 +17,7 @@
 #include "perf/lib/process.h"
 #include "perf/lib/reference.h"
 #include "perf/lib/report.h"
+#include "perf/lib/room.h"
 #include "perf/store-perf/mix.h"
 
 /* CPU time of a kind of process, in ns. */
@@ -314,10 +315,36 @@ struct mixed {
 
 /* ---- start ---- */
 
+static uint64_t own_pool(const struct options *o)
+{
+	return o->pool_bytes ? o->pool_bytes
+			     : o->working_set + o->working_set / 4;
+}
+
+/* Tells whether this host has the memory for workers, pool and all objects. */
+static bool memory_fits(const struct mixed *m)
+{
+	const struct mix_plan *plan = &m->plan;
+	uint64_t pool = m->o->master ? 0 : own_pool(m->o);
+	uint64_t objects =
+		pool / tei_pool_extent_bytes((uint64_t)mix_mean_size(plan));
+	uint64_t need = pool + objects * TEI_ROOM_OBJECT_BYTES;
+	char what[80], count[32];
+
+	need += mix_workers(plan) * plan->batch * plan->max_size;
+	need += plan->processes * (plan->max_size + MIX_SPARE_BYTES);
+	if (m->o->reference)
+		need += TEI_REFERENCE_SETS * m->o->working_set;
+	snprintf(what, sizeof(what), "up to %s keys in the own pool take",
+		 tei_text_count(objects, count));
+	return tei_room_fits("store-perf", what, need,
+			     "give a smaller --pool-bytes or --working-set, "
+			     "or fewer --clients");
+}
+
 static int start_pool(struct mixed *m)
 {
 	const struct options *o = m->o;
-	uint64_t bytes = o->pool_bytes;
 	int rc;
 
 	if (o->master) {
@@ -325,9 +352,8 @@ static int start_pool(struct mixed *m)
 			 o->master);
 		return 0;
 	}
-	if (!bytes)
-		bytes = o->working_set + o->working_set / 4;
-	rc = tei_cluster_start(&m->cluster, (unsigned int)o->owners, bytes);
+	rc = tei_cluster_start(&m->cluster, (unsigned int)o->owners,
+			       own_pool(o));
 	memcpy(m->plan.master, m->cluster.name, sizeof(m->cluster.name));
 	return rc;
 }
@@ -337,11 +363,20 @@ static void choose_keys(struct mixed *m, const struct te_store_pool *pool)
 	double each = (double)tei_pool_extent_bytes(
 		(uint64_t)mix_mean_size(&m->plan));
 	double room = (double)pool->capacity_bytes / each;
+	char keys[32], size[24], fit[32];
 
 	if (!m->plan.n_keys)
 		m->plan.n_keys = (uint64_t)(KEYS_PER_ROOM * room) + 1;
 	tei_popularity_init(&m->plan.popularity, m->plan.n_keys,
 			    m->plan.popularity.theta);
+	if (!m->plan.prefill)
+		return;
+	fprintf(stderr,
+		"store-perf: puts %s keys of %s first; the pool has room for "
+		"%s\n",
+		tei_text_count(m->plan.n_keys, keys),
+		tei_text_bytes((uint64_t)mix_mean_size(&m->plan), size),
+		tei_text_count((uint64_t)room, fit));
 }
 
 static int ask_pool(struct mixed *m, struct te_store_pool *out)
@@ -421,8 +456,21 @@ static int hear_one(struct mixed *m, unsigned int i, const char *word)
 	return rc;
 }
 
-/* Waits until each worker has said @word. One that ends before fails all. */
-static int await_all(struct mixed *m, const char *word, uint64_t limit_ns)
+static void show_filled(const struct mixed *m, struct tei_progress *bar)
+{
+	if (bar)
+		tei_progress_show(bar,
+				  atomic_load_explicit(&m->share->n_filled,
+						       memory_order_relaxed),
+				  m->plan.n_keys);
+}
+
+/*
+ * Waits until each worker has said @word. One that ends before fails all.
+ * @bar: shown meanwhile; NULL: none.
+ */
+static int await_all(struct mixed *m, const char *word, uint64_t limit_ns,
+		     struct tei_progress *bar)
 {
 	uint64_t deadline = tei_now_ns() + limit_ns;
 	bool said[MIX_PROCESSES_MAX] = {false};
@@ -443,6 +491,7 @@ static int await_all(struct mixed *m, const char *word, uint64_t limit_ns)
 				m->n_workers - n, word);
 			return -ETIMEDOUT;
 		}
+		show_filled(m, bar);
 		if (n < m->n_workers)
 			usleep(LOOK_MS * 1000);
 	}
@@ -474,10 +523,13 @@ static int run_stages(struct mixed *m)
 {
 	struct mixed_results *r = &m->results;
 	struct mixed_cpu before;
+	struct tei_progress bar;
 	int rc = say_all(m, "fill");
 
+	tei_progress_begin(&bar, "preparing");
 	if (!rc)
-		rc = await_all(m, "filled", 600 * TEI_NS_PER_S);
+		rc = await_all(m, "filled", 600 * TEI_NS_PER_S, &bar);
+	tei_progress_end(&bar);
 	if (!rc)
 		rc = ask_pool(m, &r->before);
 	if (rc)
@@ -488,7 +540,8 @@ static int run_stages(struct mixed *m)
 	if (!rc)
 		rc = await_all(m, "done",
 			       m->plan.warm_up_ns + m->plan.duration_ns +
-				       LATE_NS);
+				       LATE_NS,
+			       NULL);
 	r->cpu = cpu_of_all(m);
 	r->cpu.master -= before.master;
 	r->cpu.owners -= before.owners;
@@ -529,7 +582,7 @@ static int start_all(struct mixed *m)
 	while (!rc && m->n_workers < m->plan.processes)
 		rc = start_worker(m);
 	if (!rc)
-		rc = await_all(m, "ready", LATE_NS);
+		rc = await_all(m, "ready", LATE_NS, NULL);
 	if (!rc)
 		rc = tei_pool_join(m->plan.master, m->o->host, NULL, &m->store);
 	return rc;
@@ -617,7 +670,7 @@ int mixed_run(const struct options *o)
 		return 1;
 	m->o = o;
 	m->share_fd = -1;
-	if (mix_plan_make(o, &m->plan)) {
+	if (mix_plan_make(o, &m->plan) || !memory_fits(m)) {
 		tei_free(m);
 		return 2;
 	}

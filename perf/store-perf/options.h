@@ -26,7 +26,11 @@ struct options {
 	uint64_t share_fd, index; /* of a worker process */
 	/* Derived from them: */
 	uint64_t sizes[TEI_SIZES_MAX];
+	uint64_t
+		slots[TEI_SIZES_MAX]; /* keys of each thread with such values */
 	int n_sizes;
+	uint64_t memory_each; /* bytes that each thread's values take */
+	uint64_t own_pool;    /* bytes of the own pool */
 };
 
 #endif

@@ -305,6 +305,8 @@ static void *mixer_fill(void *mixer)
 			number += step;
 		}
 		put_one(m, MIX_FILL, n);
+		atomic_fetch_add_explicit(&m->share->n_filled, n,
+					  memory_order_relaxed);
 	}
 	return NULL;
 }
@@ -396,8 +398,6 @@ static void mixer_close(struct mixer *m)
 	memset(m, 0, sizeof(*m));
 }
 
-#define SPARE_BYTES (4u << 20) /* places of values in the source differ by it */
-
 struct workers {
 	struct mix_share *share;
 	struct mix_bytes source;
@@ -410,7 +410,7 @@ struct workers {
 
 static int make_source(struct workers *c)
 {
-	uint64_t len = c->share->plan.max_size + SPARE_BYTES;
+	uint64_t len = c->share->plan.max_size + MIX_SPARE_BYTES;
 
 	c->source.at = tei_map_touched(len);
 	if (!c->source.at)

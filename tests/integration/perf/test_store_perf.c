@@ -63,6 +63,67 @@ static void existence_is_measured_in_keys(void **state)
 	assert_op("exist");
 }
 
+/* Each takes twice its bytes in the pool, which has to be as large. */
+static void small_values_are_all_in_the_pool(void **state)
+{
+	const char *const args[] = {"--op=exist",
+				    "--value-size=64",
+				    "--batch=512",
+				    "--working-set=6m",
+				    "--duration=50ms",
+				    "--json",
+				    NULL};
+	json_t *report = tool_json("store-perf", args);
+	const json_t *row = json_array_get(json_object_get(report, "rows"), 0);
+
+	(void)state;
+	assert_true(number(row, "keys_per_s") > 0);
+	assert_int_equal(integer(row, "missed"), 0);
+	assert_int_equal(integer(row, "failed"), 0);
+	json_decref(report);
+}
+
+static void what_it_prepares_is_bounded_and_said(void **state)
+{
+	const char *const args[] = {
+		"--op=exist",  "--value-size=1",  "--keys=1000", "--batch=100",
+		"--clients=2", "--duration=50ms", NULL};
+	char *text = tool_output("store-perf", args, 0);
+
+	(void)state;
+	assert_non_null(strstr(text, "puts 1,000 keys of 1 B first"));
+	free(text);
+}
+
+static void a_pool_that_would_evict_the_set_is_refused(void **state)
+{
+	const char *const args[] = {"--op=get", "--value-size=64k",
+				    "--working-set=4m", "--pool-bytes=2m",
+				    NULL};
+	char *text = tool_output("store-perf", args, 1);
+
+	(void)state;
+	assert_non_null(strstr(text, "store-perf: 63 keys of 64 KiB take"));
+	assert_non_null(strstr(text, "larger --pool-bytes"));
+	free(text);
+}
+
+static void what_cannot_fit_is_refused_in_one_line(void **state)
+{
+	static const struct tool_mistake mistakes[] = {
+		{"--pool-bytes=65536g", "TiB of memory"},
+		{"--keys=3", "keys: a batch"},
+		{"--value-size=2m..1g", "working_set: a batch"},
+	};
+	const char *const mix[] = {"--mix=get:1", "--pool-bytes=65536g", NULL};
+	char *text = tool_output("store-perf", mix, 2);
+
+	(void)state;
+	assert_non_null(strstr(text, "TiB of memory"));
+	free(text);
+	tool_refuses("store-perf", mistakes, TEST_COUNT(mistakes));
+}
+
 static void without_a_master_it_says_so(void **state)
 {
 	const char *const args[] = {"--master=127.0.0.1:1", "--working-set=1m",
@@ -80,6 +141,10 @@ int main(void)
 		cmocka_unit_test(puts_go_on_when_the_pool_is_full),
 		cmocka_unit_test(gets_bring_the_right_bytes),
 		cmocka_unit_test(existence_is_measured_in_keys),
+		cmocka_unit_test(small_values_are_all_in_the_pool),
+		cmocka_unit_test(what_it_prepares_is_bounded_and_said),
+		cmocka_unit_test(a_pool_that_would_evict_the_set_is_refused),
+		cmocka_unit_test(what_cannot_fit_is_refused_in_one_line),
 		cmocka_unit_test(without_a_master_it_says_so),
 	};
 
