@@ -6,10 +6,12 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/futex.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_READ /* of Linux 5.14 */
@@ -112,6 +114,34 @@ bool tei_is_there(uint64_t addr, uint64_t length, bool writable)
 	if (madvise(NULL, 0, MADV_POPULATE_READ)) /* before 5.14 */
 		return tei_is_mapped(addr, length);
 	return is_listed(addr, length, writable);
+}
+
+/*
+ * The kernel looks at a set of signals before it finds that there is no such
+ * way to block them.
+ */
+static bool can_read(uint64_t addr)
+{
+	return syscall(SYS_rt_sigprocmask, -1, addr & ~7ull, NULL, 8) &&
+	       errno == EINVAL;
+}
+
+/* The kernel writes a word with no further bit set, and wakes nobody. */
+static bool can_write(uint64_t addr)
+{
+	uint64_t word = addr & ~3ull;
+
+	return syscall(SYS_futex, word, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0,
+		       NULL, word,
+		       FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0)) >= 0;
+}
+
+bool tei_is_touchable(uint64_t addr, bool writable)
+{
+	if (writable ? can_write(addr) : can_read(addr))
+		return true;
+	/* Or these calls do not say so here. */
+	return tei_is_usable(addr, 1, writable);
 }
 
 int tei_protection(uint64_t addr, uint64_t length)

@@ -28,6 +28,9 @@ bool tei_is_usable(uint64_t addr, uint64_t length, bool writable);
  */
 bool tei_is_there(uint64_t addr, uint64_t length, bool writable);
 
+/* The same for one byte, at the cost of a system call that does little else. */
+bool tei_is_touchable(uint64_t addr, bool writable);
+
 /*
  * Access that mapped memory permits: PROT_READ | PROT_WRITE, or part of that.
  * Tests only both ends if they may be written. Blocks: as above, for them.

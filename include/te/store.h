@@ -179,18 +179,41 @@ TE_API const char *te_store_hostname(struct te_store *store);
 /* Returns 0 (connected and mounted), -900 (not now). Blocks: never. */
 TE_API int te_store_health(struct te_store *store);
 
+/*
+ * Memory of the caller, given to a call by its address. The call refuses with
+ * -600, before it changes anything, a value or range of whose memory
+ *  - a piece begins in registered memory and does not end in the same
+ *    registration. Where two registrations are adjacent, the first one still
+ *    ends at its end. The memory that a dummy shares with its daemon is as one
+ *    registration, outside of those in it;
+ *  - a registration that it lies in was unmapped meanwhile, or could not be
+ *    used so when it was registered (a get needs it writable);
+ *  - a piece that begins elsewhere is not mapped from end to end, or its first
+ *    or last page cannot be used so.
+ * Other values of the call are not affected. Memory that goes away during the
+ * call may end it with a signal, or with -600 of that value.
+ */
+
 /**
  * te_store_register - register memory of the caller with the engine
  *
  * Memory given to put and get need not be registered; registered memory is
  * moved without a look-up or a copy per transfer. Peers cannot reach it. The
  * memory must stay mapped until te_store_unregister(). Returns 0, -600 (the
- * range overlaps another one, or has length 0), -1.
+ * range is not mapped, or overlaps another one), -1.
  */
 TE_API int te_store_register(struct te_store *store, void *addr,
 			     uint64_t length);
 /* Undoes a registration. Returns 0, -600 (no registration at this address). */
 TE_API int te_store_unregister(struct te_store *store, void *addr);
+
+/*
+ * Returns the number of bytes from @addr to the end of its registration, or of
+ * the memory that a dummy shares with its daemon; 0: it is in neither. So far
+ * may a value that begins there reach.
+ */
+TE_API uint64_t te_store_registered_bytes(struct te_store *store,
+					  const void *addr);
 
 #define TE_STORE_SEGMENT_ID_LEN 16
 
@@ -373,7 +396,7 @@ struct te_store_replicate {
  *   -1700  the quota of the tenant is exceeded and none of its objects could
  *          be evicted
  *   -800   the transfer failed
- *   -600   this key or value is invalid
+ *   -600   this key, value or its memory is invalid
  *   -900, -901, -1
  */
 TE_API int te_store_put(struct te_store *store, const struct te_store_key *keys,
@@ -427,8 +450,8 @@ TE_API int te_store_put_open(struct te_store *store,
  *
  * Blocks: the transfer's deadline. Returns the number of ranges written, or
  * -600 with results untouched, or -1. Codes: -704 (this key was not begun),
- * -600 (the range is empty or not inside the value), -800 (no replica is left),
- * -1.
+ * -600 (the range is empty or not inside the value, or its memory invalid),
+ * -800 (no replica is left), -1.
  */
 TE_API int te_store_put_ranges(struct te_store *store,
 			       const struct te_store_key *keys, size_t n_keys,
@@ -470,9 +493,9 @@ TE_API int te_store_put_abort(struct te_store *store,
  * The bytes are verified. After a negative result the contents of the room are
  * undefined. Blocks: call timeout + replica timeout, for each
  * TE_STORE_BATCH_MAX keys or 1 MiB of keys. Returns the number of keys with a
- * size, or -600 with results untouched. Codes: -704 (miss), -600 (this key is
- * invalid, or the object larger than the room), -800 (no owner answered in
- * time), -900, -901, -1.
+ * size, or -600 with results untouched. Codes: -704 (miss), -600 (this key or
+ * the room's memory is invalid, or the object larger than the room), -800 (no
+ * owner answered in time), -900, -901, -1.
  */
 TE_API int te_store_get(struct te_store *store, const struct te_store_key *keys,
 			const struct te_store_value *values, size_t n,
@@ -510,8 +533,9 @@ TE_API int te_store_get_buffers(struct te_store *store,
  * All ranges of a key come from one unchanged value; their bytes have no
  * checksum. Blocks as te_store_get(). Returns the number of ranges fetched, or
  * -600 with results untouched (too many ranges, a pointer is NULL), or -1 (no
- * memory). Codes: as te_store_get(); -600 also for a range that is empty or not
- * inside the value, while other ranges of that value are fetched.
+ * memory). Codes: as te_store_get(); -600 also for a range that is empty, not
+ * inside the value or of invalid memory, while other ranges of that value are
+ * fetched.
  */
 TE_API int te_store_get_ranges(struct te_store *store,
 			       const struct te_store_key *keys, size_t n_keys,

@@ -42,6 +42,12 @@ int te_store_unregister(struct te_store *store, void *addr)
 	return store ? store->ops->unreg(store, addr) : TE_STORE_INVALID_PARAMS;
 }
 
+uint64_t te_store_registered_bytes(struct te_store *store, const void *addr)
+{
+	return store ? tes_addresses_left(&store->addresses, (uintptr_t)addr)
+		     : 0;
+}
+
 void te_store_stats(struct te_store *store, struct te_store_stats *out)
 {
 	store->ops->stats(store, out);

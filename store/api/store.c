@@ -277,7 +277,7 @@ static struct te_store *create(const struct te_store_config *c)
 	store->drain_timeout_ms = c->drain_timeout_ms;
 	tei_mutex_init(&store->mu);
 	tei_cond_init(&store->changed);
-	tei_list_init(&store->registered);
+	tes_addresses_init(&store->addresses);
 	tes_segments_init(store);
 	tes_executor_init(&store->executor);
 	find_host(store->host);
@@ -289,6 +289,7 @@ static struct te_store *create(const struct te_store_config *c)
 static void destroy(struct te_store *store)
 {
 	tes_executor_fini(&store->executor);
+	tes_addresses_fini(&store->addresses);
 	tei_cond_fini(&store->changed);
 	tei_mutex_fini(&store->mu);
 	tei_free(store);
@@ -452,15 +453,10 @@ int tes_direct_setup(const struct te_store_config *config,
 
 static void forget_registered(struct te_store *store)
 {
-	struct tei_list *node;
+	te_region_id region;
 
-	while ((node = tei_list_pop(&store->registered))) {
-		struct tes_registered *r =
-			tei_list_entry(node, struct tes_registered, link);
-
-		(void)te_region_remove(store->engine, r->region);
-		tei_free(r);
-	}
+	while (tes_addresses_take(&store->addresses, 0, &region))
+		(void)te_region_remove(store->engine, region);
 }
 
 void tes_direct_close(struct te_store *store)

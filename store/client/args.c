@@ -140,30 +140,55 @@ static bool range_holds(const struct te_store_range *range, size_t n_keys)
 	       range->offset <= TE_STORE_VALUE_MAX;
 }
 
-int tes_ranges_sort(const struct te_store_range *ranges, size_t n_ranges,
-		    size_t n_keys, int64_t *results, struct tes_sorted *out)
+static int refuse_ranges(struct tes_addresses *addresses,
+			 const struct tes_ranges_given *given, int64_t *results)
 {
-	uint32_t *place;
+	const struct tes_named named = {
+		.ranges = given->ranges,
+		.skip = results,
+		.n = given->n,
+		.writable = given->writable,
+	};
+	bool *bad = tei_calloc(given->n + 1, sizeof(*bad));
 	size_t i;
 
+	if (!bad)
+		return TE_STORE_INTERNAL_ERROR;
+	for (i = 0; i < given->n; i++)
+		results[i] = range_holds(&given->ranges[i], given->n_keys)
+				     ? 0
+				     : TE_STORE_INVALID_PARAMS;
+	tes_addresses_check(addresses, &named, bad);
+	for (i = 0; i < given->n; i++)
+		if (bad[i])
+			results[i] = TE_STORE_INVALID_PARAMS;
+	tei_free(bad);
+	return 0;
+}
+
+int tes_ranges_sort(struct tes_addresses *addresses,
+		    const struct tes_ranges_given *given, int64_t *results,
+		    struct tes_sorted *out)
+{
+	const struct te_store_range *ranges = given->ranges;
+	size_t n_keys = given->n_keys, i;
+	uint32_t *place;
+
 	out->starts = tei_calloc(n_keys + 2, sizeof(uint32_t));
-	out->order = tei_malloc((n_ranges + 1) * sizeof(uint32_t));
-	if (!out->starts || !out->order) {
+	out->order = tei_malloc((given->n + 1) * sizeof(uint32_t));
+	if (!out->starts || !out->order ||
+	    refuse_ranges(addresses, given, results)) {
 		tes_ranges_free(out);
 		return TE_STORE_INTERNAL_ERROR;
 	}
-	for (i = 0; i < n_ranges; i++) {
-		results[i] = 0;
-		if (range_holds(&ranges[i], n_keys))
+	for (i = 0; i < given->n; i++)
+		if (!results[i])
 			out->starts[ranges[i].key + 2]++;
-		else
-			results[i] = TE_STORE_INVALID_PARAMS;
-	}
 	/* Shifted by one, so that filling moves each start to its own end. */
 	for (i = 2; i < n_keys + 2; i++)
 		out->starts[i] += out->starts[i - 1];
 	place = out->starts + 1;
-	for (i = 0; i < n_ranges; i++)
+	for (i = 0; i < given->n; i++)
 		if (!results[i])
 			out->order[place[ranges[i].key]++] = (uint32_t)i;
 	return 0;
@@ -237,6 +262,7 @@ int tes_direct_get_ranges(struct te_store *store,
 			  const struct te_store_range *ranges, size_t n_ranges,
 			  int64_t *results)
 {
+	const struct tes_ranges_given given = {ranges, n_ranges, n_keys, true};
 	struct tes_sorted sorted;
 	int64_t *by_key;
 	int n_read = 0;
@@ -249,7 +275,7 @@ int tes_direct_get_ranges(struct te_store *store,
 	by_key = tei_calloc(n_keys + 1, sizeof(*by_key));
 	if (!by_key)
 		return TE_STORE_INTERNAL_ERROR;
-	if (tes_ranges_sort(ranges, n_ranges, n_keys, results, &sorted)) {
+	if (tes_ranges_sort(&store->addresses, &given, results, &sorted)) {
 		tei_free(by_key);
 		return TE_STORE_INTERNAL_ERROR;
 	}

@@ -285,27 +285,6 @@ void te_store_buffer_free(struct te_store_buffer *buffer)
 
 /* ---- registration of the caller's memory ---- */
 
-static struct tes_registered *take_registered(struct te_store *store,
-					      const void *addr)
-{
-	struct tes_registered *found = NULL;
-
-	tei_mutex_lock(&store->mu);
-	tei_list_for_each (node, &store->registered) {
-		struct tes_registered *r =
-			tei_list_entry(node, struct tes_registered, link);
-
-		if (r->addr == addr) {
-			found = r;
-			break;
-		}
-	}
-	if (found)
-		tei_list_del(&found->link);
-	tei_mutex_unlock(&store->mu);
-	return found;
-}
-
 int tes_direct_register(struct te_store *store, void *addr, uint64_t length)
 {
 	struct te_region region = {
@@ -313,36 +292,29 @@ int tes_direct_register(struct te_store *store, void *addr, uint64_t length)
 		.length = length,
 		.access = TE_ACCESS_LOCAL,
 	};
-	struct tes_registered *r;
+	te_region_id id;
 	int rc;
 
-	if (!store || !addr || !length)
+	if (!store)
 		return TE_STORE_INVALID_PARAMS;
-	r = tei_calloc(1, sizeof(*r));
-	if (!r)
-		return TE_STORE_INTERNAL_ERROR;
-	rc = te_region_add(store->engine, &region, &r->region);
-	if (rc) {
-		tei_free(r);
+	rc = tes_addresses_add(&store->addresses, (uintptr_t)addr, length);
+	if (rc)
 		return tes_store_code(rc);
-	}
-	r->addr = addr;
-	tei_mutex_lock(&store->mu);
-	tei_list_add_head(&store->registered, &r->link);
-	tei_mutex_unlock(&store->mu);
-	return 0;
+	rc = te_region_add(store->engine, &region, &id);
+	if (rc)
+		tes_addresses_remove(&store->addresses, (uintptr_t)addr);
+	else
+		tes_addresses_keep(&store->addresses, (uintptr_t)addr, id);
+	return rc == -EFAULT ? TE_STORE_INVALID_PARAMS : tes_store_code(rc);
 }
 
 int tes_direct_unregister(struct te_store *store, void *addr)
 {
-	struct tes_registered *r;
+	te_region_id id;
 
-	if (!store)
+	if (!store || !addr ||
+	    !tes_addresses_take(&store->addresses, (uintptr_t)addr, &id))
 		return TE_STORE_INVALID_PARAMS;
-	r = take_registered(store, addr);
-	if (!r)
-		return TE_STORE_INVALID_PARAMS;
-	(void)te_region_remove(store->engine, r->region);
-	tei_free(r);
+	(void)te_region_remove(store->engine, id);
 	return 0;
 }

@@ -29,6 +29,7 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/thread.h"
+#include "store/client/addresses.h"
 #include "store/client/buffers.h"
 #include "store/client/channel.h"
 #include "store/client/draft.h"
@@ -47,14 +48,9 @@
 
 struct tes_dummy;
 
-struct tes_registered {
-	struct tei_list link;
-	void *addr;
-	te_region_id region;
-};
-
 struct te_store {
 	const struct tes_store_ops *ops;
+	struct tes_addresses addresses; /* of the caller's memory */
 	struct tes_dummy *dummy; /* NULL: direct; else all that there is */
 	uint64_t call_timeout_ms, replica_timeout_ms;
 	uint32_t drain_timeout_ms;             /* of a close; 0: none */
@@ -85,11 +81,10 @@ struct te_store {
 	atomic_ullong n_put_retries;
 	struct tes_put_pipelines put_pipelines;
 
-	struct tei_mutex mu;        /* lock 40 */
-	struct tei_cond changed;    /* of what follows */
-	bool ready;                 /* guarded by mu: connected and mounted */
-	int verdict;                /* guarded by mu: why not, a store code */
-	struct tei_list registered; /* guarded by mu */
+	struct tei_mutex mu;     /* lock 40 */
+	struct tei_cond changed; /* of what follows */
+	bool ready;              /* guarded by mu: connected and mounted */
+	int verdict;             /* guarded by mu: why not, a store code */
 };
 
 /* Tell who waits in setup, and health: ready, or why not. Any thread. */

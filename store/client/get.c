@@ -580,19 +580,27 @@ static bool has_room(const struct tes_get_chunk *chunk, size_t i)
  */
 static int prepare_chunk(struct tes_get_chunk *chunk)
 {
-	const struct te_store *store = chunk->store;
+	const struct tes_named named = {
+		.values = chunk->values,
+		.n = chunk->values ? chunk->n : 0,
+		.writable = true,
+	};
+	struct te_store *store = chunk->store;
 	struct tei_arena *arena = &chunk->work->call;
+	bool *bad = tei_arena_calloc(arena, chunk->n, sizeof(*bad));
 	size_t i;
 
 	chunk->todo = tei_arena_alloc(arena, chunk->n * sizeof(chunk->todo[0]));
 	chunk->next = tei_arena_alloc(arena, chunk->n * sizeof(chunk->next[0]));
 	chunk->lookups = tei_arena_calloc(arena, chunk->n, 1);
-	if (!chunk->todo || !chunk->next || !chunk->lookups)
+	if (!bad || !chunk->todo || !chunk->next || !chunk->lookups)
 		return -ENOMEM;
+	tes_addresses_check(&store->addresses, &named, bad);
 	chunk->deadline_ns = tes_call_deadline(store) +
 			     store->replica_timeout_ms * TEI_NS_PER_MS;
 	for (i = 0; i < chunk->n; i++) {
-		if (tes_key_holds(&chunk->keys[i]) && has_room(chunk, i))
+		if (tes_key_holds(&chunk->keys[i]) && has_room(chunk, i) &&
+		    !bad[i])
 			chunk->todo[chunk->n_todo++] = (uint32_t)i;
 		else
 			tes_get_set_code(chunk, (uint32_t)i,

@@ -610,7 +610,12 @@ static uint64_t size_of(const struct tes_put_chunk *chunk, size_t i)
 
 static int prepare_chunk(struct tes_put_chunk *chunk)
 {
+	const struct tes_named named = {
+		.values = chunk->call.values,
+		.n = chunk->call.values ? chunk->call.n : 0,
+	};
 	struct tei_arena *arena = &chunk->work->call;
+	bool *bad = tei_arena_calloc(arena, chunk->call.n, sizeof(*bad));
 	size_t i;
 
 	chunk->items =
@@ -619,12 +624,14 @@ static int prepare_chunk(struct tes_put_chunk *chunk)
 		tei_arena_alloc(arena, chunk->call.n * sizeof(chunk->todo[0]));
 	chunk->next =
 		tei_arena_alloc(arena, chunk->call.n * sizeof(chunk->next[0]));
-	if (!chunk->items || !chunk->todo || !chunk->next)
+	if (!bad || !chunk->items || !chunk->todo || !chunk->next)
 		return TE_STORE_INTERNAL_ERROR;
+	tes_addresses_check(&chunk->call.store->addresses, &named, bad);
 	for (i = 0; i < chunk->call.n; i++) {
 		chunk->items[i].size = size_of(chunk, i);
 		chunk->call.results[i] = TE_STORE_INVALID_PARAMS;
-		if (tes_key_holds(&chunk->call.keys[i]) && chunk->items[i].size)
+		if (tes_key_holds(&chunk->call.keys[i]) &&
+		    chunk->items[i].size && !bad[i])
 			chunk->todo[chunk->n_todo++] = (uint32_t)i;
 	}
 	return 0;

@@ -514,11 +514,13 @@ static void leave_drafts(struct writing *w, size_t n_keys)
 static int put_ranges(struct writing *w, const struct te_store_key *keys,
 		      size_t n_keys, size_t n_ranges)
 {
+	const struct tes_ranges_given given = {w->ranges, n_ranges, n_keys,
+					       false};
 	struct tes_sorted sorted;
 	int n_written = 0;
 	size_t i;
 
-	if (tes_ranges_sort(w->ranges, n_ranges, n_keys, w->results, &sorted))
+	if (tes_ranges_sort(&w->store->addresses, &given, w->results, &sorted))
 		return TE_STORE_INTERNAL_ERROR;
 	for (i = 0; i < n_ranges; i++) /* of keys that are none */
 		if (!w->results[i] && !tes_key_holds(&keys[w->ranges[i].key]))

@@ -14,17 +14,25 @@ struct tes_sorted {
 	uint32_t *starts, *order;
 };
 
+struct tes_addresses;
 struct tes_extent_at;
 
 /* Bytes that @range and @x have in common; *@from of the value. */
 uint64_t tes_range_common(const struct te_store_range *range,
 			  const struct tes_extent_at *x, uint64_t *from);
+/* The ranges of a call, as the caller gave them. */
+struct tes_ranges_given {
+	const struct te_store_range *ranges; /* ranges[n] */
+	size_t n, n_keys;
+	bool writable; /* the call writes to their memory */
+};
 /*
- * Ranges that do not hold are in nobody's order and have result -600, the
- * others 0. A store code.
+ * Ranges that do not hold, or whose memory is refused (tes_addresses_check()),
+ * are in nobody's order and have result -600, the others 0. A store code.
  */
-int tes_ranges_sort(const struct te_store_range *ranges, size_t n_ranges,
-		    size_t n_keys, int64_t *results, struct tes_sorted *out);
+int tes_ranges_sort(struct tes_addresses *addresses,
+		    const struct tes_ranges_given *given, int64_t *results,
+		    struct tes_sorted *out);
 void tes_ranges_free(struct tes_sorted *sorted);
 
 #endif

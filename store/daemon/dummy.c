@@ -116,17 +116,24 @@ static void dummy_stats(struct te_store *store, struct te_store_stats *out)
 	memset(out, 0, sizeof(*out));
 }
 
-/* Any memory will do, so there is nothing to register. */
+/* Any memory will do: a registration only says where it ends. */
 static int dummy_register(struct te_store *store, void *addr, uint64_t length)
 {
-	(void)store;
-	return addr && length ? 0 : TE_STORE_INVALID_PARAMS;
+	int rc = tes_addresses_add(&store->addresses, (uintptr_t)addr, length);
+
+	if (!rc)
+		tes_addresses_keep(&store->addresses, (uintptr_t)addr, 0);
+	return tes_store_code(rc);
 }
 
 static int dummy_unregister(struct te_store *store, void *addr)
 {
-	(void)store;
-	return addr ? 0 : TE_STORE_INVALID_PARAMS;
+	te_region_id none;
+
+	return addr && tes_addresses_take(&store->addresses, (uintptr_t)addr,
+					  &none)
+		       ? 0
+		       : TE_STORE_INVALID_PARAMS;
 }
 
 /* ---- memory ---- */
@@ -266,6 +273,15 @@ static bool config_holds(const struct te_store_config *c)
 	       !c->segment_bytes && !c->master && !c->host && !c->tenant;
 }
 
+static void name_memory(const struct tes_dummy *dummy)
+{
+	struct tes_addresses *a = dummy->addresses;
+
+	a->pool_begin = (uintptr_t)dummy->memory;
+	a->pool_end = a->pool_begin + dummy->user_bytes;
+	a->shared_end = a->pool_begin + dummy->bytes;
+}
+
 static int start_dummy(struct tes_dummy *dummy, const struct te_store_config *c)
 {
 	int code = find_daemon(dummy, c->daemon);
@@ -274,6 +290,7 @@ static int start_dummy(struct tes_dummy *dummy, const struct te_store_config *c)
 		return code;
 	if (open_memory(dummy, c))
 		return TE_STORE_INTERNAL_ERROR;
+	name_memory(dummy);
 	if (c->setup_timeout_ms == TE_STORE_NO_WAIT)
 		return 0;
 	code = wait_healthy(dummy, c->setup_timeout_ms ? c->setup_timeout_ms
@@ -299,6 +316,7 @@ static void init(struct tes_dummy *dummy, const struct te_store_config *c)
 
 static void destroy(struct te_store *store)
 {
+	tes_addresses_fini(&store->addresses);
 	tei_cond_fini(&store->dummy->freed);
 	tei_mutex_fini(&store->dummy->mu);
 	tei_free(store->dummy->path);
@@ -324,7 +342,9 @@ int tes_dummy_setup(const struct te_store_config *config, struct te_store **out)
 		return TE_STORE_INTERNAL_ERROR;
 	}
 	store->ops = &tes_dummy_ops;
+	tes_addresses_init(&store->addresses);
 	init(store->dummy, config);
+	store->dummy->addresses = &store->addresses;
 	code = start_dummy(store->dummy, config);
 	if (code) {
 		LOG_ERROR("store: cannot use the daemon %s: %s", config->daemon,

@@ -27,6 +27,7 @@
 #include "base/list.h"
 #include "base/net.h"
 #include "base/thread.h"
+#include "store/client/addresses.h"
 #include "store/client/buffers.h"
 #include "store/client/ops.h"
 #include "store/proto/agent.h"
@@ -73,6 +74,7 @@ struct tes_dummy {
 	uint8_t *memory;
 	uint64_t bytes, user_bytes;
 	struct tes_buffers user, copies;
+	struct tes_addresses *addresses; /* not owned: the store's */
 
 	struct tei_mutex mu;              /* lock 39 */
 	struct tei_cond freed;            /* a connection, or of copies */

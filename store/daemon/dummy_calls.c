@@ -126,16 +126,27 @@ int tes_dummy_batch_add_keys(struct tes_dummy_batch *b,
 			     const struct te_store_value *values,
 			     int64_t *results)
 {
+	const struct tes_named named = {
+		.values = values,
+		.n = values ? n : 0,
+		.writable = b->type == AGENT__AGENT_TYPE__AGENT_GET,
+	};
 	struct tes_key_column column;
+	bool *bad;
 
 	agent__batch__init(&b->msg);
+	bad = tei_arena_calloc(b->arena, n + 1, sizeof(*bad));
 	b->which = tei_arena_alloc(b->arena, (n + 1) * sizeof(*b->which));
-	if (!b->which || tes_key_column_init(&column, b->arena, n + 1,
-					     tes_keys_bytes(keys, n) + 1))
+	if (!bad || !b->which ||
+	    tes_key_column_init(&column, b->arena, n + 1,
+				tes_keys_bytes(keys, n) + 1)) {
+		b->which = NULL; /* no key has a result */
 		return TE_STORE_INTERNAL_ERROR;
+	}
+	tes_addresses_check(b->dummy->addresses, &named, bad);
 	for (size_t i = 0; i < n; i++) {
 		results[i] = TE_STORE_INVALID_PARAMS;
-		if (!tes_key_holds(&keys[i]) ||
+		if (!tes_key_holds(&keys[i]) || bad[i] ||
 		    (values && !tes_value_bytes(&values[i])))
 			continue;
 		b->which[b->n++] = (uint32_t)i;
@@ -259,18 +270,56 @@ static int call_range(struct tes_dummy_batch *b, const struct call *call,
 	return batch_ask(b);
 }
 
-static int64_t settle_result(struct tes_dummy_batch *b, size_t i)
+/*
+ * The answers of a read are there. Returns gone[loan.n]: items that cannot be
+ * copied back, since their memory was unmapped meanwhile; NULL: no memory.
+ */
+static bool *find_gone(const struct tes_dummy_batch *b)
+{
+	size_t n = b->loan.n;
+	struct te_store_value *values =
+		tei_arena_calloc(b->arena, n + 1, sizeof(*values));
+	const struct tes_named named = {
+		.values = values, .n = n, .writable = true};
+	bool *gone = tei_arena_calloc(b->arena, n + 1, sizeof(*gone));
+
+	if (!values || !gone)
+		return NULL;
+	for (size_t i = 0; i < n; i++) {
+		const struct tes_loan_item *item = &b->loan.items[i];
+
+		values[i].pieces = item->pieces;
+		values[i].n_pieces = item->copied ? item->n_pieces : 0;
+	}
+	tes_addresses_check(b->dummy->addresses, &named, gone);
+	return gone;
+}
+
+static int64_t settle_read(const struct tes_dummy_batch *b, const bool *gone,
+			   size_t i)
 {
 	int64_t answer = b->answers[i];
 
-	if (b->type != AGENT__AGENT_TYPE__AGENT_GET || answer < 0)
+	if (answer < 0)
 		return answer;
-	if ((uint64_t)answer > b->loan.items[i].bytes)
+	if (!gone || (uint64_t)answer > b->loan.items[i].bytes)
 		return TE_STORE_INTERNAL_ERROR;
+	if (gone[i])
+		return TE_STORE_INVALID_PARAMS;
 	if (tes_loan_is_lost(&b->loan, i))
 		return TE_STORE_TRANSFER_FAIL;
 	tes_loan_copy_back(&b->loan, i, (uint64_t)answer);
 	return answer;
+}
+
+static void settle_results(const struct tes_dummy_batch *b, int64_t *results)
+{
+	bool reads = b->type == AGENT__AGENT_TYPE__AGENT_GET;
+	const bool *gone = reads ? find_gone(b) : NULL;
+
+	for (size_t i = 0; i < b->n; i++)
+		results[b->which[i]] =
+			reads ? settle_read(b, gone, i) : b->answers[i];
 }
 
 static void run_batch(const struct call *call, size_t from, size_t n)
@@ -291,8 +340,10 @@ static void run_batch(const struct call *call, size_t from, size_t n)
 	if (!b.which)
 		for (i = 0; i < n; i++)
 			results[i] = code;
-	for (i = 0; b.which && i < b.n; i++)
-		results[b.which[i]] = code ? code : settle_result(&b, i);
+	for (i = 0; code && b.which && i < b.n; i++)
+		results[b.which[i]] = code;
+	if (!code && b.n)
+		settle_results(&b, results);
 	tes_loan_end(&b.loan);
 	tei_arena_fini(&arena);
 }
@@ -625,21 +676,6 @@ static int add_ranges(struct tes_dummy_batch *b, const struct ranges *r,
 	return 0;
 }
 
-static int64_t settle_range(struct tes_dummy_batch *b, const struct ranges *r,
-			    size_t i, uint32_t range)
-{
-	int64_t answer = b->answers[i];
-
-	if (answer < 0)
-		return answer;
-	if ((uint64_t)answer > r->all[range].length)
-		return TE_STORE_INTERNAL_ERROR;
-	if (tes_loan_is_lost(&b->loan, i))
-		return TE_STORE_TRANSFER_FAIL;
-	tes_loan_copy_back(&b->loan, i, (uint64_t)answer);
-	return answer;
-}
-
 /* Keys [from, from + n), which have @room ranges. */
 static void read_ranges(struct ranges *r, size_t from, size_t n, size_t room)
 {
@@ -650,6 +686,7 @@ static void read_ranges(struct ranges *r, size_t from, size_t n, size_t room)
 		.arena = &arena,
 		.loan = {.dummy = r->dummy},
 	};
+	const bool *gone = NULL;
 	uint32_t *order;
 	int code;
 
@@ -673,9 +710,10 @@ static void read_ranges(struct ranges *r, size_t from, size_t n, size_t room)
 		for (size_t i = 0; i < n_of; i++)
 			r->results[of[i]] = r->by_key[k];
 	}
+	if (!code && b.n)
+		gone = find_gone(&b);
 	for (size_t i = 0; b.loan.items && i < b.n; i++)
-		r->results[order[i]] =
-			code ? code : settle_range(&b, r, i, order[i]);
+		r->results[order[i]] = code ? code : settle_read(&b, gone, i);
 	tes_loan_end(&b.loan);
 	tei_arena_fini(&arena);
 }
@@ -727,6 +765,7 @@ int tes_dummy_get_ranges(struct te_store *store,
 			 const struct te_store_range *ranges, size_t n_ranges,
 			 int64_t *results)
 {
+	const struct tes_ranges_given given = {ranges, n_ranges, n_keys, true};
 	struct ranges r = {
 		.dummy = store->dummy,
 		.keys = keys,
@@ -742,7 +781,7 @@ int tes_dummy_get_ranges(struct te_store *store,
 	r.by_key = tei_calloc(n_keys + 1, sizeof(*r.by_key));
 	r.pieces = tei_calloc(n_ranges + 1, sizeof(*r.pieces));
 	if (r.by_key && r.pieces &&
-	    !tes_ranges_sort(ranges, n_ranges, n_keys, results, &r.sorted)) {
+	    !tes_ranges_sort(&store->addresses, &given, results, &r.sorted)) {
 		code = read_sorted(&r, n_keys, n_ranges);
 		tes_ranges_free(&r.sorted);
 	}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Masters, owners and clients as real processes.
-add_library(te_test_pool STATIC ../store/pool.c)
+add_library(te_test_pool STATIC ../store/named.c ../store/pool.c)
 target_link_libraries(te_test_pool PRIVATE te_flags PkgConfig::CMOCKA)
 
 te_helper(store_writer SOURCES store/writer.c LIBRARIES te_test_pool)
@@ -16,7 +16,7 @@ add_library(te_test_wall_step MODULE ../lib/wall_step.c)
 target_link_libraries(te_test_wall_step PRIVATE te_flags)
 
 te_tests(integration store
-	TESTS away buried changes chaos clock concurrent cut_off daemon drain drain_jobs drains
+	TESTS addresses away buried changes chaos clock concurrent cut_off daemon drain drain_jobs drains
 		dummy expiry fence large late_reads mistakes mounts open owner parts
 		replicas replicas_made restart setup silent stall strangers survivor
 		tasks tenants traffic trouble

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * addresses.h - memory that callers name by an address and a length
+ *
+ * The rule is the same for every call that is given such memory, whatever way
+ * its bytes take: what begins in registered memory must end in the same
+ * registration, and be mapped; other memory must be mapped, and usable at both
+ * ends. What fails is refused before the call changes anything, with -600.
+ *
+ * A check costs one system call for each registration that a call names, and
+ * two or three for each stretch of other memory, however many pieces lie there.
+ * Memory may still be unmapped after the check.
+ *
+ * Threads: any; init and fini set-up only.
+ */
+#ifndef STORE_CLIENT_ADDRESSES_H
+#define STORE_CLIENT_ADDRESSES_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <te/store.h>
+
+#include "base/thread.h"
+
+/* Registered memory of the caller's. */
+struct tes_registration {
+	uint64_t begin, end;
+	int protection; /* PROT_*, when it was registered */
+	bool is_whole;  /* its registration is complete */
+	te_region_id region;
+	uint64_t found_by; /* the last check that found it mapped */
+};
+
+struct tes_addresses {
+	struct tei_mutex mu;         /* lock 55 */
+	struct tes_registration *at; /* at[n], by address; guarded by mu */
+	size_t n, room;              /* guarded by mu */
+	_Atomic uint64_t n_checks;   /* relaxed: names a check */
+	/*
+	 * Memory that a dummy shares with the daemon: the caller's up to
+	 * @pool_end, the store's own up to @shared_end. Fixed; 0: none.
+	 */
+	uint64_t pool_begin, pool_end, shared_end;
+};
+
+void tes_addresses_init(struct tes_addresses *a);
+void tes_addresses_fini(struct tes_addresses *a);
+
+/*
+ * Begins a registration: nobody else gets the range. -EINVAL (not mapped, or it
+ * overlaps another one), -ENOMEM. Then keep() or remove() it.
+ */
+int tes_addresses_add(struct tes_addresses *a, uint64_t addr, uint64_t length);
+void tes_addresses_keep(struct tes_addresses *a, uint64_t addr,
+			te_region_id region);
+void tes_addresses_remove(struct tes_addresses *a, uint64_t addr);
+/*
+ * Takes out the registration that begins at @addr, if it is complete, or, with
+ * @addr 0, any. False: there is none.
+ */
+bool tes_addresses_take(struct tes_addresses *a, uint64_t addr,
+			te_region_id *region);
+/*
+ * Returns the bytes from @addr to the end of its registration, or of the
+ * caller's part of a dummy's memory; 0: it is in neither.
+ */
+uint64_t tes_addresses_left(struct tes_addresses *a, uint64_t addr);
+
+/* Memory that a call names: of values[n] or ranges[n]; the other is NULL. */
+struct tes_named {
+	const struct te_store_value *values;
+	const struct te_store_range *ranges;
+	const int64_t *skip; /* or NULL; not 0: the item is refused already */
+	size_t n;
+	bool writable; /* the call writes to it */
+};
+
+/*
+ * Sets bad[i], which is false at first, for items whose memory is refused.
+ * Values that are malformed (tes_value_bytes()) are passed over.
+ */
+void tes_addresses_check(struct tes_addresses *a, const struct tes_named *named,
+			 bool *bad);
+
+#endif
