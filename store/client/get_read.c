@@ -400,7 +400,7 @@ static int code_of(int error, uint32_t n_replicas, bool *elsewhere)
 		*elsewhere = false;
 		return TE_STORE_INTERNAL_ERROR;
 	default:
-		/* Another object, or unmapped memory: a miss in the end. */
+		/* Another object, or the owner's memory has gone: a miss. */
 		*elsewhere = true;
 		return TE_STORE_OBJECT_NOT_FOUND;
 	}
@@ -444,6 +444,23 @@ static void note_owner(const struct tes_get_round *round,
 	}
 }
 
+/* The caller's memory has gone meanwhile: no replica would do better. */
+static bool is_local_fault(const struct tes_get_round *round,
+			   const struct tes_get_entry *entry)
+{
+	struct te_completion done;
+
+	for (uint32_t k = 0; k < entry->n_requests; k++) {
+		uint32_t request = entry->request + k;
+
+		tes_work_result(round->chunk->work, request, &done);
+		if (tes_work_is_local_fault(round->chunk->work, request,
+					    done.error))
+			return true;
+	}
+	return false;
+}
+
 /*
  * Tries the next replica after one that failed, while there are any and time.
  */
@@ -454,6 +471,12 @@ static void try_next(struct tes_get_round *round, struct pending *p,
 
 	entry->late = false;
 	tes_get_cool(round, entry);
+	if (error == -EFAULT && is_local_fault(round, entry)) {
+		entry->open = false;
+		tes_get_set_code(round->chunk, entry->item,
+				 TE_STORE_INVALID_PARAMS);
+		return;
+	}
 	note_owner(round, entry, error);
 	if (was_silent(entry, error) && !n_untried(entry)) {
 		unchoose_replica(entry);

@@ -312,6 +312,7 @@ static bool draft_has_crc(const struct tes_draft *draft)
 /* Draft and range that a request of the batch belongs to. */
 struct sent {
 	struct tes_draft *draft;
+	uint32_t range;     /* of the call */
 	uint32_t extent;    /* of its layout */
 	uint64_t from, len; /* of the extent's data */
 };
@@ -329,9 +330,10 @@ struct writing {
 	struct tes_places places;
 };
 
-static int plan_extent(struct writing *w, const struct te_store_range *r,
+static int plan_extent(struct writing *w, uint32_t range,
 		       struct tes_draft *draft, uint32_t k)
 {
+	const struct te_store_range *r = &w->ranges[range];
 	const struct tes_extent_at *x = &draft->layout.extents[k];
 	const struct tes_draft_place *place = &draft->places[x->place];
 	struct te_request *req;
@@ -342,7 +344,8 @@ static int plan_extent(struct writing *w, const struct te_store_range *r,
 		return 0;
 	if (tes_places_add_owner(&w->places, place->owner, &index))
 		return -ENOMEM;
-	w->sent[w->work->n] = (struct sent){draft, k, from - x->offset, len};
+	w->sent[w->work->n] =
+		(struct sent){draft, range, k, from - x->offset, len};
 	req = tes_work_add_plain(w->work, TE_WRITE,
 				 (uint8_t *)r->addr + (from - r->offset), len);
 	if (!req)
@@ -363,8 +366,7 @@ static void plan_range(struct writing *w, uint32_t range)
 	for (k = 0; k < draft->layout.n_extents; k++) {
 		const struct tes_extent_at *x = &draft->layout.extents[k];
 
-		if (alive & 1u << x->replica &&
-		    plan_extent(w, &w->ranges[range], draft, k))
+		if (alive & 1u << x->replica && plan_extent(w, range, draft, k))
 			draft_fail(&w->store->drafts, draft, x->replica, false);
 	}
 }
@@ -413,25 +415,45 @@ static size_t cut_ranges(struct writing *w, size_t end)
 	return n;
 }
 
-static void note_results(struct writing *w, int rc)
+static void note_result(struct writing *w, uint32_t i)
 {
 	struct tes_drafts *drafts = &w->store->drafts;
+	const struct sent *sent = &w->sent[i];
+	const struct tes_draft *draft = sent->draft;
 	struct te_completion done;
+	bool quiet;
+
+	tes_work_result(w->work, i, &done);
+	if (!done.error) {
+		draft_sum(drafts, sent->draft, sent->extent, sent->from,
+			  sent->len, done.crc);
+		return;
+	}
+	quiet = done.flags & TE_REMOTE_QUIET;
+	if (tes_work_is_local_fault(w->work, i, done.error)) {
+		/* The bytes are still missing; the replica is as good. */
+		w->results[sent->range] = TE_STORE_INVALID_PARAMS;
+		if (quiet)
+			return;
+	}
+	draft_fail(drafts, sent->draft,
+		   draft->layout.extents[sent->extent].replica, !quiet);
+}
+
+static void note_results(struct writing *w, int rc)
+{
 	uint32_t i;
 
 	for (i = 0; i < w->work->n; i++) {
 		const struct sent *sent = &w->sent[i];
 
 		if (!rc)
-			tes_work_result(w->work, i, &done);
-		if (rc || done.error)
-			draft_fail(drafts, sent->draft,
+			note_result(w, i);
+		else
+			draft_fail(&w->store->drafts, sent->draft,
 				   sent->draft->layout.extents[sent->extent]
 					   .replica,
-				   !rc && !(done.flags & TE_REMOTE_QUIET));
-		else
-			draft_sum(drafts, sent->draft, sent->extent, sent->from,
-				  sent->len, done.crc);
+				   false);
 	}
 }
 

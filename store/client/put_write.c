@@ -91,7 +91,11 @@ static void judge_extent(struct tes_put_pipeline *p,
 		extent->fate = TES_PUT_WRITTEN;
 		return;
 	}
-	tes_put_set_result(p, entry->item, tes_store_code(done.error));
+	tes_put_set_result(
+		p, entry->item,
+		tes_work_is_local_fault(p->work, extent->request, done.error)
+			? TE_STORE_INVALID_PARAMS
+			: tes_store_code(done.error));
 	place->stale |= done.error == -ESTALE;
 	place->gone |= done.error == -ENOENT;
 	if (!(done.flags & TE_REMOTE_QUIET))

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/mapped.h"
 #include "base/mem.h"
 
 #define IDLE_MAX     16
@@ -363,4 +364,22 @@ void tes_work_result(struct tes_work *work, uint32_t index,
 		memset(out, 0, sizeof(*out));
 		out->error = -EIO;
 	}
+}
+
+bool tes_work_is_local_fault(const struct tes_work *work, uint32_t index,
+			     int error)
+{
+	const struct te_request *req = &work->requests[index];
+	bool writable = req->op == TE_READ;
+
+	if (error != -EFAULT)
+		return false;
+	for (uint32_t i = 0; i < req->n_pieces; i++) {
+		const struct iovec *piece = &req->pieces[i];
+
+		if (piece->iov_len && !tei_is_usable((uintptr_t)piece->iov_base,
+						     piece->iov_len, writable))
+			return true;
+	}
+	return false;
 }

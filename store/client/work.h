@@ -76,6 +76,13 @@ int tes_work_run_until(struct tes_work *work, struct tes_places *places,
 /* The two halves of tes_work_run(): begin, and wait for all that has begun. */
 int tes_work_post(struct tes_work *work, struct tes_places *places);
 int tes_work_await(struct tes_work *work, struct tes_places *places);
+/*
+ * Tells whether a request failed since local memory that it names is not there
+ * or protected: that is the caller's fault, and not the owner's. The request
+ * has ended with @error.
+ */
+bool tes_work_is_local_fault(const struct tes_work *work, uint32_t index,
+			     int error);
 /* Returns how request @index ended. */
 void tes_work_result(struct tes_work *work, uint32_t index,
 		     struct te_completion *out);
