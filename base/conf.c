@@ -18,6 +18,7 @@
 #include <te/version.h>
 
 #include "base/mem.h"
+#include "base/peer.h"
 
 struct unit {
 	const char *name;
@@ -193,7 +194,8 @@ struct value {
 
 static bool owns_text(const struct tei_setting *s)
 {
-	return s->type == TEI_CONF_STRING || s->type == TEI_CONF_CHOICE;
+	return s->type == TEI_CONF_STRING || s->type == TEI_CONF_CHOICE ||
+	       s->type == TEI_CONF_UIDS;
 }
 
 static void *value_at(const struct tei_conf *c, const struct tei_setting *s)
@@ -217,6 +219,8 @@ const char *tei_conf_hint(const struct tei_setting *s)
 		return "a number";
 	case TEI_CONF_CHOICE:
 		return s->choices;
+	case TEI_CONF_UIDS:
+		return "a list of user ids (1000,2000-2999) or any";
 	case TEI_CONF_STRING:
 		break;
 	}
@@ -243,6 +247,8 @@ static bool is_choice(const char *choices, const char *text)
 static int parse_value(const struct tei_setting *s, const char *text,
 		       struct value *out)
 {
+	struct tei_uids uids;
+
 	switch (s->type) {
 	case TEI_CONF_BOOL:
 		return tei_parse_bool(text, &out->truth);
@@ -256,6 +262,10 @@ static int parse_value(const struct tei_setting *s, const char *text,
 		return parse_double(text, &out->ratio);
 	case TEI_CONF_CHOICE:
 		if (!is_choice(s->choices, text))
+			return -EINVAL;
+		break;
+	case TEI_CONF_UIDS:
+		if (tei_uids_parse(text, &uids))
 			return -EINVAL;
 		break;
 	case TEI_CONF_STRING:
@@ -296,6 +306,7 @@ static void store_value(const struct tei_conf *c, const struct tei_setting *s,
 		break;
 	case TEI_CONF_STRING:
 	case TEI_CONF_CHOICE:
+	case TEI_CONF_UIDS:
 		tei_free(*(char **)to);
 		*(char **)to = v->text;
 		break;
@@ -372,6 +383,7 @@ static bool is_value(const struct tei_conf *c, const struct tei_setting *s,
 		return *(const double *)at == v->ratio;
 	case TEI_CONF_STRING:
 	case TEI_CONF_CHOICE:
+	case TEI_CONF_UIDS:
 		break;
 	}
 	text = *(char *const *)at;
@@ -694,6 +706,7 @@ static const char *type_name(const struct tei_setting *s)
 		[TEI_CONF_BOOL] = "BOOL",    [TEI_CONF_UINT] = "N",
 		[TEI_CONF_SIZE] = "SIZE",    [TEI_CONF_DURATION] = "TIME",
 		[TEI_CONF_RATIO] = "NUMBER", [TEI_CONF_STRING] = "TEXT",
+		[TEI_CONF_UIDS] = "UIDS",
 	};
 
 	return s->type == TEI_CONF_CHOICE ? s->choices : names[s->type];

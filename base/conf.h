@@ -26,6 +26,7 @@ enum tei_conf_type {
 	TEI_CONF_RATIO,    /* double, within min .. max */
 	TEI_CONF_STRING,   /* char *: owned, tei_free()d by fini() */
 	TEI_CONF_CHOICE, /* const char *: one of choices, "a|b|c"; owned too */
+	TEI_CONF_UIDS,   /* char *: as STRING; what tei_uids_parse() takes */
 };
 
 struct tei_conf;

@@ -202,6 +202,7 @@ static bool json_fits(const struct tei_setting *s, const json_t *value)
 		return json_is_number(value);
 	case TEI_CONF_SIZE:
 	case TEI_CONF_DURATION:
+	case TEI_CONF_UIDS:
 		return json_is_number(value) || json_is_string(value);
 	case TEI_CONF_STRING:
 	case TEI_CONF_CHOICE:

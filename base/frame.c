@@ -22,17 +22,19 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/net.h"
+#include "base/peer.h"
 #include "base/thread.h"
 
 /* ---- state of a connection ---- */
 
-#define N_ACCEPT_AT_ONCE 64
+#define N_ACCEPT_AT_ONCE 16 /* 25 us each to find the peer's user */
 #define N_REFUSED_MAX    64
 #define NO_FDS_PAUSE_US  (100 * 1000)
 
 struct tei_frame_server {
 	struct tei_loop *loop;
 	struct tei_frame_server_config config;
+	struct tei_peer_rule rule;
 	int fd;
 	struct event acceptable, resume;
 	struct tei_list conns; /* all that count here */
@@ -588,6 +590,11 @@ const struct tei_address *tei_frame_peer(const struct tei_frame_conn *conn)
 	return &conn->peer;
 }
 
+bool tei_frame_is_member(const struct tei_frame_conn *conn)
+{
+	return conn->member;
+}
+
 size_t tei_frame_backlog(const struct tei_frame_conn *conn)
 {
 	return conn->n_out;
@@ -596,7 +603,7 @@ size_t tei_frame_backlog(const struct tei_frame_conn *conn)
 /*
  * ---- a listening port ----
  *
- * A client that is not admitted (another host in protected mode, or one too
+ * A client that is not admitted (no member in protected mode, or one too
  * many) gets a connection without a user that delivers the reason. At most
  * N_REFUSED_MAX of those exist at a time; beyond that the socket is closed
  * without a text.
@@ -648,17 +655,39 @@ static void reject(struct tei_frame_server *server, int fd,
 	tei_frame_close(conn);
 }
 
+/* False: the peer is not served, and @fd is taken care of. */
+static bool judge(struct tei_frame_server *server, int fd,
+		  const struct tei_address *peer,
+		  enum tei_peer_verdict *verdict)
+{
+	char why[TEI_PEER_TEXT_MAX];
+
+	*verdict = tei_peer_admit(&server->rule, fd, peer,
+				  server->config.protocol->name, why);
+	switch (*verdict) {
+	case TEI_PEER_REFUSED:
+		reject(server, fd, peer, TEI_FRAME_PROTECTED, why);
+		return false;
+	case TEI_PEER_BUSY:
+		reject(server, fd, peer, TEI_FRAME_FULL, why);
+		return false;
+	case TEI_PEER_GONE:
+		close(fd);
+		return false;
+	default:
+		return true;
+	}
+}
+
 static void admit(struct tei_frame_server *server, int fd,
 		  const struct tei_address *peer)
 {
 	const struct tei_frame_server_config *config = &server->config;
 	struct tei_frame_conn *conn;
+	enum tei_peer_verdict verdict;
 
-	if (!tei_peer_allowed(peer, config->insecure, config->protocol->name)) {
-		reject(server, fd, peer, TEI_FRAME_PROTECTED,
-		       TEI_PROTECTED_TEXT);
+	if (!judge(server, fd, peer, &verdict))
 		return;
-	}
 	if (config->n_max && server->n_conns >= config->n_max) {
 		reject(server, fd, peer, TEI_FRAME_FULL,
 		       "too many connections");
@@ -669,6 +698,7 @@ static void admit(struct tei_frame_server *server, int fd,
 		return; /* out of memory: the peer sees a reset and tries on */
 	tei_frame_enter(conn);
 	conn->hello_max = config->hello_max;
+	conn->member = verdict == TEI_PEER_MEMBER;
 	tei_frame_expect(conn, config->hello_ms);
 	if (config->accepted)
 		config->accepted(conn, config->arg);
@@ -751,6 +781,10 @@ int tei_frame_listen(struct tei_loop *loop,
 	server->loop = loop;
 	server->config = *config;
 	tei_list_init(&server->conns);
+	rc = tei_peer_rule_init(&server->rule, config->insecure,
+				config->allow_uids);
+	if (rc)
+		goto free_server;
 	rc = tei_listen(config->host, config->port, config->protocol->name,
 			out_port);
 	if (rc < 0)

@@ -142,6 +142,12 @@ void tei_frame_expect(struct tei_frame_conn *conn, uint64_t ms);
 bool tei_frame_local(const struct tei_frame_conn *conn,
 		     struct tei_address *out);
 const struct tei_address *tei_frame_peer(const struct tei_frame_conn *conn);
+/*
+ * Tells whether a listening port has accepted @conn from a process that is a
+ * member of this server (base/peer.h), not because of insecure alone. False for
+ * connections that are outgoing or adopted.
+ */
+bool tei_frame_is_member(const struct tei_frame_conn *conn);
 /* Bytes queued and not yet taken by the kernel. */
 size_t tei_frame_backlog(const struct tei_frame_conn *conn);
 
@@ -190,11 +196,13 @@ void tei_frame_call_cancel(struct tei_frame_conn *conn,
 struct tei_frame_server;
 struct tei_frame_server_config {
 	const struct tei_frame_protocol *protocol;
-	const char *host;   /* NULL: wildcard */
-	uint16_t port;      /* 0: kernel's choice */
-	bool insecure;      /* serve other hosts too */
-	unsigned int n_max; /* connections at a time; more: refused */
-	uint64_t hello_ms;  /* the first frame must come within; 0: no limit */
+	const char *host; /* NULL: wildcard */
+	uint16_t port;    /* 0: kernel's choice */
+	/* Whom to serve, base/peer.h. */
+	bool insecure;
+	const char *allow_uids; /* NULL: nobody else */
+	unsigned int n_max;     /* connections at a time; more: refused */
+	uint64_t hello_ms; /* the first frame must come within; 0: no limit */
 	/* Most bytes of a first frame, whatever its type; 0: as its type. A
 	 * peer that is not identified must not cost much memory. */
 	uint32_t hello_max;
@@ -203,6 +211,7 @@ struct tei_frame_server_config {
 	/* Optional: a new connection, before its first frame. */
 	void (*accepted)(struct tei_frame_conn *conn, void *arg);
 };
+/* -EINVAL: allow_uids. -ENOMEM, or as tei_listen(). */
 int tei_frame_listen(struct tei_loop *loop,
 		     const struct tei_frame_server_config *config,
 		     uint16_t *out_port, struct tei_frame_server **out);

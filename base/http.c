@@ -34,6 +34,7 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/net.h"
+#include "base/peer.h"
 
 #define HEAD_MAX    (16u << 10)
 #define WRITE_MAX   (256u << 10)
@@ -48,6 +49,7 @@
 
 struct tei_http {
 	struct tei_http_config config;
+	struct tei_peer_rule rule;
 	char *allow_host; /* owned copy of the config's, or NULL */
 	struct event_base *base;
 	struct event *readable, *resume;
@@ -71,7 +73,9 @@ struct conn {
 	enum phase phase;
 	bool eof;
 	bool refused; /* counted in n_refused, not in n_conns */
+	struct tei_address peer;
 	struct tei_http_head head;
+	char why[TEI_PEER_TEXT_MAX]; /* of a refusal to its user */
 	const struct tei_http_route *route;
 	/* The answer; more is NULL when no piece is left. */
 	int (*more)(struct evbuffer *out, void *state);
@@ -389,6 +393,25 @@ static void serve_request(struct conn *c)
 	evbuffer_drain(in, evbuffer_get_length(in));
 }
 
+/* Who changes something is a member, and no page of another site does. */
+static int check_writer(struct conn *c)
+{
+	const struct tei_http *http = c->http;
+	struct tei_http_head *head = &c->head;
+	enum tei_peer_verdict verdict;
+
+	if (head->foreign) {
+		head->why = "a page of another site may change nothing";
+		return 403;
+	}
+	verdict = tei_peer_admit(&http->rule, bufferevent_getfd(c->bev),
+				 &c->peer, http->config.what, c->why);
+	if (verdict == TEI_PEER_MEMBER || verdict == TEI_PEER_GUEST)
+		return 0;
+	head->why = c->why[0] ? c->why : NULL;
+	return verdict == TEI_PEER_BUSY ? 503 : 403;
+}
+
 /* 0 with @c->route, or the status of a refusal. */
 static int find_route(struct conn *c)
 {
@@ -413,10 +436,11 @@ static int find_route(struct conn *c)
 	}
 	if (!c->route)
 		return path ? 405 : 404;
-	/* A local user may change things, a page in the browser may not. */
-	if (head->foreign && head->request.method != TEI_HTTP_GET) {
-		head->why = "a page of another site may change nothing";
-		return 403;
+	if (head->request.method != TEI_HTTP_GET) {
+		int status = check_writer(c);
+
+		if (status)
+			return status;
 	}
 	if (head->length && head->request.method == TEI_HTTP_GET) {
 		head->why = "no body expected";
@@ -615,7 +639,7 @@ static void accept_conn(struct tei_http *http, int fd,
 			const struct tei_address *peer)
 {
 	const struct tei_http_config *config = &http->config;
-	bool allowed = tei_peer_allowed(peer, config->insecure, config->what);
+	bool allowed = tei_peer_host_allowed(&http->rule, peer, config->what);
 	unsigned int max = config->conns_max ? config->conns_max : CONNS_MAX;
 	bool full =
 		allowed ? http->n_conns >= max : http->n_refused >= REFUSED_MAX;
@@ -632,6 +656,7 @@ static void accept_conn(struct tei_http *http, int fd,
 	c = conn_new(http, fd);
 	if (!c)
 		return;
+	c->peer = *peer;
 	bufferevent_enable(c->bev, EV_READ | EV_WRITE);
 	if (allowed)
 		return;
@@ -683,6 +708,12 @@ int tei_http_start(struct tei_loop *loop, const struct tei_http_config *config,
 	if (!http)
 		return -ENOMEM;
 	http->config = *config;
+	http->config.allow_uids = NULL;
+	if (tei_peer_rule_init(&http->rule, config->insecure,
+			       config->allow_uids)) {
+		rc = -EINVAL;
+		goto free_http;
+	}
 	if (!http->config.body_max)
 		http->config.body_max = TEI_HTTP_BODY_MAX;
 	if (config->allow_host) {

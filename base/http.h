@@ -5,7 +5,8 @@
  * For people, scrapers and small bodies. A head has 16 KiB at most, a body the
  * configured cap (a longer one is refused before a byte of it is read). From
  * accept to the last byte of the answer there are 10 s, whatever the peer does.
- * Addresses that are not allowed are refused at accept. When all
+ * Other hosts are refused at accept. What changes something is for members
+ * alone (base/peer.h), the rest for every user of this host. When all
  * connections are in use, the one that has been idle for longest is closed. Why
  * not a library: docs/decisions/008-http-of-our-own.md.
  *
@@ -39,7 +40,7 @@ enum tei_http_refusal {
 	TEI_HTTP_TOO_LONG,
 	TEI_HTTP_METHOD, /* the path has no such method */
 	TEI_HTTP_TIMEOUT,
-	TEI_HTTP_FORBIDDEN, /* address, foreign Origin, or Host not allowed */
+	TEI_HTTP_FORBIDDEN, /* peer, foreign Origin, or Host not allowed */
 	TEI_HTTP_FULL, /* a connection was closed to make room, or refused */
 	TEI_HTTP_REFUSALS,
 };
@@ -93,7 +94,9 @@ struct tei_http_config {
 	const char *what; /* static: "HTTP metrics port", for the log */
 	const char *host; /* NULL: wildcard */
 	uint16_t port;    /* 0: kernel's choice */
+	/* Whom to serve, base/peer.h. */
 	bool insecure;
+	const char *allow_uids; /* NULL: nobody else; borrowed for the call */
 	/*
 	 * Names, separated by commas, that Host may have beside localhost,
 	 * addresses and the machine's name; a port or a final dot is ignored,
@@ -114,7 +117,10 @@ struct tei_http_config {
 			struct tei_http_reply *reply);
 };
 
-/* Listens and serves. Errors as tei_listen(), or -ENOMEM. @config is copied. */
+/*
+ * Listens and serves. Errors as tei_listen(), -ENOMEM, or -EINVAL: allow_uids.
+ * @config is copied.
+ */
 int tei_http_start(struct tei_loop *loop, const struct tei_http_config *config,
 		   uint16_t *out_port, struct tei_http **out);
 /* Cuts all connections; NULL is fine. */

@@ -13,7 +13,7 @@ struct tei_http_head {
 	struct tei_http_param params[TEI_HTTP_PARAMS_MAX];
 	char path[TEI_HTTP_PATH_ROOM];
 	char *query;      /* owned: decoded in place, or NULL */
-	const char *why;  /* static: words for a refusal, or NULL */
+	const char *why;  /* words for a refusal, or NULL; not owned */
 	const char *host; /* within the parsed bytes, or NULL */
 	size_t host_len;
 	uint64_t length;

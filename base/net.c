@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * net.c - host names, addresses and interfaces, listening, protected mode, and
- * descriptors that are passed to another process of this host
+ * net.c - host names, addresses and interfaces, listening, and descriptors that
+ * are passed to another process of this host
  *
- * Protected mode: an address of one of this host's interfaces can only be the
- * source of a connection that this host made itself. Interfaces come and go, so
- * the list of addresses is read again when it is older than a second.
+ * An address of one of this host's interfaces can only be the source of a
+ * connection that this host made itself. Interfaces come and go, so the list of
+ * addresses is read again when it is older than a second.
  */
 #include "base/net.h"
 
@@ -543,21 +543,6 @@ bool tei_address_is_local(const struct tei_address *peer)
 		local = same_plain(&own_addresses[i], &p);
 	tei_mutex_unlock(&own_mu);
 	return local;
-}
-
-bool tei_peer_allowed(const struct tei_address *peer, bool insecure,
-		      const char *what)
-{
-	static struct tei_log_limit limit = {.per_minute = 6};
-	char name[TEI_NAME_LEN_MAX + 1];
-
-	if (insecure || tei_address_is_local(peer))
-		return true;
-	if (tei_log_allowed(&limit)) {
-		tei_address_text(peer, name);
-		LOG_WARN("%s: refused %s: " TEI_PROTECTED_TEXT, what, name);
-	}
-	return false;
 }
 
 void tei_fds_attach(struct msghdr *msg, union tei_fds_room *room, int fd)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * net.h - names of the form host:port, listening sockets, protected mode, and
- * descriptors that are passed to another process of this host
+ * net.h - names of the form host:port, listening sockets, addresses of this
+ * host, and descriptors that are passed to another process of it
  */
 #ifndef BASE_NET_H
 #define BASE_NET_H
@@ -95,23 +95,11 @@ enum tei_scope tei_scope_of(const uint8_t addr[16]);
 unsigned int tei_gid_rank(enum tei_scope scope, bool interface);
 
 /*
- * Protected mode: whether @peer is this same host, that is loopback or one of
- * this host's own addresses (getifaddrs, cached for 1 s). v4-mapped addresses
- * count as their IPv4. Any thread.
+ * Tells whether @peer is this same host: loopback or one of this host's own
+ * addresses (getifaddrs, cached for 1 s). v4-mapped addresses count as their
+ * IPv4. Any thread.
  */
 bool tei_address_is_local(const struct tei_address *peer);
-
-/*
- * Decides at accept: serves everybody when @insecure, else only this host.
- * False: refuse the connection; one rate-limited line has been logged that
- * names
- * @what and the ways out (TEI_PROTECTED_TEXT), which the caller also sends.
- */
-bool tei_peer_allowed(const struct tei_address *peer, bool insecure,
-		      const char *what);
-#define TEI_PROTECTED_TEXT                                               \
-	"protected mode: only peers on this host are served; start the " \
-	"server with --insecure or MOONCAKE_INSECURE=1 to serve others"
 
 #define TEI_FDS_MAX 8 /* that a hostile peer may make us take and close */
 

@@ -27,6 +27,7 @@
 #include "base/conf.h"
 #include "base/list.h"
 #include "base/net.h"
+#include "base/peer.h"
 
 struct te_topo;         /* machine picture */
 struct tei_engine_core; /* the core's side of an engine; opaque here */
@@ -64,10 +65,10 @@ struct tei_rail {
 	 * Address and speed: by tei_rail_renewed(), with the token and lock 10.
 	 */
 	struct tei_device device;
-	uint32_t index;     /* in the engine's list of rails */
-	const void *config; /* ops->config_size bytes by ops->settings */
-	const char *bind;   /* address to listen on; NULL: wildcard */
-	bool insecure;      /* serve other hosts */
+	uint32_t index;            /* in the engine's list of rails */
+	const void *config;        /* ops->config_size bytes by ops->settings */
+	const char *bind;          /* address to listen on; NULL: wildcard */
+	struct tei_peer_rule rule; /* whom to serve */
 	/*
 	 * Set by rail_open(): the device has no link yet, or no address. It is
 	 * used once tei_rail_changed() says that it is up.

@@ -110,31 +110,5 @@ bool tei_shm_host_is_same(const struct shm_host *a, const struct shm_host *b)
 
 bool tei_shm_uid_is_allowed(const struct shm_rail *rail, uint32_t uid)
 {
-	uint32_t i;
-
-	if (uid == rail->host.uid)
-		return true;
-	for (i = 0; i < rail->n_uids; i++) {
-		if (rail->uids[i] == uid)
-			return true;
-	}
-	return false;
-}
-
-int tei_shm_uids_parse(struct shm_rail *rail, const char *list)
-{
-	char *end;
-
-	rail->n_uids = 0;
-	while (list && *list) {
-		unsigned long uid = strtoul(list, &end, 10);
-
-		if (end == list || *list < '0' || *list > '9' ||
-		    (*end && *end != ',') || uid >= UINT32_MAX ||
-		    rail->n_uids == SHM_UIDS_MAX)
-			return -EINVAL;
-		rail->uids[rail->n_uids++] = (uint32_t)uid;
-		list = *end ? end + 1 : end;
-	}
-	return 0;
+	return uid == rail->host.uid || tei_uids_has(&rail->uids, uid);
 }

@@ -48,11 +48,11 @@ static int choose(struct shm_rail *rail)
 	run = getenv("XDG_RUNTIME_DIR");
 	if (set && *set)
 		n = snprintf(rail->dir, SHM_DIR_MAX, "%s", set);
-	else if (run && *run == '/' && !rail->n_uids)
+	else if (run && *run == '/' && !rail->uids.n)
 		n = snprintf(rail->dir, SHM_DIR_MAX, "%s/te", run);
 	else
 		n = snprintf(rail->dir, SHM_DIR_MAX, "/tmp/te-%u%s",
-			     rail->host.uid, rail->n_uids ? "-open" : "");
+			     rail->host.uid, rail->uids.n ? "-open" : "");
 	if (n < 0 || n >= SHM_DIR_MAX || rail->dir[0] != '/')
 		return -ENAMETOOLONG;
 	return 0;
@@ -72,7 +72,7 @@ static int check_owner(const struct shm_rail *rail, int fd, mode_t mode)
 /* Find or make the directory; fills dir_fd and dir. Logs the cause. */
 static int shm_dir_open(struct shm_rail *rail)
 {
-	mode_t mode = rail->n_uids ? 0711 : 0700;
+	mode_t mode = rail->uids.n ? 0711 : 0700;
 	int rc = choose(rail), fd = -1;
 
 	if (!rc && mkdir(rail->dir, 0700) && errno != EEXIST)
@@ -82,7 +82,7 @@ static int shm_dir_open(struct shm_rail *rail)
 			  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		rc = fd < 0 ? -errno : check_owner(rail, fd, mode);
 	}
-	if (!rc && rail->n_uids && fchmod(fd, mode))
+	if (!rc && rail->uids.n && fchmod(fd, mode))
 		rc = -errno;
 	if (!rc) {
 		rail->dir_fd = fd;
@@ -269,7 +269,7 @@ static int open_dir(struct shm_rail *rail)
 			 "host: %s",
 			 strerror(-rc));
 	else
-		rc = tei_shm_uids_parse(rail, shm_config(rail)->allow_uids);
+		rc = tei_uids_parse(shm_config(rail)->allow_uids, &rail->uids);
 	if (!rc)
 		rc = shm_dir_open(rail);
 	if (rc)
@@ -573,8 +573,8 @@ static const struct tei_setting settings[] = {
 	 .type = TEI_CONF_STRING,
 	 .help = "directory of the sockets (default: a private one of this user)"},
 	{TEI_SETTING_AS(struct shm_config, allow_uids, "shm.allow_uids"),
-	 .type = TEI_CONF_STRING,
-	 .help = "other users that may attach, separated by commas"},
+	 .type = TEI_CONF_UIDS,
+	 .help = "other users that may attach (default: allow_uids)"},
 	{TEI_SETTING_AS(struct shm_config, foreign, "shm.foreign"),
 	 .expert = true, .type = TEI_CONF_BOOL, .def = "true",
 	 .help = "reach memory not made by te_memory_alloc() through the kernel"},

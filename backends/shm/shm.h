@@ -38,9 +38,8 @@
 #define SHM_QUEUE_MAX    1024 /* slices of an endpoint, taken and not done */
 #define SHM_ASKS_MAX     32   /* unanswered; what a socket holds in any case */
 #define SHM_VIEWS_MAX    4096 /* regions of a peer that are remembered */
-#define SHM_UIDS_MAX     16
-#define SHM_SHORT_MAX    4  /* tries to map before others have to help */
-#define SHM_NAME_MAX     40 /* "te-PID-RANDOM" */
+#define SHM_SHORT_MAX    4    /* tries to map before others have to help */
+#define SHM_NAME_MAX     40   /* "te-PID-RANDOM" */
 #define SHM_DIR_MAX      (SHM_PATH_MAX - SHM_NAME_MAX)
 #define SHM_BATCH_MAX    64         /* slices in one marked chunk */
 #define SHM_TURN         (1u << 20) /* bytes of one progress() */
@@ -178,7 +177,7 @@ struct shm_rail {
 	int epoll_fd, dir_fd;
 	char dir[SHM_DIR_MAX], name[SHM_NAME_MAX]; /* of the socket */
 	struct shm_host host;
-	uint32_t uids[SHM_UIDS_MAX], n_uids; /* allowed beside our own */
+	struct tei_uids uids; /* allowed beside our own */
 	bool listening, in_progress, foreign;
 	uint32_t n_accepted,
 		unlooked;  /* unlooked: copies since the last epoll */
@@ -235,8 +234,6 @@ bool tei_shm_host_is_same(const struct shm_host *a, const struct shm_host *b);
 /* False: that number is another process by now. True also: unknown. */
 bool tei_shm_is_process(uint32_t pid, uint64_t start);
 bool tei_shm_uid_is_allowed(const struct shm_rail *rail, uint32_t uid);
-/* "1000,1001" or NULL. -EINVAL. */
-int tei_shm_uids_parse(struct shm_rail *rail, const char *list);
 
 /* ---- wire.c ---- */
 

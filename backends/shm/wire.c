@@ -291,7 +291,7 @@ static int bind_and_listen(struct shm_rail *rail, int fd, const char *fresh)
 		return rc;
 	if (bind(fd, (const struct sockaddr *)&un, sizeof(un)))
 		return -errno;
-	if ((rail->n_uids && fchmodat(rail->dir_fd, fresh, 0666, 0)) ||
+	if ((rail->uids.n && fchmodat(rail->dir_fd, fresh, 0666, 0)) ||
 	    listen(fd, BACKLOG) ||
 	    renameat(rail->dir_fd, fresh, rail->dir_fd, rail->name)) {
 		rc = -errno;

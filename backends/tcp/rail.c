@@ -27,6 +27,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/net.h"
+#include "base/peer.h"
 
 #define TICK_MS        250
 #define ACCEPTS_MAX    16
@@ -309,11 +310,14 @@ static void make_room(struct tcp_rail *rail)
 	}
 }
 
-/* Answer that its address may not connect. */
-static void refuse_connection(int fd)
+/* Answer that its host or user may not connect, or not now. */
+static void refuse_connection(int fd, enum tei_peer_verdict verdict)
 {
-	struct tcp_hello h = {
-		.op = TCP_WELCOME, .lanes = 1, .status = TEI_STATUS_ACCESS};
+	struct tcp_hello h = {.op = TCP_WELCOME,
+			      .lanes = 1,
+			      .status = verdict == TEI_PEER_BUSY
+						? TEI_STATUS_BUSY
+						: TEI_STATUS_ACCESS};
 	uint8_t bytes[TCP_HEAD_LEN];
 
 	tei_tcp_hello_encode(&h, bytes);
@@ -325,6 +329,8 @@ static void refuse_connection(int fd)
 static bool accept_one(struct tcp_rail *rail)
 {
 	struct tei_address peer = {.len = sizeof(peer.ss)};
+	char why[TEI_PEER_TEXT_MAX];
+	enum tei_peer_verdict verdict;
 	int fd = -1;
 
 	if (tei_fault_check(TEI_FAULT_SOCKET))
@@ -338,8 +344,10 @@ static bool accept_one(struct tcp_rail *rail)
 			pause_accept(rail);
 		return errno == ECONNABORTED || errno == EINTR;
 	}
-	if (!tei_peer_allowed(&peer, rail->base->insecure, "tcp data port")) {
-		refuse_connection(fd);
+	verdict = tei_peer_admit(&rail->base->rule, fd, &peer, "tcp data port",
+				 why);
+	if (verdict != TEI_PEER_MEMBER && verdict != TEI_PEER_GUEST) {
+		refuse_connection(fd, verdict);
 		return true;
 	}
 	if (rail->n_opening >= TCP_OPENING_MAX)

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/peer.h"
 #include "perf/lib/bare.h"
 #include "perf/lib/copy.h"
 
@@ -227,21 +228,26 @@ void tei_reference_print(const struct tei_reference *ref, FILE *out)
 
 /* ---- the other side ---- */
 
-static void serve_one(int listener, bool insecure, char *memory, uint64_t len)
+static void serve_one(int listener, const struct tei_peer_rule *rule,
+		      char *memory, uint64_t len)
 {
 	struct tei_address from = {.len = sizeof(from.ss)};
+	char why[TEI_PEER_TEXT_MAX];
+	enum tei_peer_verdict verdict;
 	int fd = accept4(listener, (struct sockaddr *)&from.ss, &from.len,
 			 SOCK_CLOEXEC);
 
 	if (fd < 0)
 		return;
-	if (tei_peer_allowed(&from, insecure, "reference port"))
+	verdict = tei_peer_admit(rule, fd, &from, "reference port", why);
+	if (verdict == TEI_PEER_MEMBER || verdict == TEI_PEER_GUEST)
 		(void)tei_bare_serve(fd, memory, len);
 	close(fd);
 }
 
 /* Serves until the parent closes our input. */
-static int serve_peer(int listener, bool insecure, char *memory, uint64_t len)
+static int serve_peer(int listener, const struct tei_peer_rule *rule,
+		      char *memory, uint64_t len)
 {
 	struct pollfd pfd[] = {{.fd = STDIN_FILENO, .events = POLLIN},
 			       {.fd = listener, .events = POLLIN}};
@@ -249,7 +255,7 @@ static int serve_peer(int listener, bool insecure, char *memory, uint64_t len)
 	while (poll(pfd, 2, -1) > 0) {
 		if (pfd[0].revents)
 			return 0;
-		serve_one(listener, insecure, memory, len);
+		serve_one(listener, rule, memory, len);
 	}
 	return 1;
 }
@@ -257,6 +263,7 @@ static int serve_peer(int listener, bool insecure, char *memory, uint64_t len)
 int tei_reference_peer_main(uint64_t working_set, bool pin, bool insecure)
 {
 	char *memory = tei_map_touched(working_set);
+	struct tei_peer_rule rule;
 	uint16_t port;
 	int listener, code;
 
@@ -264,7 +271,10 @@ int tei_reference_peer_main(uint64_t working_set, bool pin, bool insecure)
 		tei_process_pin(1);
 	/* Let the measuring side try process_vm_readv() on us. */
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
-	listener = memory ? tei_bare_listen(&port) : -ENOMEM;
+	listener = tei_peer_rule_init(&rule, insecure,
+				      getenv("MOONCAKE_ALLOW_UIDS"));
+	if (!listener)
+		listener = memory ? tei_bare_listen(&port) : -ENOMEM;
 	if (listener < 0) {
 		fprintf(stderr, "reference peer: %s\n", strerror(-listener));
 		return 1;
@@ -272,7 +282,7 @@ int tei_reference_peer_main(uint64_t working_set, bool pin, bool insecure)
 	printf("port %u pid %d at %" PRIxPTR "\n", port, (int)getpid(),
 	       (uintptr_t)memory);
 	fflush(stdout);
-	code = serve_peer(listener, insecure, memory, working_set);
+	code = serve_peer(listener, &rule, memory, working_set);
 	close(listener);
 	munmap(memory, working_set);
 	return code;

@@ -67,8 +67,9 @@ int tei_reference_memory(struct tei_bare_peer *peer, uint64_t len);
 void tei_reference_memory_free(struct tei_bare_peer *peer);
 
 /*
- * The other side: what main() does in role "reference". Serves this host only
- * unless @insecure. An exit code.
+ * The other side: what main() does in role "reference". Serves, unless
+ * @insecure, members alone (base/peer.h), with those of MOONCAKE_ALLOW_UIDS. An
+ * exit code.
  */
 int tei_reference_peer_main(uint64_t working_set, bool pin, bool insecure);
 

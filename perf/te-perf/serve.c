@@ -9,11 +9,13 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/peer.h"
 #include "base/thread.h"
 #include "perf/lib/process.h"
 #include "perf/lib/reference.h"
@@ -170,6 +172,7 @@ int serve_main(const struct options *o)
 
 struct listener {
 	const struct options *options;
+	struct tei_peer_rule rule;
 	int fd, signals;
 	struct tei_process session; /* pid 0: none */
 };
@@ -184,11 +187,19 @@ static int start_session(struct listener *l, int fd)
 					      fd);
 }
 
-static void refuse_client(int fd)
+/* Tells whether the client is served; if not, it has been told why. */
+static bool check_client(const struct listener *l, int fd,
+			 const struct tei_address *from)
 {
-	static const char why[] = "error " TEI_PROTECTED_TEXT "\n";
+	char why[TEI_PEER_TEXT_MAX], line[TEI_PEER_TEXT_MAX + 8];
+	enum tei_peer_verdict verdict =
+		tei_peer_admit(&l->rule, fd, from, "te-perf", why);
 
-	(void)send(fd, why, sizeof(why) - 1, MSG_NOSIGNAL);
+	if (verdict == TEI_PEER_MEMBER || verdict == TEI_PEER_GUEST)
+		return true;
+	(void)snprintf(line, sizeof(line), "error %s\n", why);
+	(void)send(fd, line, strlen(line), MSG_NOSIGNAL);
+	return false;
 }
 
 static void accept_one(struct listener *l)
@@ -201,9 +212,7 @@ static void accept_one(struct listener *l)
 	if (fd < 0)
 		return;
 	tei_address_text(&from, text);
-	if (!tei_peer_allowed(&from, l->options->insecure, "te-perf"))
-		refuse_client(fd);
-	else if (!start_session(l, fd))
+	if (check_client(l, fd, &from) && !start_session(l, fd))
 		printf("session with %s\n", text);
 	fflush(stdout);
 	close(fd);
@@ -275,6 +284,12 @@ int serve_listen(const struct options *o)
 			"te-perf: listen: \"%s\" is wrong, give port "
 			"or host:port\n",
 			o->listen);
+		return 2;
+	}
+	if (tei_peer_rule_init(&l.rule, o->insecure,
+			       getenv("MOONCAKE_ALLOW_UIDS"))) {
+		fprintf(stderr, "te-perf: MOONCAKE_ALLOW_UIDS: give user ids "
+				"(1000,2000-2999) or any\n");
 		return 2;
 	}
 	l.signals = open_signals();

@@ -238,7 +238,10 @@ int te_engine_create(const struct te_config *config, const char *name,
 	rc = tei_config_make(config, &engine->config);
 	if (rc)
 		goto fini;
-	rc = open_directory(engine, name);
+	rc = tei_peer_rule_init(&engine->rule, engine->config.insecure,
+				engine->config.allow_uids);
+	if (!rc)
+		rc = open_directory(engine, name);
 	if (rc)
 		goto fini_config;
 	tei_topology_load(engine);

@@ -100,6 +100,7 @@ int tei_control_listen(struct te_engine *engine, uint16_t port)
 				.host = engine->config.bind,
 				.port = port,
 				.insecure = engine->config.insecure,
+				.allow_uids = engine->config.allow_uids,
 				.n_max = INBOUND_CONNS_MAX,
 				.hello_ms = 2 * engine->config.connect_timeout,
 				.hello_max = HELLO_MAX,

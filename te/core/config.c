@@ -20,7 +20,10 @@ const struct tei_setting tei_config_rows[] = {
 	 .help = "address to listen on (default: every address)"},
 	{TEI_SETTING(struct tei_config, insecure), .type = TEI_CONF_BOOL,
 	 .env = "MOONCAKE_INSECURE", .def = "false",
-	 .help = "serve peers on other hosts without a key"},
+	 .help = "serve everybody, peers on other hosts too, without a key"},
+	{TEI_SETTING(struct tei_config, allow_uids), .type = TEI_CONF_UIDS,
+	 .env = "MOONCAKE_ALLOW_UIDS",
+	 .help = "users of this host to serve beside its own and root (1000,2000-2999 or any)"},
 	{TEI_SETTING(struct tei_config, backends), .type = TEI_CONF_STRING,
 	 .env = "TE_BACKENDS",
 	 .help = "backends to open, separated by commas (default: those of protocol)"},
@@ -130,11 +133,13 @@ const size_t tei_config_n_rows = N_ROWS;
 
 /* A value that stands behind those of the user; NULL: none. */
 struct fallback {
-	char name[64];
-	const char *value;
+	const char *group, *name, *value; /* of "group.name" */
 };
 
-/* Apply what @from says about these rows; every value was tried before. */
+/*
+ * Apply what @from says about these rows; every value was tried before. A row
+ * without name ends @behind.
+ */
 static int apply(struct tei_conf *conf, const struct te_config *from,
 		 const struct fallback *behind)
 {
@@ -146,8 +151,14 @@ static int apply(struct tei_conf *conf, const struct te_config *from,
 		LOG_ERROR("settings: %s", error);
 		return rc;
 	}
-	if (behind) {
-		rc = tei_conf_set(conf, behind->name, behind->value, error);
+	for (; behind && behind->name; behind++) {
+		char name[64];
+
+		if (!behind->value)
+			continue;
+		(void)snprintf(name, sizeof(name), "%s.%s", behind->group,
+			       behind->name);
+		rc = tei_conf_set(conf, name, behind->value, error);
 		if (rc && rc != -ENOENT)
 			return rc;
 	}
@@ -203,16 +214,19 @@ void tei_config_fini(struct tei_config *config)
 
 int tei_config_make_backend(const struct te_config *from,
 			    const struct tei_backend_ops *ops,
-			    const char *devices, void *values)
+			    const char *devices, const char *allow_uids,
+			    void *values)
 {
-	struct fallback behind = {.value = devices};
+	const struct fallback behind[] = {
+		{ops->name, "devices", devices},
+		{ops->name, "allow_uids", allow_uids},
+		{NULL, NULL, NULL},
+	};
 
 	if (!ops->n_settings)
 		return 0;
-	(void)snprintf(behind.name, sizeof(behind.name), "%s.devices",
-		       ops->name);
 	return make_config(ops->settings, ops->n_settings, values, from,
-			   devices ? &behind : NULL);
+			   behind);
 }
 
 void tei_config_fini_backend(const struct tei_backend_ops *ops, void *values)

@@ -26,12 +26,13 @@ struct te_config {
 };
 
 struct tei_config {
-	char *bind;     /* NULL: wildcard */
-	bool insecure;  /* serve other hosts */
-	char *backends; /* comma list; NULL: those of protocol */
-	char *protocol; /* any, rdma, tcp */
-	char *devices;  /* comma list; NULL: all there are */
-	char *topology; /* file; NULL: look at the machine */
+	char *bind;       /* NULL: wildcard */
+	bool insecure;    /* serve everybody, other hosts too */
+	char *allow_uids; /* users that are served, too; base/peer.h */
+	char *backends;   /* comma list; NULL: those of protocol */
+	char *protocol;   /* any, rdma, tcp */
+	char *devices;    /* comma list; NULL: all there are */
+	char *topology;   /* file; NULL: look at the machine */
 	/* Directory, see te/directory/. */
 	char *metadata_server, *metadata_cluster_id; /* NULL: none */
 	uint64_t metadata_ttl, metadata_timeout;     /* ms */
@@ -69,11 +70,13 @@ int tei_config_make(const struct te_config *from, struct tei_config *out);
 void tei_config_fini(struct tei_config *config);
 /*
  * The same for the rows of one backend; @values: ops->config_size zero bytes.
- * @devices: for its setting of that name, unless @from has it; NULL: nothing.
+ * @devices, @allow_uids: for its settings of these names, unless @from has
+ * them; NULL: nothing.
  */
 int tei_config_make_backend(const struct te_config *from,
 			    const struct tei_backend_ops *ops,
-			    const char *devices, void *values);
+			    const char *devices, const char *allow_uids,
+			    void *values);
 void tei_config_fini_backend(const struct tei_backend_ops *ops, void *values);
 
 /*

@@ -26,6 +26,7 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/net.h"
+#include "base/peer.h"
 #include "base/thread.h"
 #include "te/core/config.h"
 #include "te/core/handle.h"
@@ -54,6 +55,7 @@ struct te_engine {
 	bool is_bare;  /* its name has no port and is the directory's */
 	uint16_t port; /* that control listens on */
 	struct tei_config config;
+	struct tei_peer_rule rule; /* of it: whom to serve */
 	struct tei_stats stats;
 	struct te_topo *topo;            /* NULL: none; made before the rails */
 	struct tei_directory *directory; /* NULL: none */

@@ -196,7 +196,7 @@ static struct tei_rail_box *box_make(struct tei_worker *w,
 	box->rail.index = w->n_rails;
 	box->rail.config = box->config;
 	box->rail.bind = engine->config.bind;
-	box->rail.insecure = engine->config.insecure;
+	box->rail.rule = engine->rule;
 	w->ops->rail_init(box);
 	snprintf(box->name, sizeof(box->name), "%s/%s", ops->name,
 		 device->name);
@@ -210,7 +210,7 @@ static int box_open(struct tei_worker *w, struct tei_rail_box *box,
 	int rc;
 
 	rc = tei_config_make_backend(config, ops, devices_for(&w->devices, ops),
-				     box->config);
+				     w->engine->config.allow_uids, box->config);
 	if (rc)
 		return rc;
 	rc = ops->rail_open(&box->rail);
@@ -270,7 +270,7 @@ static int open_backend(struct tei_worker *w, const struct te_config *config,
 	if (!values)
 		return rc;
 	rc = tei_config_make_backend(config, ops, devices_for(&w->devices, ops),
-				     values);
+				     w->engine->config.allow_uids, values);
 	if (!rc) {
 		rc = ops->probe(&(struct tei_search){
 			.topo = w->engine->topo,

@@ -22,6 +22,17 @@ static void fill_stream(uint8_t out[STREAM_LEN])
 	memset(out + n, 'b', 900);
 }
 
+/* Who closes before it is accepted is nobody's, and not served. */
+static int connect_anew(void)
+{
+	int fd;
+
+	memset(&server, 0, sizeof(server));
+	fd = raw_connect();
+	pump_until(int_is_set, &server.n_accepted);
+	return fd;
+}
+
 static void truncation_at_every_byte_ends_without_half_a_frame(void **state)
 {
 	uint8_t stream[STREAM_LEN];
@@ -29,11 +40,10 @@ static void truncation_at_every_byte_ends_without_half_a_frame(void **state)
 	(void)state;
 	fill_stream(stream);
 	for (size_t len = 0; len <= STREAM_LEN; len++) {
-		int fd = raw_connect();
+		int fd = connect_anew();
 		int whole = (len >= TEI_FRAME_HEADER_LEN + 20) +
 			    (len == STREAM_LEN);
 
-		memset(&server, 0, sizeof(server));
 		raw_send(fd, stream, len);
 		close(fd);
 		pump_until(int_is_set, &server.n_down);
@@ -49,9 +59,8 @@ static void pieces_of_any_size_make_the_same_frames(void **state)
 	(void)state;
 	fill_stream(stream);
 	for (size_t piece = 1; piece < 100; piece += 3) {
-		int fd = raw_connect();
+		int fd = connect_anew();
 
-		memset(&server, 0, sizeof(server));
 		for (size_t at = 0; at < STREAM_LEN; at += piece)
 			raw_send(fd, stream + at,
 				 STREAM_LEN - at < piece ? STREAM_LEN - at

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_net.c - names, addresses, listening and protected mode */
+/* test_net.c - names, addresses, listening */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -180,22 +180,6 @@ static void loopback_and_own_addresses_are_local(void **state)
 	assert_false(tei_address_is_local(&a));
 }
 
-static void strangers_are_refused_unless_insecure(void **state)
-{
-	struct tei_address far = address("192.0.2.1", 5);
-	struct tei_address near = address("127.0.0.1", 5);
-
-	(void)state;
-	assert_true(tei_peer_allowed(&near, false, "test port"));
-	assert_true(tei_peer_allowed(&far, true, "test port"));
-	assert_int_equal(n_logged, 0);
-	for (int i = 0; i < 100; i++)
-		assert_false(tei_peer_allowed(&far, false, "test port"));
-	assert_true(n_logged > 0 && n_logged < 100);
-	assert_non_null(strstr(logged, "test port: refused 192.0.2.1:5"));
-	assert_non_null(strstr(logged, "--insecure"));
-}
-
 static void interface_is_found_by_its_address(void **state)
 {
 	struct tei_address lo = address("127.0.0.1", 7);
@@ -260,8 +244,6 @@ int main(void)
 		cmocka_unit_test_setup(hosts_are_the_same_in_either_form,
 				       setup),
 		cmocka_unit_test_setup(loopback_and_own_addresses_are_local,
-				       setup),
-		cmocka_unit_test_setup(strangers_are_refused_unless_insecure,
 				       setup),
 		cmocka_unit_test_setup(interface_is_found_by_its_address,
 				       setup),

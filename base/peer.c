@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * peer.c - protected mode: whom a server serves while there are no keys
+ *
+ * The two ends of a connection within a host are two sockets with the same
+ * addresses, turned round. The kernel finds the other one by its addresses and
+ * tells its user (sock_diag(7)); where it does not, as in some sandboxes, it is
+ * looked for in /proc/net/tcp.
+ *
+ * A socket that its process has closed has no user any more and reads as
+ * root's, so only one with an inode counts. The addresses of a connection that
+ * was reset may belong to another one already: therefore our end is looked at
+ * last, and as long as it is connected, so was the other one.
+ */
+#include "base/peer.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/net.h"
+
+#define UID_NONE     UINT32_MAX /* no user has it */
+#define ONE_FEWER    (UINT32_MAX - 1)
+#define LOOPBACK     1 /* number of that interface, in every namespace */
+#define LINE_MAX_LEN 512
+
+/* ---- lists of users ---- */
+
+/* Read digits at *at and go behind them. */
+static int parse_uid(const char **at, uint32_t *out)
+{
+	const char *p = *at;
+	uint64_t uid = 0;
+
+	if (*p < '0' || *p > '9')
+		return -EINVAL;
+	for (; *p >= '0' && *p <= '9'; p++) {
+		uid = uid * 10 + (uint64_t)(*p - '0');
+		if (uid > ONE_FEWER)
+			return -EINVAL;
+	}
+	*at = p;
+	*out = (uint32_t)uid;
+	return 0;
+}
+
+static int parse_range(const char **at, struct tei_uid_range *out)
+{
+	int rc = parse_uid(at, &out->first);
+
+	out->last = out->first;
+	if (!rc && **at == '-') {
+		++*at;
+		rc = parse_uid(at, &out->last);
+	}
+	return rc || out->last < out->first ? -EINVAL : 0;
+}
+
+int tei_uids_parse(const char *list, struct tei_uids *out)
+{
+	struct tei_uids uids = {.n = 0};
+
+	if (list && !strcmp(list, "any")) {
+		uids.ranges[uids.n++].last = UID_NONE;
+		list = NULL;
+	}
+	while (list && *list) {
+		list += strspn(list, " ");
+		if (uids.n == TEI_UIDS_MAX ||
+		    parse_range(&list, &uids.ranges[uids.n]))
+			return -EINVAL;
+		uids.n++;
+		list += strspn(list, " ");
+		if (*list && *list++ != ',')
+			return -EINVAL;
+	}
+	*out = uids;
+	return 0;
+}
+
+bool tei_uids_has(const struct tei_uids *uids, uint32_t uid)
+{
+	for (uint32_t i = 0; i < uids->n; i++)
+		if (uid >= uids->ranges[i].first && uid <= uids->ranges[i].last)
+			return true;
+	return false;
+}
+
+/* ---- the user at the other end of a connection ---- */
+
+/* One end of a connection, in one form: IPv4 is never v4-mapped. */
+struct end {
+	uint8_t ip[16];
+	size_t len; /* 4 or 16 */
+	uint16_t port;
+	uint32_t scope; /* interface of a link-local address, else 0 */
+};
+
+/* What the system says of a socket. */
+struct holder {
+	uint32_t uid;
+	uint64_t inode; /* 0: no process holds it */
+	int state;      /* TCP_ESTABLISHED, ... */
+};
+
+static int end_of(const struct tei_address *a, struct end *out)
+{
+	const struct sockaddr_in6 *in6 = (const void *)&a->ss;
+
+	memset(out, 0, sizeof(*out));
+	out->len = tei_address_bytes(a, out->ip);
+	if (!out->len)
+		return -EOPNOTSUPP;
+	out->port = tei_address_port(a);
+	if (out->len == 16 && IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr))
+		out->scope = in6->sin6_scope_id;
+	return 0;
+}
+
+static bool same_end(const struct end *a, const struct end *b)
+{
+	return a->len == b->len && a->port == b->port &&
+	       !memcmp(a->ip, b->ip, a->len);
+}
+
+/* The end in a message of the kernel. */
+static struct end end_from(uint8_t family, const uint32_t ip[4], uint16_t port)
+{
+	struct tei_address a;
+	struct end e = {.len = 0};
+	uint8_t bytes[16];
+
+	memcpy(bytes, ip, sizeof(bytes));
+	if (tei_address_from_bytes(bytes, family == AF_INET6 ? 16 : 4,
+				   ntohs(port), &a))
+		(void)end_of(&a, &e);
+	return e;
+}
+
+struct diag_request {
+	struct nlmsghdr head;
+	struct inet_diag_req_v2 body;
+};
+
+union diag_reply {
+	struct nlmsghdr head;
+	char bytes[1024];
+};
+
+static void diag_fill(struct diag_request *r, const struct end *src,
+		      const struct end *dst, uint32_t interface)
+{
+	*r = (struct diag_request){
+		.head = {.nlmsg_len = sizeof(*r),
+			 .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			 .nlmsg_flags = NLM_F_REQUEST},
+		.body = {.sdiag_family = src->len == 4 ? AF_INET : AF_INET6,
+			 .sdiag_protocol = IPPROTO_TCP,
+			 .idiag_states = UINT32_MAX,
+			 .id = {.idiag_sport = htons(src->port),
+				.idiag_dport = htons(dst->port),
+				.idiag_if = interface,
+				.idiag_cookie = {INET_DIAG_NOCOOKIE,
+						 INET_DIAG_NOCOOKIE}}},
+	};
+	memcpy(r->body.id.idiag_src, src->ip, src->len);
+	memcpy(r->body.id.idiag_dst, dst->ip, dst->len);
+}
+
+/* Take the answer apart; -EBADMSG: it is about something else. */
+static int diag_read(const union diag_reply *reply, size_t len,
+		     const struct end *src, const struct end *dst,
+		     struct holder *out)
+{
+	const struct inet_diag_msg *m = NLMSG_DATA(&reply->head);
+	const struct nlmsgerr *error = NLMSG_DATA(&reply->head);
+	struct end from, to;
+
+	if (!NLMSG_OK(&reply->head, len))
+		return -EBADMSG;
+	if (reply->head.nlmsg_type == NLMSG_ERROR &&
+	    reply->head.nlmsg_len >= NLMSG_LENGTH(sizeof(*error)))
+		return error->error < 0 ? error->error : -EBADMSG;
+	if (reply->head.nlmsg_type != SOCK_DIAG_BY_FAMILY ||
+	    reply->head.nlmsg_len < NLMSG_LENGTH(sizeof(*m)))
+		return -EBADMSG;
+	from = end_from(m->idiag_family, m->id.idiag_src, m->id.idiag_sport);
+	to = end_from(m->idiag_family, m->id.idiag_dst, m->id.idiag_dport);
+	if (!same_end(&from, src) || !same_end(&to, dst))
+		return -ENOENT; /* a listening socket, say */
+	*out = (struct holder){.uid = m->idiag_uid,
+			       .inode = m->idiag_inode,
+			       .state = m->idiag_state};
+	return 0;
+}
+
+static int diag_ask(int diag, const struct end *src, const struct end *dst,
+		    uint32_t interface, struct holder *out)
+{
+	const struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
+	struct sockaddr_nl from = {.nl_pid = UINT32_MAX};
+	socklen_t from_len = sizeof(from);
+	union diag_reply reply;
+	struct diag_request r;
+	ssize_t n;
+
+	diag_fill(&r, src, dst, interface);
+	if (sendto(diag, &r, sizeof(r), MSG_NOSIGNAL | MSG_DONTWAIT,
+		   (const struct sockaddr *)&kernel, sizeof(kernel)) < 0)
+		return -errno;
+	/* The kernel has answered before sendto() returned. */
+	n = recvfrom(diag, reply.bytes, sizeof(reply.bytes), MSG_DONTWAIT,
+		     (struct sockaddr *)&from, &from_len);
+	if (n < 0)
+		return -errno;
+	if (from.nl_pid)
+		return -EBADMSG;
+	return diag_read(&reply, (size_t)n, src, dst, out);
+}
+
+/* A socket that is bound to an interface is only found with its number. */
+static int diag_find(int diag, const struct end *src, const struct end *dst,
+		     struct holder *out)
+{
+	int rc = diag_ask(diag, src, dst, src->scope, out);
+
+	if (rc == -ENOENT && src->scope != LOOPBACK)
+		rc = diag_ask(diag, src, dst, LOOPBACK, out);
+	return rc;
+}
+
+/*
+ * Ask sock_diag. A kernel without it for tcp says that nothing is to be found,
+ * also of our own end, which is there.
+ */
+static int find_by_diag(const struct end *peer, const struct end *own,
+			struct holder *out)
+{
+	struct holder ours;
+	int rc, diag = -1;
+
+	if (tei_fault_check(TEI_FAULT_SOCKET))
+		errno = EMFILE;
+	else
+		diag = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC,
+			      NETLINK_SOCK_DIAG);
+	if (diag < 0)
+		return tei_is_shortage(-errno) ? -errno : -EOPNOTSUPP;
+	rc = diag_find(diag, peer, own, out);
+	if (rc == -ENOENT && diag_find(diag, own, peer, &ours))
+		rc = -EOPNOTSUPP;
+	close(diag);
+	return !rc || rc == -ENOENT || tei_is_shortage(rc) ? rc : -EOPNOTSUPP;
+}
+
+/* "0100007F:C350", as /proc/net writes it; @mapped: in the file of IPv6. */
+static size_t print_end(const struct end *e, bool mapped, char *out)
+{
+	uint8_t ip[16] = {0};
+	size_t len = e->len, n = 0;
+	uint32_t word;
+
+	memcpy(ip, e->ip, e->len);
+	if (e->len == 4 && mapped) {
+		memset(ip, 0, sizeof(ip));
+		ip[10] = ip[11] = 0xff;
+		memcpy(ip + 12, e->ip, 4);
+		len = sizeof(ip);
+	}
+	for (size_t i = 0; i < len; i += sizeof(word)) {
+		memcpy(&word, ip + i, sizeof(word));
+		n += (size_t)sprintf(out + n, "%08X", word);
+	}
+	return n + (size_t)sprintf(out + n, ":%04X", e->port);
+}
+
+/* Look for the line of a socket in /proc/net/tcp or tcp6. */
+static int scan_file(const char *path, bool mapped, const struct end *src,
+		     const struct end *dst, struct holder *out)
+{
+	char line[LINE_MAX_LEN], wanted[100] = ": ";
+	size_t n = 2;
+	FILE *file = fopen(path, "re");
+	unsigned long inode;
+	unsigned int state, uid;
+	int rc = -ENOENT;
+
+	if (!file)
+		return tei_is_shortage(-errno) ? -errno : -EOPNOTSUPP;
+	n += print_end(src, mapped, wanted + n);
+	wanted[n++] = ' ';
+	n += print_end(dst, mapped, wanted + n);
+	wanted[n++] = ' ';
+	wanted[n] = '\0';
+	while (rc == -ENOENT && fgets(line, sizeof(line), file)) {
+		const char *at = strstr(line, wanted);
+
+		if (!at || sscanf(at + n, "%x %*x:%*x %*x:%*x %*x %u %*u %lu",
+				  &state, &uid, &inode) != 3)
+			continue;
+		*out = (struct holder){
+			.uid = uid, .inode = inode, .state = (int)state};
+		rc = 0;
+	}
+	(void)fclose(file);
+	return rc;
+}
+
+static int scan_files(const struct end *src, const struct end *dst,
+		      struct holder *out)
+{
+	int rc = -ENOENT;
+
+	if (src->len == 4)
+		rc = scan_file("/proc/net/tcp", false, src, dst, out);
+	if (rc == -ENOENT)
+		rc = scan_file("/proc/net/tcp6", true, src, dst, out);
+	return rc;
+}
+
+static int find_by_proc(const struct end *peer, const struct end *own,
+			struct holder *out)
+{
+	struct holder ours;
+	int rc = scan_files(peer, own, out);
+
+	if (rc == -ENOENT && scan_files(own, peer, &ours))
+		rc = -EOPNOTSUPP; /* it shows nothing of this namespace */
+	return rc;
+}
+
+static bool is_connected(int fd)
+{
+	struct tcp_info info = {0};
+	socklen_t len = sizeof(info);
+
+	return !getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) &&
+	       (info.tcpi_state == TCP_ESTABLISHED ||
+		info.tcpi_state == TCP_CLOSE_WAIT);
+}
+
+/* The peer may have shut down its sending half. */
+static bool is_held(const struct holder *h)
+{
+	return h->inode &&
+	       (h->state == TCP_ESTABLISHED || h->state == TCP_FIN_WAIT1 ||
+		h->state == TCP_FIN_WAIT2);
+}
+
+static int tcp_uid(int fd, uint32_t *uid)
+{
+	struct tei_address a = {.len = sizeof(a.ss)}, b = a;
+	struct end peer, own;
+	struct holder found;
+	int rc;
+
+	if (getpeername(fd, (struct sockaddr *)&a.ss, &a.len) ||
+	    getsockname(fd, (struct sockaddr *)&b.ss, &b.len))
+		return -ENOTCONN;
+	if (end_of(&a, &peer) || end_of(&b, &own))
+		return -EOPNOTSUPP;
+	rc = find_by_diag(&peer, &own, &found);
+	if (rc == -EOPNOTSUPP)
+		rc = find_by_proc(&peer, &own, &found);
+	if (!is_connected(fd) || (!rc && !is_held(&found)))
+		return -ENOTCONN;
+	if (!rc)
+		*uid = found.uid;
+	return rc;
+}
+
+int tei_peer_uid(int fd, uint32_t *uid)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred), domain_len = sizeof(int);
+	int domain;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &domain_len))
+		return -EOPNOTSUPP;
+	if (domain == AF_INET || domain == AF_INET6)
+		return tcp_uid(fd, uid);
+	if (domain != AF_UNIX ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
+		return -EOPNOTSUPP;
+	if (cred.uid == UID_NONE)
+		return -ENOTCONN;
+	*uid = cred.uid;
+	return 0;
+}
+
+/* ---- the rule ---- */
+
+int tei_peer_rule_init(struct tei_peer_rule *out, bool insecure,
+		       const char *allow_uids)
+{
+	out->insecure = insecure;
+	return tei_uids_parse(allow_uids, &out->uids);
+}
+
+bool tei_peer_is_member(const struct tei_peer_rule *rule, uint32_t uid)
+{
+	return uid == 0 || uid == geteuid() || tei_uids_has(&rule->uids, uid);
+}
+
+static bool any_is_member(const struct tei_peer_rule *rule)
+{
+	return rule->uids.n && rule->uids.ranges[0].last == UID_NONE;
+}
+
+/* Refusals of other hosts do not use up the lines for those of users. */
+static void log_refusal(bool is_user, const char *what,
+			const struct tei_address *peer, const char *why)
+{
+	static struct tei_log_limit limits[2] = {{.per_minute = 6},
+						 {.per_minute = 6}};
+	char name[TEI_NAME_LEN_MAX + 1];
+
+	if (!tei_log_allowed(&limits[is_user]))
+		return;
+	tei_address_text(peer, name);
+	LOG_WARN("%s: refused %s: %s", what, name, why);
+}
+
+bool tei_peer_host_allowed(const struct tei_peer_rule *rule,
+			   const struct tei_address *peer, const char *what)
+{
+	if (rule->insecure || tei_address_is_local(peer))
+		return true;
+	log_refusal(false, what, peer, TEI_PROTECTED_TEXT);
+	return false;
+}
+
+static void word_stranger(const struct tei_peer_rule *rule, uint32_t uid,
+			  char why[TEI_PEER_TEXT_MAX])
+{
+	char own[32] = "";
+
+	if (geteuid())
+		(void)snprintf(own, sizeof(own), "user %u and ",
+			       (unsigned int)geteuid());
+	(void)snprintf(why, TEI_PEER_TEXT_MAX,
+		       "protected mode: only %sroot%s of this host are served, "
+		       "and this is user %u: add %u to the server's allow_uids "
+		       "(--allow_uids, MOONCAKE_ALLOW_UIDS), or start it with "
+		       "--insecure or MOONCAKE_INSECURE=1 to serve everybody",
+		       own, rule->uids.n ? " and the users of allow_uids" : "",
+		       uid, uid);
+}
+
+static void word_unknown(int err, char why[TEI_PEER_TEXT_MAX])
+{
+	(void)snprintf(
+		why, TEI_PEER_TEXT_MAX,
+		"protected mode: cannot tell whose process this is (%s): "
+		"start the server with --allow_uids=any to serve every "
+		"user of this host, or with --insecure or "
+		"MOONCAKE_INSECURE=1 to serve everybody",
+		err == -ENOENT ? "it is in another network namespace"
+			       : "neither sock_diag nor /proc/net/tcp "
+				 "tells");
+}
+
+enum tei_peer_verdict tei_peer_admit(const struct tei_peer_rule *rule, int fd,
+				     const struct tei_address *peer,
+				     const char *what,
+				     char why[TEI_PEER_TEXT_MAX])
+{
+	uint32_t uid;
+	int rc;
+
+	why[0] = '\0';
+	if (peer->ss.ss_family != AF_UNIX && !tei_address_is_local(peer)) {
+		if (rule->insecure)
+			return TEI_PEER_GUEST;
+		log_refusal(false, what, peer, TEI_PROTECTED_TEXT);
+		(void)snprintf(why, TEI_PEER_TEXT_MAX, "%s",
+			       TEI_PROTECTED_TEXT);
+		return TEI_PEER_REFUSED;
+	}
+	if (any_is_member(rule))
+		return TEI_PEER_MEMBER;
+	rc = tei_peer_uid(fd, &uid);
+	if (!rc && tei_peer_is_member(rule, uid))
+		return TEI_PEER_MEMBER;
+	if (rule->insecure)
+		return TEI_PEER_GUEST;
+	if (rc == -ENOTCONN)
+		return TEI_PEER_GONE;
+	if (tei_is_shortage(rc)) {
+		(void)snprintf(why, TEI_PEER_TEXT_MAX,
+			       "no descriptor or memory left to look who asks");
+		return TEI_PEER_BUSY;
+	}
+	if (rc)
+		word_unknown(rc, why);
+	else
+		word_stranger(rule, uid, why);
+	log_refusal(true, what, peer, why);
+	return TEI_PEER_REFUSED;
+}
