@@ -89,7 +89,8 @@ TE_API int te_config_set(struct te_config *config, const char *name,
  *          example "prefill-0"
  *
  * The engine listens on the wildcard address; the setting "bind" narrows that.
- * Without the setting "insecure" it serves peers of this host only.
+ * Without the setting "insecure" it serves processes of this host only that
+ * belong to its own user, to root, or to users of the setting "allow_uids".
  *
  * Blocks: while a name is looked up and devices are opened.
  * Returns 0, or *out is untouched, the cause is logged and:
@@ -782,6 +783,27 @@ TE_API const char *te_link_state_name(uint32_t state);
 
 /* Returns static text for an error of this library, a negative errno. */
 TE_API const char *te_strerror(int error);
+
+/**
+ * te_peer_allowed - apply the rule of engines to a connection of the caller's
+ * @fd:         a connected socket, tcp or AF_UNIX, as accept(2) returned it
+ * @allow_uids: users to serve beside this process's and root: "1000,2000-2999"
+ *              or "any"; NULL: nobody else
+ * @why:        why[why_len] or NULL; with -EACCES one line for the peer that
+ *              says who is served and what to do
+ *
+ * For programs that listen beside an engine and have no keys. Whether setting
+ * "insecure" lets everybody in is the caller's to know. A refusal is logged as
+ * a warning, at most 6 times a minute.
+ *
+ * Blocks: for a question to the kernel, 20 us or so. Returns 0, or:
+ *   -EACCES    not to be served
+ *   -ENOTCONN  the peer has closed the connection
+ *   -EAGAIN    no descriptor or memory is left to find out
+ *   -EINVAL    @allow_uids is malformed
+ */
+TE_API int te_peer_allowed(int fd, const char *allow_uids, char *why,
+			   size_t why_len);
 
 /* Continues @crc, a CRC32C (Castagnoli), over @bytes; start with 0. */
 TE_API uint32_t te_crc32c(uint32_t crc, const void *bytes, size_t len);

@@ -66,6 +66,10 @@ int py_start_engine(const struct py_start *how, struct te_engine **out);
 /* True unless the environment variable is "", 0, false, off or no. */
 bool py_is_on(const char *variable);
 
+/* ---- peer.c ---- */
+
+PyObject *py_peer_refusal(PyObject *module, PyObject *args);
+
 /* ---- segments.c ---- */
 
 /*

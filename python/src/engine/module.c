@@ -96,6 +96,7 @@ static PyObject *get_attribute(PyObject *module, PyObject *name)
 
 static PyMethodDef functions[] = {
 	{"__getattr__", get_attribute, METH_O, NULL},
+	{"_peer_refusal", py_peer_refusal, METH_VARARGS, NULL},
 	{NULL, NULL, 0, NULL},
 };
 
