@@ -445,17 +445,21 @@ static void word_stranger(const struct tei_peer_rule *rule, uint32_t uid,
 			  char why[TEI_PEER_TEXT_MAX])
 {
 	char own[32] = "";
+	const char *rest = "root is";
 
-	if (geteuid())
+	if (geteuid()) {
 		(void)snprintf(own, sizeof(own), "user %u and ",
 			       (unsigned int)geteuid());
+		rest = "root are";
+	}
+	if (rule->uids.n)
+		rest = "root and the users of allow_uids are";
 	(void)snprintf(why, TEI_PEER_TEXT_MAX,
-		       "protected mode: only %sroot%s of this host are served, "
-		       "and this is user %u: add %u to the server's allow_uids "
-		       "(--allow_uids, MOONCAKE_ALLOW_UIDS), or start it with "
-		       "--insecure or MOONCAKE_INSECURE=1 to serve everybody",
-		       own, rule->uids.n ? " and the users of allow_uids" : "",
-		       uid, uid);
+		       "protected mode: on this host only %s%s served, and "
+		       "this is user %u: add %u to the server's --allow_uids "
+		       "or MOONCAKE_ALLOW_UIDS, or start it with --insecure or "
+		       "MOONCAKE_INSECURE=1 to serve all",
+		       own, rest, uid, uid);
 }
 
 static void word_unknown(int err, char why[TEI_PEER_TEXT_MAX])

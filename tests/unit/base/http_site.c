@@ -150,6 +150,13 @@ void site_start_as(bool insecure, const char *allow_host)
 	site_start();
 }
 
+void site_start_for(const char *allow_uids)
+{
+	site_stop();
+	config.allow_uids = allow_uids;
+	site_start();
+}
+
 static bool enough_are_done(void *n)
 {
 	return atomic_load(&n_done) >= *(unsigned int *)n;

@@ -31,6 +31,7 @@ void site_stop(void);
 void site_start(void);
 /* Once more, with these of struct tei_http_config. */
 void site_start_as(bool insecure, const char *allow_host);
+void site_start_for(const char *allow_uids);
 /* How often the server has refused for @why, an enum tei_http_refusal. */
 unsigned int site_count(unsigned int why);
 /* How many answers in pieces are over; until there are @n. */

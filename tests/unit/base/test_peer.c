@@ -246,9 +246,9 @@ static void another_user_is_refused_by_every_way(void **state)
 		assert_int_equal(judge_visit(&closed, TEST_USER_A,
 					     ways[i].connect, listener, port),
 				 TEI_PEER_REFUSED);
-		test_contains(why, "only root of this host");
+		test_contains(why, "on this host only root is served");
 		test_contains(why, "this is user 64998: add 64998 to the "
-				   "server's allow_uids");
+				   "server's --allow_uids");
 		close(listener);
 	}
 	test_contains(logged, "test port: refused ");
@@ -297,7 +297,7 @@ static int judge_three(int listener)
 		    wanted[i])
 			return 10 + (int)i;
 	}
-	return strstr(why, "only user 64998 and root of this host") ? 0 : 20;
+	return strstr(why, "only user 64998 and root are served") ? 0 : 20;
 }
 
 static void a_server_that_is_not_root_serves_its_user_and_root(void **state)
