@@ -43,6 +43,7 @@ struct client_settings {
 	bool enable_http_server;
 	uint64_t http_port;
 	bool insecure;
+	char *allow_uids;
 	char *allow_host; /* of HTTP requests: tei_http_config */
 	uint64_t call_timeout, replica_timeout; /* ms */
 	uint64_t drain_timeout;                 /* ms */
@@ -113,7 +114,11 @@ static const struct tei_setting rows[] = {
 	  .unit = "s", .min = 1, .max = TIMEOUT_MAX_MS,
 	  .help = "of reading from one owner, be it one value or a batch" },
 	{ ROW(insecure), .env = "MOONCAKE_INSECURE", .type = TEI_CONF_BOOL,
-	  .def = "0", .help = "serve other hosts too, without any key" },
+	  .def = "0",
+	  .help = "serve everybody, other hosts too, without any key" },
+	{ ROW(allow_uids), .env = "MOONCAKE_ALLOW_UIDS",
+	  .type = TEI_CONF_UIDS, .def = "",
+	  .help = "users of this host to serve beside its own and root (1000,2000-2999 or any)" },
 	{ ROW(allow_host), .env = "MOONCAKE_ALLOW_HOST",
 	  .type = TEI_CONF_STRING, .def = "",
 	  .help = "HTTP requests may be for these names, too (a,b)" },
@@ -234,6 +239,9 @@ static int configure(const struct client_settings *s, struct te_config *config)
 				   NULL, 0);
 	if (!rc && s->insecure)
 		rc = te_config_set(config, "insecure", "true", NULL, 0);
+	if (!rc)
+		rc = te_config_set(config, "allow_uids", s->allow_uids, NULL,
+				   0);
 	if (!rc)
 		rc = te_config_set(config, "metadata_server",
 				   s->metadata_server, NULL, 0);
@@ -395,6 +403,7 @@ static int start_agent(const struct client_settings *s, struct te_store *store,
 		.port = (uint16_t)s->port,
 		.host = is_wildcard(s->host) ? NULL : s->host,
 		.insecure = s->insecure,
+		.allow_uids = s->allow_uids,
 		.socket_path = s->socket_path,
 		.socket_group = s->socket_group,
 		.n_threads = n_threads(s),
@@ -505,7 +514,8 @@ static void warn_about(const struct tei_conf *conf)
 	if (tei_conf_ignored(conf, names, sizeof(names)))
 		LOG_WARN("mooncake_client: accepted without effect: %s", names);
 	if (s->insecure)
-		LOG_WARN("mooncake_client: insecure: every host is served");
+		LOG_WARN("mooncake_client: insecure: every host and user is "
+			 "served");
 	if (s->insecure && is_wildcard(s->host))
 		LOG_WARN("mooncake_client: host %s: other hosts cannot reach "
 			 "what is here: set --host to an address of this host",

@@ -69,7 +69,8 @@ static void warn_about(const struct tei_conf *conf,
 			 "published without kv_events_bind_endpoint and "
 			 "kv_events_backend_id");
 	if (settings->insecure)
-		LOG_WARN("mooncake_master: insecure: every host is served");
+		LOG_WARN("mooncake_master: insecure: every host and user is "
+			 "served");
 }
 
 static void announce(const struct tes_server *server,

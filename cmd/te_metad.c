@@ -20,7 +20,7 @@
 	"name is reached. GET, PUT and DELETE of /metadata?key=, GET /health."
 
 struct settings {
-	char *host, *log_level, *allow_host;
+	char *host, *log_level, *allow_host, *allow_uids;
 	uint64_t port, entries, value, bytes;
 	bool insecure;
 };
@@ -34,7 +34,11 @@ static const struct tei_setting rows[] = {
 	{ ROW(host), .type = TEI_CONF_STRING, .def = "0.0.0.0",
 	  .help = "address to listen on; 0.0.0.0: all" },
 	{ ROW(insecure), .env = "MOONCAKE_INSECURE", .type = TEI_CONF_BOOL,
-	  .def = "0", .help = "serve other hosts too, without any key" },
+	  .def = "0",
+	  .help = "serve everybody, other hosts too, without any key" },
+	{ ROW(allow_uids), .env = "MOONCAKE_ALLOW_UIDS",
+	  .type = TEI_CONF_UIDS, .def = "",
+	  .help = "users of this host that may write, beside its own and root (1000,2000-2999 or any)" },
 	{ ROW(allow_host), .env = "MOONCAKE_ALLOW_HOST",
 	  .type = TEI_CONF_STRING, .def = "",
 	  .help = "requests may be for these names, too (a,b)" },
@@ -59,6 +63,7 @@ static int start_server(const struct settings *s, struct tei_loop *loop,
 		.host = strcmp(s->host, "0.0.0.0") != 0 ? s->host : NULL,
 		.port = (uint16_t)s->port,
 		.insecure = s->insecure,
+		.allow_uids = s->allow_uids,
 		.allow_host = s->allow_host,
 		.limits = {s->entries, s->value, s->bytes},
 	};
@@ -68,7 +73,7 @@ static int start_server(const struct settings *s, struct tei_loop *loop,
 	if (rc)
 		return rc;
 	if (s->insecure)
-		LOG_WARN("te-metad: insecure: every host is served");
+		LOG_WARN("te-metad: insecure: every host and user is served");
 	/* Scripts wait for this very line. */
 	printf("Metadata server started on port %u\n", (unsigned int)port);
 	(void)fflush(stdout);

@@ -25,10 +25,12 @@ struct tes_agent_config {
 	 */
 	uint16_t port;
 	const char *host; /* of that port; NULL: all addresses */
-	bool insecure;    /* tell other hosts, too */
+	bool insecure;    /* tell everybody on that port, other hosts, too */
+	/* Users to serve beside our own and root: base/peer.h; NULL: none. */
+	const char *allow_uids;
 	/* Absolute; "": in the user's runtime directory, client-PORT.sock. */
 	const char *socket_path;
-	/* "": the same user only; else members of this group as well. */
+	/* "": those users only; else members of this group as well. */
 	const char *socket_group;
 	unsigned int n_threads; /* calls at a time, at least 1 */
 	uint64_t memory_max;    /* bytes of all dummies' memory together */
@@ -46,7 +48,7 @@ struct tes_agent_config {
  * 0, or a negative errno, and the cause is logged: -EADDRINUSE (another daemon
  * serves there), -EEXIST (what lies there is no socket), -EACCES, -EPERM (the
  * directory is not ours alone), -ENOENT (no such group, no such directory),
- * -ENAMETOOLONG, -ENOMEM, -EMFILE, -EAGAIN.
+ * -EINVAL (allow_uids), -ENAMETOOLONG, -ENOMEM, -EMFILE, -EAGAIN.
  */
 int tes_agent_start(const struct tes_agent_config *config,
 		    struct tes_agent **out);

@@ -25,6 +25,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/peer.h"
 #include "base/thread.h"
 #include "store/daemon/agent.h"
 #include "store/daemon/buffers.h"
@@ -108,8 +109,9 @@ struct tes_agent {
 	struct tei_loop *loop;
 	struct te_store *store;
 	char path[TES_AGENT_PATH_MAX];
-	dev_t path_dev; /* of the socket that we have made there */
-	ino_t path_ino; /* 0: none */
+	dev_t path_dev;            /* of the socket that we have made there */
+	ino_t path_ino;            /* 0: none */
+	struct tei_peer_rule rule; /* insecure or not: of this host alone */
 	gid_t group;
 	bool has_group;
 	int listener;

@@ -113,6 +113,14 @@ static int take_away(const struct sockaddr_un *un)
 	return unlink(un->sun_path) ? -errno : 0;
 }
 
+/* Users that are allowed by name need to connect to be looked at. */
+static mode_t door_mode(const struct tes_agent *agent)
+{
+	if (agent->rule.uids.n)
+		return 0666;
+	return agent->has_group ? 0660 : 0600;
+}
+
 /*
  * Bind the socket @fd there. 0, -EADDRINUSE, -EEXIST: what lies there is no
  * socket; or what a call said.
@@ -140,7 +148,7 @@ static int door_bind(struct tes_agent *agent, int fd)
 	agent->path_ino = st.st_ino;
 	if (agent->has_group && chown(agent->path, (uid_t)-1, agent->group))
 		return -errno;
-	return chmod(agent->path, agent->has_group ? 0660 : 0600) ? -errno : 0;
+	return chmod(agent->path, door_mode(agent)) ? -errno : 0;
 }
 
 /* Take ours away, and nothing that somebody else has put in its place. */
@@ -193,8 +201,14 @@ static int find_group(struct tes_agent *agent, const char *name)
 int tes_door_find(struct tes_agent *agent,
 		  const struct tes_agent_config *config)
 {
-	int rc = find_path(agent, config);
+	int rc = tei_peer_rule_init(&agent->rule, false, config->allow_uids);
 
+	if (rc) {
+		LOG_ERROR("dummies: allow_uids \"%s\" is no list of users",
+			  config->allow_uids);
+		return rc;
+	}
+	rc = find_path(agent, config);
 	if (!rc)
 		return find_group(agent, config->socket_group);
 	LOG_ERROR("dummies: no directory for the socket: %s", strerror(-rc));
@@ -237,7 +251,7 @@ static bool is_in_group(int fd, const struct ucred *cred, gid_t group)
 static bool is_allowed(const struct tes_agent *agent, int fd,
 		       const struct ucred *cred)
 {
-	return cred->uid == geteuid() || cred->uid == 0 ||
+	return tei_peer_is_member(&agent->rule, cred->uid) ||
 	       (agent->has_group && is_in_group(fd, cred, agent->group));
 }
 
@@ -282,7 +296,7 @@ static const char *way_out(enum tes_greeting_status status)
 {
 	switch (status) {
 	case TES_GREETING_NOT_ALLOWED:
-		return "; neither our user nor in --socket_group";
+		return "; neither our user nor in --allow_uids or --socket_group";
 	case TES_GREETING_TOO_LARGE:
 		return "; more than --dummy_memory_each_max";
 	case TES_GREETING_NO_MEMORY:
@@ -619,6 +633,7 @@ int tes_where_open(struct tes_agent *agent,
 		.host = config->host,
 		.port = config->port,
 		.insecure = config->insecure,
+		.allow_uids = config->allow_uids,
 		.n_max = ASKERS_MAX,
 		.hello_ms = ASK_MS,
 		.hello_max = ASK_BYTES,

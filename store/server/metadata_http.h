@@ -22,6 +22,7 @@ struct tes_metadata_config {
 	const char *host; /* NULL: wildcard */
 	uint16_t port;    /* 0: kernel's choice */
 	bool insecure;
+	const char *allow_uids; /* as tei_http_config has it */
 	const char *allow_host; /* as tei_http_config has it */
 	struct tes_metadata_limits limits;
 };

@@ -30,6 +30,7 @@ struct tes_server_settings {
 	bool rpc_enable_tcp_no_delay;
 	uint64_t max_threads, rpc_thread_num;
 	bool insecure;
+	char *allow_uids; /* members: base/peer.h */
 	char *allow_host; /* of HTTP requests: tei_http_config */
 
 	/* observation */

@@ -19,7 +19,7 @@ te_tests(integration store
 	TESTS addresses away buried changes chaos clock concurrent cut_off daemon drain drain_jobs drains
 		dummy expiry fence large late_reads mistakes mounts open owner parts
 		replicas replicas_made restart setup silent stall strangers survivor
-		tasks tenants traffic trouble
+		tasks tenants traffic trouble users
 	SOURCES chaos.c cram.c daemon.c emptied.c late.c leak.c load.c ../../lib/wall.c
 	LIBRARIES te_test_pool te_test_master)
 target_compile_definitions(integration_store PRIVATE

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -23,6 +24,8 @@
 #include "backends/tcp/tcp.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "tests/lib/dial.h"
+#include "tests/lib/user.h"
 #include "tests/unit/backends/raw.h"
 
 static const struct tei_backend_ops *const ops = &tei_backend_tcp;
@@ -408,6 +411,43 @@ static void bad_addresses_are_refused(void **state)
 	raw_close_half(ep);
 }
 
+/* Runs as another user: 0 when it is answered that it may not connect. */
+static int dial_as_another(uint16_t port)
+{
+	uint8_t bytes[TCP_HEAD_LEN];
+	struct tcp_hello h;
+	int fd = test_dial(port);
+
+	if (recv(fd, bytes, sizeof(bytes), MSG_WAITALL) != sizeof(bytes) ||
+	    !tei_tcp_hello_decode(bytes, &h))
+		return 1;
+	return h.op == TCP_WELCOME && h.status == TEI_STATUS_ACCESS ? 0 : 2;
+}
+
+static void another_user_opens_no_lane(void **state)
+{
+	uint64_t end = tei_now_ms() + FAKE_LIMIT_MS;
+	uint16_t port = raw_port_of_rail();
+	int status = 0;
+	pid_t pid, ended = 0;
+
+	(void)state;
+	if (geteuid())
+		skip(); /* only root can be somebody else */
+	pid = test_fork_as(TEST_USER_A);
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(dial_as_another(port));
+	while (!ended && tei_now_ms() < end) {
+		raw_turn();
+		ended = waitpid(pid, &status, WNOHANG);
+	}
+	assert_int_equal(ended, pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	raw_serves_honest_peers();
+}
+
 static void idle_peer_costs_less_than_64_kib(void **state)
 {
 	(void)state;
@@ -436,6 +476,7 @@ int main(void)
 		TEST(bad_welcomes_bring_the_endpoint_down),
 		TEST(bad_targets_reach_only_what_was_asked_for),
 		TEST(bad_addresses_are_refused),
+		TEST(another_user_opens_no_lane),
 		TEST(idle_peer_costs_less_than_64_kib),
 	};
 

@@ -261,7 +261,7 @@ static int greet_as(const struct play *play, uid_t uid, gid_t gid)
 	return WEXITSTATUS(status);
 }
 
-static void another_user_is_let_in_by_the_group_alone(void **state)
+static void another_user_is_let_in_by_the_settings_alone(void **state)
 {
 	struct play play;
 	struct stat st;
@@ -290,6 +290,14 @@ static void another_user_is_let_in_by_the_group_alone(void **state)
 			 TES_GREETING_NO_FD); /* he is in */
 	assert_int_equal(chmod(play.path, 0666), 0);
 	assert_int_equal(greet_as(&play, STRANGER, STRANGER),
+			 TES_GREETING_NOT_ALLOWED);
+	assert_true(tes_agent_stop(play.agent, PLAY_MS));
+	play.config.socket_group = NULL;
+	play.config.allow_uids = "1-5,64999";
+	play_restart(&play);
+	assert_int_equal(greet_as(&play, STRANGER, STRANGER),
+			 TES_GREETING_NO_FD); /* he is in */
+	assert_int_equal(greet_as(&play, STRANGER - 1, STRANGER),
 			 TES_GREETING_NOT_ALLOWED);
 	play_stop(&play);
 	tei_log_set_sink(NULL, NULL);
@@ -560,7 +568,7 @@ int main(void)
 			descriptors_come_alone_and_only_where_one_is_due),
 		cmocka_unit_test(what_is_no_greeting_is_refused),
 		cmocka_unit_test(a_refusal_is_told_with_who_it_was),
-		cmocka_unit_test(another_user_is_let_in_by_the_group_alone),
+		cmocka_unit_test(another_user_is_let_in_by_the_settings_alone),
 		cmocka_unit_test(the_directory_is_nobody_elses),
 		cmocka_unit_test(who_says_nothing_is_hung_up_on),
 		cmocka_unit_test(a_session_is_joined_by_who_knows_it),

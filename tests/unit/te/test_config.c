@@ -3,6 +3,7 @@
 #include "te/core/config.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,6 +77,53 @@ static void set_weighs_more_than_environment(void **state)
 	unsetenv("MOONCAKE_INSECURE");
 }
 
+/* Returns the value of fake.allow_uids; it lives until the next call. */
+static const char *users_of_backend(const struct te_config *config,
+				    const char *of_engine)
+{
+	static const struct tei_setting rows[] = {
+		{.name = "fake.allow_uids", .type = TEI_CONF_UIDS},
+	};
+	static const struct tei_backend_ops fake = {
+		.name = "fake", .settings = rows, .n_settings = 1};
+	static char kept[64];
+	char *values[1];
+
+	assert_int_equal(
+		tei_config_make_backend(config, &fake, NULL, of_engine, values),
+		0);
+	(void)snprintf(kept, sizeof(kept), "%s", values[0] ? values[0] : "");
+	tei_config_fini_backend(&fake, values);
+	return kept;
+}
+
+static void users_of_an_engine_are_those_of_its_backends(void **state)
+{
+	struct te_config *config;
+	struct tei_config values;
+	char error[256];
+
+	(void)state;
+	assert_int_equal(te_config_create(&config), 0);
+	assert_int_equal(
+		te_config_set(config, "allow_uids", "me", error, sizeof(error)),
+		-EINVAL);
+	test_contains(error, "'me' is not a list of user ids");
+	assert_int_equal(te_config_set(config, "allow_uids", "7,9", NULL, 0),
+			 0);
+	assert_int_equal(tei_config_make(config, &values), 0);
+	assert_string_equal(values.allow_uids, "7,9");
+	tei_config_fini(&values);
+	setenv("MOONCAKE_ALLOW_UIDS", "5", 1);
+	assert_int_equal(tei_config_make(NULL, &values), 0);
+	assert_string_equal(values.allow_uids, "5");
+	tei_config_fini(&values);
+	unsetenv("MOONCAKE_ALLOW_UIDS");
+	assert_string_equal(users_of_backend(config, NULL), "");
+	assert_string_equal(users_of_backend(config, "7,9"), "7,9");
+	te_config_destroy(config);
+}
+
 static void list_names_backends(void **state)
 {
 	(void)state;
@@ -125,6 +173,7 @@ int main(void)
 		cmocka_unit_test(later_setting_wins),
 		cmocka_unit_test(wrong_setting_is_named_and_changes_nothing),
 		cmocka_unit_test(set_weighs_more_than_environment),
+		cmocka_unit_test(users_of_an_engine_are_those_of_its_backends),
 		cmocka_unit_test(list_names_backends),
 		cmocka_unit_test(longer_request_has_more_time),
 		cmocka_unit_test(lack_of_memory_leaves_nothing),
