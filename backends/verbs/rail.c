@@ -2,10 +2,10 @@
 /*
  * rail.c - the rail: opened, driven, closed
  *
- * Three descriptors wake a driver: the queue's channel, which tells only while
- * it is armed, the device's events, and a kick by the driver or a background
- * thread. A driver that is awake polls the queue and looks at the others now
- * and then.
+ * Four descriptors wake a driver: the queue's channel, which tells only while
+ * it is armed, the device's events, news of the system's interfaces, and a kick
+ * by the driver or a background thread. A driver that is awake polls the queue
+ * and looks at the others now and then.
  */
 #include <assert.h>
 #include <errno.h>
@@ -13,13 +13,18 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 
 #include "backends/verbs/verbs.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/net.h"
 
 /* ---- background threads that connect queue pairs and destroy them ---- */
 
@@ -347,7 +352,67 @@ static int verbs_events(struct verbs_rail *rail)
 	return rc ? rc : n;
 }
 
+/* ---- news of interfaces ---- */
+
+/*
+ * On RoCE a port has the MTU of its interface, of whose change drivers raise no
+ * event. rtnetlink says that some interface has changed, to us maybe before the
+ * driver; so the port is asked a moment later, once for all that is said until
+ * then.
+ */
+#define NEWS_MS 100
+
+/* Without the socket where the system has none of the kind: -1. */
+static int open_news(struct verbs_rail *rail)
+{
+	struct sockaddr_nl local = {.nl_family = AF_NETLINK,
+				    .nl_groups = RTMGRP_LINK};
+	int rc = 0;
+
+	if (tei_fault_check(TEI_FAULT_SOCKET))
+		return -EMFILE;
+	rail->news_fd =
+		socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
+		       NETLINK_ROUTE);
+	if (rail->news_fd < 0 ||
+	    bind(rail->news_fd, (struct sockaddr *)&local, sizeof(local)))
+		rc = -errno;
+	if (!rc || tei_is_shortage(rc))
+		return rc;
+	LOG_INFO("rail %s: changes of its interface are not noticed: "
+		 "rtnetlink: %s",
+		 rail->port.name, strerror(-rc));
+	if (rail->news_fd >= 0)
+		close(rail->news_fd);
+	rail->news_fd = -1;
+	return 0;
+}
+
+static void read_news(struct verbs_rail *rail)
+{
+	bool any = false;
+	uint8_t start;
+	ssize_t n;
+
+	if (rail->news_fd < 0)
+		return;
+	do {
+		n = recv(rail->news_fd, &start, sizeof(start), 0);
+		any |= n >= 0 || errno == ENOBUFS;
+	} while (n >= 0 || errno == ENOBUFS || errno == EINTR);
+	if (any && !rail->base->timer_ns)
+		rail->base->timer_ns = tei_now_ns() + NEWS_MS * TEI_NS_PER_MS;
+}
+
+static void follow_news(struct verbs_rail *rail)
+{
+	rail->base->timed_out = false;
+	if (rail->link_up)
+		(void)tei_verbs_rail_measure(rail);
+}
+
 #define LOOK_EVERY 64 /* rounds */
+#define NEWS_EVERY 16 /* looks; each is one more call of the system */
 #define ACK_EVERY  64 /* events of the channel; each call takes a lock */
 
 void tei_verbs_kick(const struct verbs_rail *rail)
@@ -383,6 +448,10 @@ static int open_fds(struct verbs_rail *rail)
 		rc = watch_fd(rail, rail->channel->fd);
 	if (!rc)
 		rc = watch_fd(rail, rail->port.context->async_fd);
+	if (!rc)
+		rc = open_news(rail);
+	if (!rc && rail->news_fd >= 0)
+		rc = watch_fd(rail, rail->news_fd);
 	return rc;
 }
 
@@ -416,6 +485,8 @@ static void close_all(struct verbs_rail *rail)
 		close(rail->kick_fd);
 	if (rail->epoll_fd >= 0)
 		close(rail->epoll_fd);
+	if (rail->news_fd >= 0)
+		close(rail->news_fd);
 	if (rail->n_left)
 		LOG_ERROR("rail %s: %u queue pairs are left to the kernel",
 			  rail->port.name, rail->n_left);
@@ -473,7 +544,7 @@ int tei_verbs_rail_open(struct tei_rail *base)
 	int rc;
 
 	*rail = (struct verbs_rail){
-		.base = base, .epoll_fd = -1, .kick_fd = -1};
+		.base = base, .epoll_fd = -1, .kick_fd = -1, .news_fd = -1};
 	tei_mutex_init(&rail->mu);
 	tei_list_init(&rail->waiting);
 	tei_list_init(&rail->broken);
@@ -598,6 +669,8 @@ static int poll_device(struct verbs_rail *rail)
 	eventfd_t times;
 	int n;
 
+	if (rail->base->woken || ++rail->n_looks % NEWS_EVERY == 0)
+		read_news(rail);
 	rail->n_quiet = 0;
 	rail->base->woken = false;
 	(void)eventfd_read(rail->kick_fd, &times);
@@ -657,6 +730,8 @@ int tei_verbs_progress(struct tei_rail *base, int budget)
 
 	if (n >= 0)
 		pump_all(rail);
+	if (base->timed_out)
+		follow_news(rail);
 	if (base->woken || ++rail->n_quiet >= LOOK_EVERY)
 		more = poll_device(rail);
 	reported = report_broken(rail);

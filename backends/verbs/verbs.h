@@ -251,7 +251,9 @@ struct verbs_rail {
 	struct ibv_cq *cq;
 	uint32_t room; /* completions that no lane has reserved */
 	int epoll_fd, kick_fd;
-	uint32_t n_quiet;  /* rounds since the descriptors were looked at */
+	int news_fd;      /* rtnetlink; -1: there is none */
+	uint32_t n_quiet; /* rounds since the descriptors were looked at */
+	uint32_t n_looks;
 	uint32_t n_events; /* of the channel, not acknowledged */
 	bool link_up;
 	bool mtu_fell; /* since the link came up: pairs may use the old one */

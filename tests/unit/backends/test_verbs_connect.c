@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "tests/lib/netns.h"
 #include "tests/lib/test.h"
 #include "tests/unit/backends/verbs_rig.h"
 
@@ -202,6 +203,34 @@ static void smaller_mtu_breaks_all_pairs_and_a_larger_one_none(void **state)
 	assert_true(verbs_rail(rig.pair.a.rail)->link_up);
 }
 
+/* The system says that an interface has changed; the device says nothing. */
+static void mtu_is_asked_for_when_an_interface_has_changed(void **state)
+{
+	unsigned int downs = fake_n_downs;
+	const char *why;
+
+	(void)state;
+	if (test_netns_enter(&why)) {
+		print_message("skipped: %s\n", why);
+		skip();
+	}
+	fake_verbs_set_mtu(NEAR, 1, IBV_MTU_4096);
+	fake_verbs_set_mtu(FAR, 1, IBV_MTU_4096);
+	assert_int_equal(verbs_rig_open_two("fake0/1", NULL, "fake1/1", NULL),
+			 0);
+	fake_verbs_set_mtu(FAR, 1, IBV_MTU_1024);
+	assert_int_equal(test_netns_run(0, "ip link set lo mtu 1500"), 0);
+	await_mtu(rig.pair.b.rail, 1024);
+	verbs_rig_wait(&fake_n_downs, downs + 1);
+	assert_true(verbs_rail(rig.pair.b.rail)->link_up);
+	verbs_rig_rejoin();
+	expect_mtu(IBV_MTU_1024);
+	fake_verbs_set_mtu(FAR, 1, IBV_MTU_2048);
+	assert_int_equal(test_netns_run(0, "ip link set lo mtu 3000"), 0);
+	await_mtu(rig.pair.b.rail, 2048);
+	expect_mtu(IBV_MTU_1024); /* of the pair that is there */
+}
+
 static void settings_reach_the_queue_pairs(void **state)
 {
 	static const char *const settings[] = {
@@ -354,6 +383,7 @@ int main(void)
 		TEST(pair_takes_the_smaller_mtu_as_it_is_when_it_is_made),
 		TEST(mtu_that_grows_between_two_halves_is_not_theirs),
 		TEST(smaller_mtu_breaks_all_pairs_and_a_larger_one_none),
+		TEST(mtu_is_asked_for_when_an_interface_has_changed),
 		TEST(settings_reach_the_queue_pairs),
 		TEST(packet_numbers_are_left_to_chance),
 		TEST(what_is_nobodys_is_reached_by_nothing),
