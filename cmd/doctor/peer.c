@@ -556,6 +556,28 @@ static void judge_rate(const struct tei_peer_visit *v, struct tei_report *r)
 		       (double)v->read.ns / 1e9);
 }
 
+/* Names the rails that were connected, with what each of them has carried. */
+static void judge_failed_read(const struct tei_peer_visit *v,
+			      struct tei_report *r)
+{
+	char text[160] = "";
+	size_t i, len = 0;
+
+	for (i = 0; i < v->n_rails && len < sizeof(text); i++) {
+		const struct tei_peer_rail *rail = &v->rails[i];
+
+		if (rail->link == TE_LINK_UP)
+			len += (size_t)snprintf(text + len, sizeof(text) - len,
+						"%s%s, %" PRIu64 " bytes read",
+						len ? "; " : "; connected by ",
+						rail->name, rail->bytes);
+	}
+	tei_report_add(r, TEI_MARK_FAIL, &backend, v->name,
+		       "a read failed: %s%s", te_strerror(v->read.error),
+		       len ? text : "; no rail was connected");
+	judge_ways(v, r);
+}
+
 void tei_peer_judge(const struct tei_peer_visit *v, struct tei_report *r)
 {
 	const char *chosen = tei_peer_carrier(v);
@@ -575,8 +597,7 @@ void tei_peer_judge(const struct tei_peer_visit *v, struct tei_report *r)
 			       "it publishes nothing that we may read; run "
 			       "te-doctor listen there");
 	else if (v->read.error)
-		tei_report_add(r, TEI_MARK_FAIL, &backend, v->name,
-			       "a read failed: %s", te_strerror(v->read.error));
+		judge_failed_read(v, r);
 	if (!v->read.possible || v->read.error || !chosen)
 		return;
 	judge_backend(v, chosen, r);

@@ -210,8 +210,20 @@ static void a_peer_that_cannot_be_read_is_told(void **state)
 
 	v = two_networks();
 	v.read.error = -ESTALE;
+	v.rails[1].link = TE_LINK_OPENING;
+	v.rails[2].bytes = 77;
 	judge(&p, &v);
-	patient_has(&p, "peer.backend", "b:1", TEI_MARK_FAIL, "a read failed");
+	patient_has(&p, "peer.backend", "b:1", TEI_MARK_FAIL,
+		    "a read failed: ");
+	patient_has(&p, "peer.backend", "b:1", TEI_MARK_FAIL,
+		    "; connected by tcp/eth1, 77 bytes read");
+	patient_has(&p, "peer.way", "b:1", TEI_MARK_OK,
+		    "tcp/eth1: 10.0.0.1:9 to 10.0.0.2:7");
+	tei_report_fini(&p.report);
+	v.rails[2].link = TE_LINK_NONE;
+	judge(&p, &v);
+	patient_has(&p, "peer.backend", "b:1", TEI_MARK_FAIL,
+		    "; no rail was connected");
 	tei_report_fini(&p.report);
 }
 
