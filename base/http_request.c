@@ -203,6 +203,35 @@ static int parse_field(struct tei_http_head *out, const char *name,
 						: 0;
 }
 
+static bool is_letter_or_digit(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	       (c >= '0' && c <= '9');
+}
+
+/*
+ * A field's name is a token, and its value has no control byte but a tab: a
+ * bare line feed would be a line end to one who reads the head before us, and
+ * hide the fields behind it from us.
+ */
+static bool is_name(const char *at, const char *end)
+{
+	static const char others[] = "!#$%&'*+-.^_`|~";
+	const char *p = at;
+
+	while (p < end && *p && (is_letter_or_digit(*p) || strchr(others, *p)))
+		p++;
+	return p == end && p > at;
+}
+
+static bool is_value(const char *at, const char *end)
+{
+	while (at < end &&
+	       (((unsigned char)*at >= ' ' && *at != 0x7f) || *at == '\t'))
+		at++;
+	return at == end;
+}
+
 /* "name: value" lines, each with its line end. */
 static int parse_fields(struct tei_http_head *out, const char *at,
 			const char *end)
@@ -214,8 +243,7 @@ static int parse_fields(struct tei_http_head *out, const char *at,
 
 		assert(eol); /* the head ends with one */
 		colon = memchr(at, ':', (size_t)(eol - at));
-		if (!colon || colon == at || colon[-1] == ' ' || *at == ' ' ||
-		    *at == '\t' || memchr(at, '\0', (size_t)(eol - at)))
+		if (!colon || !is_name(at, colon) || !is_value(colon, eol))
 			return refused(out, 400, "a field is malformed");
 		value = colon + 1;
 		stop = eol;
@@ -288,36 +316,47 @@ const char *tei_http_query(const struct tei_http_request *request,
  * names must be configured.
  */
 
-/* The name or address in "host", "host:port", "[v6]" or "[v6]:port". */
-static bool host_name(const char *host, size_t len, char out[NAME_ROOM])
-{
-	const char *end = host + len;
-	const char *stop;
-
-	if (len && *host == '[') {
-		host++;
-		stop = memchr(host, ']', (size_t)(end - host));
-	} else {
-		stop = memchr(host, ':', len);
-	}
-	if (!stop)
-		stop = end;
-	if (stop > host && stop[-1] == '.')
-		stop--;
-	len = (size_t)(stop - host);
-	if (len >= NAME_ROOM)
-		return false;
-	memcpy(out, host, len);
-	out[len] = '\0';
-	return true;
-}
-
-static bool is_address(const char *name)
+static bool is_address(int family, const char *name)
 {
 	unsigned char address[sizeof(struct in6_addr)];
 
-	return inet_pton(AF_INET, name, address) == 1 ||
-	       inet_pton(AF_INET6, name, address) == 1;
+	return inet_pton(family, name, address) == 1;
+}
+
+/* Nothing, ":" or ":port" */
+static bool is_port(const char *at, const char *end)
+{
+	if (at < end && *at++ != ':')
+		return false;
+	while (at < end && *at >= '0' && *at <= '9')
+		at++;
+	return at == end;
+}
+
+/*
+ * Copies the name or address in "host", "host:port", "[v6]" or "[v6]:port".
+ * False: it is none of these, such as "[v6]host".
+ */
+static bool host_name(const char *host, size_t len, char out[NAME_ROOM])
+{
+	const char *end = host + len, *stop, *rest;
+	bool bracket = len && *host == '[';
+
+	host += bracket;
+	stop = memchr(host, bracket ? ']' : ':', (size_t)(end - host));
+	if (bracket && !stop)
+		return false;
+	if (!stop)
+		stop = end;
+	rest = stop + bracket;
+	if (!bracket && stop > host && stop[-1] == '.')
+		stop--;
+	len = (size_t)(stop - host);
+	if (len >= NAME_ROOM || !is_port(rest, end))
+		return false;
+	memcpy(out, host, len);
+	out[len] = '\0';
+	return !bracket || is_address(AF_INET6, out);
 }
 
 static bool is_this_machine(const char *name)
@@ -350,6 +389,7 @@ bool tei_http_host_allowed(const struct tei_http_config *config,
 	if (!host || (config->insecure && !*names))
 		return true;
 	return host_name(host, len, name) &&
-	       (!strcasecmp(name, "localhost") || is_address(name) ||
-		is_listed(name, names) || is_this_machine(name));
+	       (!strcasecmp(name, "localhost") || is_address(AF_INET, name) ||
+		is_address(AF_INET6, name) || is_listed(name, names) ||
+		is_this_machine(name));
 }

@@ -106,6 +106,47 @@ static void bad_escapes_are_refused(void **state)
 			 before + TEST_COUNT(bad));
 }
 
+/*
+ * A proxy that takes a bare line feed for a line end would see other fields
+ * than we do.
+ */
+static void what_hides_a_field_is_refused(void **state)
+{
+	static const char *const fields[] = {
+		"X: a\nHost: evil",
+		"X: a\rHost: evil",
+		"X: a\n\nHost: evil",
+		"X\n: a",
+		"X : a",
+		"X\t: a",
+		" X: a",
+		"X: a\r\n b",
+		"X: \x1b[2J",
+		"X: \x7f",
+		"X(y): a",
+		"\x9b: a",
+		": a",
+		"X",
+		"Ho\nst: evil",
+		"X: a\n Host: evil",
+	};
+	unsigned int before = site_count(TEI_HTTP_MALFORMED);
+	char text[200];
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(fields); i++) {
+		snprintf(text, sizeof(text), "GET /echo HTTP/1.1\r\n%s\r\n\r\n",
+			 fields[i]);
+		assert_int_equal(site_status(text), 400);
+		assert_non_null(strstr(site_answer, "a field is malformed"));
+	}
+	assert_int_equal(site_count(TEI_HTTP_MALFORMED),
+			 before + TEST_COUNT(fields));
+	assert_int_equal(site_status("GET /echo HTTP/1.1\r\n"
+				     "X-a_b.1:\ta\tb \xc3\xa9\r\n\r\n"),
+			 200);
+}
+
 static void refusals_say_what_is_wrong(void **state)
 {
 	static const struct {
@@ -213,6 +254,7 @@ int main(void)
 		cmocka_unit_test(parameters_are_decoded),
 		cmocka_unit_test(a_value_may_hold_any_byte),
 		cmocka_unit_test(bad_escapes_are_refused),
+		cmocka_unit_test(what_hides_a_field_is_refused),
 		cmocka_unit_test(refusals_say_what_is_wrong),
 		cmocka_unit_test(too_many_parameters_are_refused),
 		cmocka_unit_test(a_parameter_may_be_there_once),

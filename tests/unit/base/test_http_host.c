@@ -40,6 +40,17 @@ static void a_name_that_points_here_is_not_this_host(void **state)
 		"[]",
 		":80",
 		"localhost..",
+		"[::1]evil.example",
+		"[::1]evil.example:80",
+		"[::1].evil.example",
+		"[::1]:80.evil.example",
+		"[::1",
+		"[localhost]",
+		"[127.0.0.1]",
+		"::1",
+		"127.0.0.1:80.evil.example",
+		"localhost:evil.example",
+		"localhost:-1",
 	};
 	unsigned int before = site_count(TEI_HTTP_FORBIDDEN);
 	char most[4096];
@@ -61,7 +72,7 @@ static void addresses_and_the_machines_name_are(void **state)
 {
 	static const char *const names[] = {
 		"localhost", "LOCALHOST.:80", "127.0.0.1",    "[::1]:8080",
-		"[::1]",     "10.1.2.3:9003", "127.0.0.1:80",
+		"[::1]",     "10.1.2.3:9003", "127.0.0.1:80", "localhost:",
 	};
 	char own[256];
 
