@@ -10,6 +10,7 @@ import asyncio
 import ipaddress
 import json
 import logging
+import re
 import socket
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +28,8 @@ SMALL_AT_ONCE, LARGE_AT_ONCE, READS_AT_ONCE, CALLS_AT_ONCE = 64, 2, 16, 16
 PIECE = 1 << 20
 PATIENCE_S = 10  # for each piece that a client takes
 BODY_PATIENCE_S = 60  # for all that it sends
+HOST = re.compile(r"(?:\[([\da-f.]*:[\da-f:.]*)\]|([^:\[\]]*?)\.?)(?::\d*)?",
+                  re.ASCII | re.IGNORECASE)
 
 
 class Refusal(Exception):
@@ -54,7 +57,7 @@ async def answer_refusals(request: web.Request,
     except (web.HTTPException, ConnectionError):
         raise
     except Exception:
-        logger.exception("%s %s", request.method, request.path)
+        logger.exception("%s %r", request.method, request.path)
         return web.json_response({"error": "internal error, see the log"},
                                  status=500)
 
@@ -83,10 +86,12 @@ class Hosts:
 
 
 def _host_of(header: str) -> str:
-    """The name or address in "host", "host:port", "[v6]" or "[v6]:port"."""
-    if header.startswith("["):
-        return header[1:].partition("]")[0]
-    return header.partition(":")[0].lower().removesuffix(".")
+    """The name or address in "host", "host:port", "[v6]" or "[v6]:port", or "".
+
+    Nothing else may follow: "[v6]host" is not this host's address.
+    """
+    found = HOST.fullmatch(header)
+    return (found[1] or found[2]).lower() if found else ""
 
 
 def _is_address(name: str) -> bool:

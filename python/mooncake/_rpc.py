@@ -75,7 +75,10 @@ def split(address: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
         raise ValueError(f"{address!r} is not host:port")
-    return host.strip("[]"), int(port)
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if "[" in bare or "]" in bare:
+        raise ValueError(f"{address!r} is not host:port")
+    return bare, int(port)
 
 
 def described(what: object) -> tuple[list[int], int] | None:

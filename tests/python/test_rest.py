@@ -125,7 +125,9 @@ def test_a_page_of_another_site_may_look_but_not_change(service):
 def test_a_name_that_points_here_is_not_this_host(service):
     assert service.put("named", "x") == (200, SUCCESS)
     for name in ("evil.example", f"evil.example:{service.port}", "", "localhost.x",
-                 "127.0.0.1.evil.example", "[::1.x]", "a" * 5000):
+                 "127.0.0.1.evil.example", "[::1.x]", "[::1]evil.example",
+                 "[::1]evil.example:80", "[::1", "[localhost]", "localhost:x",
+                 "127.0.0.1:80.evil.example", "a" * 5000):
         code, answer = service.ask("GET", "get/named", Host=name)
         assert code == 403 and "--allow-host" in answer["error"], name
         assert service.ask("DELETE", "remove_all", Host=name)[0] == 403
