@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.c - UTF-8 from outside */
+/* text.c - UTF-8 from outside, and what of it a line may show */
 #include "base/text.h"
 
 size_t tei_utf8_len(const void *bytes, size_t len)
@@ -33,4 +33,52 @@ bool tei_utf8_is_text(const void *bytes, size_t len)
 			return false;
 	}
 	return true;
+}
+
+/*
+ * Controls of two and three bytes: U+0080..U+009F; U+2028 and U+2029, which end
+ * a line; U+202A..U+202E and U+2066..U+2069, which turn its direction round.
+ */
+static bool is_control(const unsigned char *at, size_t len)
+{
+	if (len == 1)
+		return at[0] < ' ' || at[0] == 0x7f;
+	if (len == 2)
+		return at[0] == 0xc2 && at[1] < 0xa0;
+	if (len != 3 || at[0] != 0xe2)
+		return false;
+	return (at[1] == 0x80 && at[2] >= 0xa8 && at[2] <= 0xae) ||
+	       (at[1] == 0x81 && at[2] >= 0xa6 && at[2] <= 0xa9);
+}
+
+size_t tei_text_shown_len(const void *at, size_t len)
+{
+	size_t n = tei_utf8_len(at, len);
+
+	return n && !is_control(at, n) ? n : 0;
+}
+
+bool tei_text_is_shown(const char *text)
+{
+	size_t n;
+
+	for (; *text; text += n) {
+		n = tei_text_shown_len(text, strnlen(text, 4));
+		if (!n)
+			return false;
+	}
+	return true;
+}
+
+void tei_text_clean(char *text)
+{
+	size_t n;
+
+	for (; *text; text += n) {
+		n = tei_text_shown_len(text, strnlen(text, 4));
+		if (n)
+			continue;
+		*text = '?';
+		n = 1;
+	}
 }

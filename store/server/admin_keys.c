@@ -268,19 +268,26 @@ struct listing {
 	size_t cursor;
 };
 
-/* Keys may hold any bytes; those that are no text are written %XX. */
+/*
+ * Keys may hold any bytes; those that a line cannot show are written %XX, and
+ * so is '%', so that each line stands for one key.
+ */
 static void add_key(const struct tes_core_key *key, void *arg)
 {
 	static const char digits[] = "0123456789ABCDEF";
 	const unsigned char *from = key->bytes;
 	char line[3 * TES_CORE_KEY_MAX + 1], *to = line;
 	struct evbuffer *out = arg;
+	size_t n;
 
-	for (size_t i = 0; i < key->len; i++) {
-		if (from[i] >= ' ' && from[i] != 0x7f) {
-			*to++ = (char)from[i];
+	for (size_t i = 0; i < key->len; i += n) {
+		n = tei_text_shown_len(from + i, key->len - i);
+		if (n && from[i] != '%') {
+			memcpy(to, from + i, n);
+			to += n;
 			continue;
 		}
+		n = 1;
 		*to++ = '%';
 		*to++ = digits[from[i] >> 4];
 		*to++ = digits[from[i] & 15];

@@ -147,6 +147,7 @@ static void several_keys_are_asked_for_at_once(void **state)
 
 static void all_keys_are_listed_then_removed(void **state)
 {
+	static const char odd[] = "100%0A \xc3\xa4\xc2\x9b\xff\x7f";
 	uint64_t size;
 	json_t *root;
 	size_t n = 0;
@@ -159,6 +160,11 @@ static void all_keys_are_listed_then_removed(void **state)
 		snprintf(key, sizeof(key), "list/%03d\n", i);
 		caller_put(owner, key);
 	}
+	/* Lines decode to keys: what stands for a byte stands for that alone. */
+	caller_put(owner, odd);
+	assert_non_null(strstr(text_of("GET /get_all_keys", 200),
+			       "100%250A \xc3\xa4%C2%9B%FF%7F\n"));
+	assert_int_equal(caller_remove(owner, odd, true), 0);
 	for (const char *at = text_of("GET /get_all_keys", 200); *at;
 	     at = strchr(at, '\n') + 1, n++)
 		assert_memory_equal(at + 8, "%0A\n", 4);
