@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 
 #define LINE_MAX_LEN 1024
 #define LEVEL_UNSET  (-1)
@@ -124,13 +125,6 @@ void tei_log_line(int level, const char *line)
 	errno = saved;
 }
 
-static void clean(char *line)
-{
-	for (; *line; line++)
-		if ((unsigned char)*line < ' ' || *line == 0x7f)
-			*line = '?';
-}
-
 void tei_log(int level, const char *format, ...)
 {
 	char line[LINE_MAX_LEN];
@@ -146,7 +140,7 @@ void tei_log(int level, const char *format, ...)
 	if (n >= (int)sizeof(line))
 		memcpy(line + sizeof(line) - 4, "...", 4);
 	if (n >= 0) {
-		clean(line);
+		tei_text_clean(line);
 		tei_log_line(level, line);
 	}
 	errno = saved;

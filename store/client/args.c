@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/net.h"
+#include "base/text.h"
 #include "store/client/buffers.h"
 #include "store/client/client.h"
 #include "store/client/get.h"
@@ -58,13 +59,8 @@ uint64_t tes_value_bytes(const struct te_store_value *value)
 /* The master takes names that fit a line of a list. */
 static bool name_holds(const char *name)
 {
-	size_t i;
-
-	for (i = 0; name[i]; i++)
-		if ((unsigned char)name[i] <= ' ' || name[i] == 0x7f ||
-		    i >= TEI_NAME_LEN_MAX)
-			return false;
-	return true;
+	return strnlen(name, TEI_NAME_LEN_MAX + 1) <= TEI_NAME_LEN_MAX &&
+	       !strchr(name, ' ') && tei_text_is_shown(name);
 }
 
 static bool names_hold(const char *const *names, size_t n, bool may_lack)

@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/net.h"
+#include "base/text.h"
 #include "store/core/core.h"
 #include "store/proto/identity.h"
 #include "store/proto/objects.h"
@@ -50,13 +51,10 @@ static void *rpc_unpack(struct tei_arena *arena,
 /* Names are shown to people and put in lists of one a line. */
 static bool rpc_is_name(const char *name)
 {
-	size_t len = 0;
+	size_t len = strnlen(name, TEI_NAME_LEN_MAX + 1);
 
-	for (; name[len]; len++)
-		if ((unsigned char)name[len] <= ' ' || name[len] == 0x7f ||
-		    len >= TEI_NAME_LEN_MAX)
-			return false;
-	return len > 0;
+	return len && len <= TEI_NAME_LEN_MAX && !strchr(name, ' ') &&
+	       tei_text_is_shown(name);
 }
 
 static bool rpc_are_names(char *const *names, size_t n)

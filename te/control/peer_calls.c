@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "te/control/control.h"
 #include "te/control/peer.h"
 #include "te/core/control.pb-c.h"
@@ -29,15 +30,6 @@ static void not_understood(struct tei_peer *peer, const char *what)
 	tei_peer_failed(peer, -EPROTO, true);
 }
 
-/* Text of a peer goes to the log: one line, printable. */
-static void clean(char *text)
-{
-	for (; *text; text++) {
-		if (*text < ' ' || *text > '~')
-			*text = '?';
-	}
-}
-
 /* ---- hello ---- */
 
 static int check_hello(struct tei_peer *peer, Te__Hello *m)
@@ -46,7 +38,7 @@ static int check_hello(struct tei_peer *peer, Te__Hello *m)
 	int rc = tei_status_to_errno(m->status);
 
 	if (rc) {
-		clean(m->why);
+		tei_text_clean(m->why);
 		if (tei_log_allowed(&limit))
 			LOG_WARN("peer %s: refuses us: %s", peer->name, m->why);
 		if (rc == -ENOMEM)
@@ -427,7 +419,7 @@ static void went_down(struct tei_frame_conn *conn, int err, const char *text,
 	(void)conn;
 	if (text) {
 		snprintf(words, sizeof(words), "%s", text);
-		clean(words);
+		tei_text_clean(words);
 		if (tei_log_allowed(&limit))
 			LOG_WARN("peer %s: refuses us%s: %s", peer->name,
 				 refused ? "" : " for now", words);

@@ -50,6 +50,28 @@ static void control_bytes_of_strangers_are_masked(void **state)
 	(void)state;
 	LOG_WARN("peer said %s", "a\nb\x1b[31m\x7f");
 	assert_string_equal(last, "peer said a?b?[31m?");
+	/* C1: a terminal takes each for an escape and what follows it. */
+	LOG_WARN("peer said %s", "\x9b"
+				 "31m\x85x\xc2\x9b"
+				 "2J\xc2\x80\xc2\xa0");
+	assert_string_equal(last, "peer said ?31m?x??2J??\xc2\xa0");
+}
+
+static void what_is_text_is_shown_as_it_is(void **state)
+{
+	static const char text[] = "\xc3\xa4 \xe4\xb8\xad\xf0\x9f\x98\x80 %";
+
+	(void)state;
+	LOG_WARN("%s", text);
+	assert_string_equal(last, text);
+	/* Ends of lines and changes of direction; what is not UTF-8. */
+	LOG_WARN("a\xe2\x80\xa8"
+		 "b\xe2\x80\xae"
+		 "c\xe2\x81\xa6"
+		 "d\xe2\x80\xa7");
+	assert_string_equal(last, "a???b???c???d\xe2\x80\xa7");
+	LOG_WARN("\xff\xe4\xb8|\xc0\x80|\xed\xa0\x80|\xc3");
+	assert_string_equal(last, "???|??|???|?");
 }
 
 static void long_lines_end_in_dots(void **state)
@@ -140,6 +162,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(lines_above_the_level_are_dropped,
 				       setup),
+		cmocka_unit_test_setup(what_is_text_is_shown_as_it_is, setup),
 		cmocka_unit_test_setup(control_bytes_of_strangers_are_masked,
 				       setup),
 		cmocka_unit_test_setup(long_lines_end_in_dots, setup),

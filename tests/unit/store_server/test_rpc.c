@@ -492,6 +492,14 @@ static void names_and_ids_are_checked(void **state)
 	memset(name, 'x', sizeof(name));
 	name[sizeof(name) - 1] = '\0';
 	refused(mount(name, 16));
+	/* They stand in lists of one a line, and terminals obey C1. */
+	refused(mount("host\xc2\x9b"
+		      "2J:1",
+		      16));
+	refused(mount("host\x9b"
+		      "2J:1",
+		      16));
+	refused(mount("host\xe2\x80\xa8:1", 16));
 	refused(mount("", 16));
 	refused(mount("two\nlines", 16));
 	refused(mount("host:1", 15));
