@@ -3,7 +3,9 @@
 
 A message is a head of HEAD, a description in JSON, and the payload; the answer is
 one byte, sent when the receiver's callback has returned. Peers on other hosts are
-refused unless MOONCAKE_INSECURE is set, as everywhere in this package.
+refused unless MOONCAKE_INSECURE is set, as everywhere in this package. What has come
+of a message is all the memory that it has, and who stops in the middle of one is cut
+off, as mooncake/_traffic.py has it.
 """
 from __future__ import annotations
 
@@ -17,13 +19,16 @@ import struct
 import threading
 from collections.abc import Callable
 
+from mooncake._accept import Connection, Listener, listen
 from mooncake._insecure import insecure
+from mooncake._traffic import PIECE, Cut, Flow, Quiet, Traffic
 
 HEAD = struct.Struct("<4sIQ")  # magic, length of the description, of the payload
 MAGIC = b"TERP"
 DESCRIPTION_MAX = 4096
 PAYLOAD_MAX = 1 << 30  # of one message
 WAITING_MAX = 2 << 30  # of all messages that a server has in memory
+MESSAGE_S = 300  # that one may take to come
 OK, REFUSED = b"\0", b"\1"
 # Mooncake's numbers of element types.
 DTYPES = {"float16": 1, "float32": 2, "float64": 3, "int8": 4, "int16": 5,
@@ -117,13 +122,18 @@ class Server:
     def __init__(self, owner: RpcInterface, address: str, threads: int) -> None:
         host, port = split(address)
         self.owner = owner
-        self.waiting = 0  # bytes of payload in memory; of the loop's thread
+        self.sockets = listen(host, port)
         self.pool = concurrent.futures.ThreadPoolExecutor(threads or 8)
         self.loop = asyncio.new_event_loop()
-        self.server = self.loop.run_until_complete(
-            asyncio.start_server(self.serve, host or None, port))
+        self.traffic, self.listener = self.loop.run_until_complete(self.open())
+        self.strangers = Quiet(_log)
+        self.tasks: set[asyncio.Task[None]] = set()
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self.run, daemon=True)
+
+    async def open(self) -> tuple[Traffic, Listener]:
+        return (Traffic("messages", WAITING_MAX, MESSAGE_S, _log),
+                Listener("RPC", self.sockets, self.begin, _log))
 
     def run(self) -> None:
         try:
@@ -133,7 +143,7 @@ class Server:
 
     def end(self) -> None:
         """Close all, while nobody runs the loop."""
-        self.server.close()
+        self.listener.close()
         tasks = asyncio.all_tasks(self.loop)
         for task in tasks:
             task.cancel()
@@ -151,38 +161,49 @@ class Server:
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.ended.wait()
 
-    async def serve(self, reader: asyncio.StreamReader,
+    async def begin(self, accepted: socket.socket,
+                    connection: Connection) -> asyncio.Transport:
+        if not connection.is_local and not insecure():
+            self.strangers.warn(f"{connection.name}: refused: it is on another "
+                                "host, and MOONCAKE_INSECURE is not set")
+            raise ConnectionRefusedError
+        reader = asyncio.StreamReader(limit=PIECE)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        transport, _ = await self.loop.connect_accepted_socket(
+            lambda: protocol, accepted)
+        writer = asyncio.StreamWriter(transport, protocol, reader, self.loop)
+        task = self.loop.create_task(self.serve(connection, reader, writer))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return transport
+
+    async def serve(self, connection: Connection, reader: asyncio.StreamReader,
                     writer: asyncio.StreamWriter) -> None:
-        peer, here = (writer.get_extra_info(name)[0]
-                      for name in ("peername", "sockname"))
-        if peer != here and not insecure():
-            writer.close()  # it is on another host
-            return
-        port = writer.get_extra_info("peername")[1]
         try:
             while True:
-                writer.write(await self.take(reader, f"{peer}:{port}"))
+                first = await reader.readexactly(1)
+                with connection.request(), connection.carry(
+                        self.traffic.flow(connection.peer)) as flow:
+                    answer = await self.take(reader, first, connection.name, flow)
+                writer.write(answer)
                 await writer.drain()
-        except (OSError, EOFError, ValueError, RecursionError,
+        except (OSError, EOFError, ValueError, RecursionError, Cut,
                 asyncio.CancelledError):
-            pass  # gone, or it sends what is no message
+            pass  # gone, too slow, or it sends what is no message
         finally:
             writer.close()
 
-    async def take(self, reader: asyncio.StreamReader, source: str) -> bytes:
-        magic, words, length = HEAD.unpack(await reader.readexactly(HEAD.size))
+    async def take(self, reader: asyncio.StreamReader, first: bytes, source: str,
+                   flow: Flow) -> bytes:
+        head = first + await flow.read(HEAD.size - 1, reader.read)
+        magic, words, length = HEAD.unpack(head)
         if magic != MAGIC or words > DESCRIPTION_MAX or length > PAYLOAD_MAX:
             raise ValueError("no message")
-        what = json.loads(await reader.readexactly(words))
-        if self.waiting + length > WAITING_MAX:
-            raise ValueError("no room")
-        self.waiting += length
-        try:
-            content = await reader.readexactly(length)
-            return await self.loop.run_in_executor(
-                self.pool, self.owner.deliver, source, what, content)
-        finally:
-            self.waiting -= length
+        what = json.loads(await flow.read(words, reader.read))
+        content = await flow.read(length, reader.read)
+        flow.pause()
+        return await self.loop.run_in_executor(
+            self.pool, self.owner.deliver, source, what, content)
 
 
 class RpcInterface:
@@ -194,6 +215,7 @@ class RpcInterface:
         self._idle: dict[str, list[socket.socket]] = {}
         self._lock = threading.Lock()  # of _idle
         self._server: Server | None = None
+        self._failures = Quiet(_log)  # of callbacks, on any of the server's threads
         self._on_data: Callable[[ReceivedData], object] | None = None
         self._on_tensor: Callable[[ReceivedTensor], object] | None = None
 
@@ -285,7 +307,7 @@ class RpcInterface:
             callback(ReceivedTensor(source, content, *tensor) if tensor
                      else ReceivedData(source, content))
         except Exception:  # whatever the user's code raises
-            _log.exception("a callback has failed")
+            self._failures.warn(f"{source}: a callback has failed", exc_info=True)
             return REFUSED
         return OK
 
