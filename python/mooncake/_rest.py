@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects of a pool over HTTP: put, get, exist, remove.
 
-What a client sends costs at most what the limits below say, and a fault of its own.
+What a client sends costs at most what the limits below say, and a fault of its own:
+nobody waits for a body or for a reader that is slow, as mooncake/_traffic.py has it.
 A call of the store runs on a thread; the loop goes on meanwhile.
 """
 from __future__ import annotations
 
 import asyncio
+import io
 import ipaddress
 import json
 import logging
@@ -17,19 +19,43 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
+from mooncake._accept import Connection, Listener
+from mooncake._traffic import PIECE, SMALL, Cut, Flow, Quiet, Traffic
 from mooncake.store import MooncakeDistributedStore
 
 logger = logging.getLogger(__name__)
 
 BODY_MAX = 100 << 20
-SMALL = 1 << 20  # bytes; bodies up to here do not wait for large ones
-SMALL_AT_ONCE, LARGE_AT_ONCE, READS_AT_ONCE, CALLS_AT_ONCE = 64, 2, 16, 16
-PIECE = 1 << 20
-PATIENCE_S = 10  # for each piece that a client takes
-BODY_PATIENCE_S = 60  # for all that it sends
+BODIES, BODY_S = 384 << 20, 60  # in memory together; one of them takes so long
+VALUES, VALUE_S = 384 << 20, 600  # the same of those that are sent
+VALUES_AT_ONCE = 16  # that clients take as fast as they can
+CALLS_AT_ONCE, LARGE_AT_ONCE = 16, 2
+FIRST_S = 10  # until the first request of a connection has come
+KEPT_S = 75  # between two requests
+LINGER_S = 2  # for what comes after the answer, so that it can be read
 HOST = re.compile(r"(?:\[([\da-f.]*:[\da-f:.]*)\]|([^:\[\]]*?)\.?)(?::\d*)?",
                   re.ASCII | re.IGNORECASE)
+
+
+class HttpLines(logging.Filter):
+    """What aiohttp says of who speaks no HTTP: a line now and then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.quiet = Quiet(logger)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if not isinstance(error, HttpProcessingError):
+            return True
+        self.quiet.warn(f"{record.getMessage()}: " + " ".join(str(error).split()))
+        return False
+
+
+http_logger = logging.getLogger(f"{__name__}.http")
+http_logger.addFilter(HttpLines())
 
 
 class Refusal(Exception):
@@ -51,11 +77,17 @@ async def answer_refusals(request: web.Request,
         return await handler(request)
     except Refusal as refusal:
         return web.json_response(refusal.body, status=refusal.status)
-    except web.HTTPRequestEntityTooLarge:
-        return web.json_response({"error": f"a body has {BODY_MAX} bytes at most"},
-                                 status=413)
-    except (web.HTTPException, ConnectionError):
+    except Cut as cut:
+        return web.json_response({"error": str(cut)},
+                                 status=408 if cut.too_slow else 503,
+                                 headers={"Retry-After": "1"})
+    except web.RequestPayloadError as error:
+        return web.json_response({"error": f"the body is malformed: {error}"},
+                                 status=400)
+    except web.HTTPException:
         raise
+    except ConnectionError:
+        return web.Response(status=400)  # which nobody is there to read
     except Exception:
         logger.exception("%s %r", request.method, request.path)
         return web.json_response({"error": "internal error, see the log"},
@@ -112,14 +144,54 @@ def _parse(body: bytes) -> dict[str, Any]:
     return data
 
 
+class Intake:
+    """Connections, bodies and values of a service, and what they may cost."""
+
+    def __init__(self) -> None:
+        self.bodies = Traffic("bodies", BODIES, BODY_S, logger)
+        self.values = Traffic("values", VALUES, VALUE_S, logger)
+        self.large = asyncio.Semaphore(LARGE_AT_ONCE)  # bodies that are worked on
+        self.listener: Listener | None = None
+        self._serve: Callable[[], asyncio.BaseProtocol] | None = None
+
+    def open(self, sockets: list[socket.socket],
+             serve: Callable[[], asyncio.BaseProtocol]) -> None:
+        self._serve = serve
+        self.listener = Listener("REST", sockets, self._begin, logger, FIRST_S)
+
+    async def _begin(self, accepted: socket.socket,
+                     connection: Connection) -> asyncio.Transport:
+        del connection  # requests find it by the transport
+        assert self._serve
+        transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
+            self._serve, accepted)
+        return transport
+
+    def close(self) -> None:
+        if self.listener:
+            self.listener.close()
+
+    def connection(self, request: web.Request) -> Connection:
+        known = self.listener.connections if self.listener else {}
+        transport = request.transport
+        if transport not in known:
+            raise ConnectionResetError("the client has gone")
+        return known[transport]
+
+    @web.middleware
+    async def count(self, request: web.Request,
+                    handler: Callable[..., Any]) -> web.StreamResponse:
+        with self.connection(request).request():
+            return await handler(request)
+
+
 class Rest:
     """Base of what answers: bodies, and calls of the store on threads."""
 
-    def __init__(self, store: MooncakeDistributedStore) -> None:
+    def __init__(self, store: MooncakeDistributedStore, intake: Intake) -> None:
         self.store = store
+        self.intake = intake
         self._threads = ThreadPoolExecutor(CALLS_AT_ONCE, "mooncake-rest")
-        self._small = asyncio.Semaphore(SMALL_AT_ONCE)
-        self._large = asyncio.Semaphore(LARGE_AT_ONCE)
 
     async def call(self, method: Callable[..., Any], *args: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(
@@ -133,26 +205,34 @@ class Rest:
                   ) -> Callable[[web.Request], Any]:
         """A handler of what the body says, which is there as long as it runs."""
         async def handle(request: web.Request) -> web.Response:
-            length = request.content_length
-            if length is not None and length > BODY_MAX:
-                raise Refusal(413, f"a body has {BODY_MAX} bytes at most")
-            small = length is not None and length <= SMALL
-            async with self._small if small else self._large:
-                try:
-                    body = await asyncio.wait_for(request.read(),
-                                                  BODY_PATIENCE_S)
-                except asyncio.TimeoutError:
-                    raise Refusal(408, "the body did not come within "
-                                  f"{BODY_PATIENCE_S} s") from None
-                return await handler(_parse(body))
+            connection = self.intake.connection(request)
+            flow = self.intake.bodies.flow(connection.peer)
+            with connection.carry(flow):
+                body = await _receive(request, flow)
+                flow.pause()
+                if len(body) <= SMALL:
+                    return await handler(_parse(body))
+                async with self.intake.large:
+                    return await handler(_parse(body))
         return handle
 
 
-class Objects(Rest):
-    def __init__(self, store: MooncakeDistributedStore) -> None:
-        super().__init__(store)
-        self._reads = asyncio.Semaphore(READS_AT_ONCE)
+async def _receive(request: web.Request, flow: Flow) -> bytes:
+    length = request.content_length
+    content = io.BytesIO()  # the bytes at its end are not one more copy
+    while True:
+        if max(length or 0, flow.held) > BODY_MAX:
+            raise Refusal(413, f"a body has {BODY_MAX} bytes at most")
+        piece = await request.content.readany()
+        if not piece:
+            return content.getvalue()
+        flow.moved(len(piece))
+        flow.hold(len(piece))
+        content.write(piece)
+        await flow.enter(BODY_MAX if length is None else length)
 
+
+class Objects(Rest):
     def routes(self) -> list[web.RouteDef]:
         return [
             web.put("/api/put", self.with_body(self.put)),
@@ -181,12 +261,26 @@ class Objects(Rest):
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         key = request.match_info["key"]
-        async with self._reads:
-            value = await self.call(self.store.get_buffer, key)
-            if value is None:
-                await self._there("GET", key)  # or why nobody knows
-                raise Refusal(404, "Key not found")
-            return await _send(request, memoryview(value))
+        connection = self.intake.connection(request)
+        response = web.StreamResponse()
+        try:
+            with connection.carry(
+                    self.intake.values.flow(connection.peer)) as flow:
+                await flow.enter(VALUES // VALUES_AT_ONCE, 0)
+                flow.pause()
+                value = await self.call(self.store.get_buffer, key)
+                if value is None:
+                    await self._there("GET", key)  # or why nobody knows
+                    raise Refusal(404, "Key not found")
+                flow.hold(len(value))
+                flow.resume()
+                await _send(request, response, memoryview(value), flow)
+        except Cut:
+            if not response.prepared:
+                raise
+            if request.transport:
+                request.transport.abort()
+        return response
 
     async def exist(self, request: web.Request) -> web.Response:
         there = await self._there("EXIST", request.match_info["key"])
@@ -211,18 +305,14 @@ class Objects(Rest):
         return web.json_response({"status": f"success removed {count} keys"})
 
 
-async def _send(request: web.Request, value: memoryview) -> web.StreamResponse:
-    """Without a copy. Who does not take it is cut off."""
-    response = web.StreamResponse()
+async def _send(request: web.Request, response: web.StreamResponse,
+                value: memoryview, flow: Flow) -> None:
+    """Without a copy."""
     response.content_type = "application/octet-stream"
     response.content_length = len(value)
     await response.prepare(request)
-    try:
-        for at in range(0, len(value), PIECE):
-            await asyncio.wait_for(response.write(value[at:at + PIECE]),
-                                   PATIENCE_S)
-        await response.write_eof()
-    except asyncio.TimeoutError:
-        if request.transport:
-            request.transport.abort()
-    return response
+    for at in range(0, len(value), PIECE):
+        piece = value[at:at + PIECE]
+        await response.write(piece)
+        flow.moved(len(piece))
+    await response.write_eof()

@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from mooncake._rest import Refusal, Rest
+from mooncake._rest import Intake, Refusal, Rest
 from mooncake.store import MooncakeDistributedStore
 
 GRACE_MAX_S = 3600
@@ -61,8 +61,8 @@ def _ids_of(body: dict[str, Any]) -> list[str]:
 
 
 class Segments(Rest):
-    def __init__(self, store: MooncakeDistributedStore) -> None:
-        super().__init__(store)
+    def __init__(self, store: MooncakeDistributedStore, intake: Intake) -> None:
+        super().__init__(store, intake)
         self._lent: list[str] = []  # by reconfigure, as long as it decodes
 
     def routes(self) -> list[web.RouteDef]:

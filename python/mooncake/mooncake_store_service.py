@@ -24,8 +24,10 @@ except ImportError as error:
         f"mooncake.mooncake_store_service needs aiohttp ({error}): "
         "pip install aiohttp") from None
 
+from mooncake._accept import listen
 from mooncake._insecure import insecure
-from mooncake._rest import BODY_MAX, Hosts, Objects, answer_refusals
+from mooncake._rest import (
+    KEPT_S, LINGER_S, Hosts, Intake, Objects, answer_refusals, http_logger)
 from mooncake._rest_segments import Segments
 from mooncake.mooncake_config import MooncakeConfig, read_env, read_file
 from mooncake.store import MooncakeDistributedStore
@@ -56,6 +58,7 @@ class MooncakeStoreService:
         self.port = 0  # once it listens
         self._answering: list[Objects | Segments] = []
         self._runner: web.AppRunner | None = None
+        self._intake: Intake | None = None
 
     async def start_store_service(
             self, max_wait_time: float = 60,
@@ -105,27 +108,35 @@ class MooncakeStoreService:
         one of the names allowed. Elsewhere only names that are given limit them.
         """
         hosts = Hosts(allowed)
-        app = web.Application(client_max_size=BODY_MAX,
-                              middlewares=[answer_refusals, hosts.check])
-        self._answering = [Objects(self.store), Segments(self.store)]
-        for part in self._answering:
-            app.add_routes(part.routes())
-        self._runner = web.AppRunner(app, access_log=None,
-                                     shutdown_timeout=STOP_S)
-        await self._runner.setup()
         host = host or ("0.0.0.0" if insecure() else "127.0.0.1")
         try:
-            await web.TCPSite(self._runner, host, port).start()
+            sockets = listen(host, port)
         except OSError as error:
             logger.error("cannot listen on %s:%d: %s", host, port, error)
             return False
-        address, self.port = self._runner.addresses[0][:2]
+        intake = self._intake = Intake()
+        app = web.Application(middlewares=[answer_refusals, intake.count,
+                                           hosts.check])
+        self._answering = [Objects(self.store, intake),
+                           Segments(self.store, intake)]
+        for part in self._answering:
+            app.add_routes(part.routes())
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S,
+                                     keepalive_timeout=KEPT_S,
+                                     lingering_time=LINGER_S, logger=http_logger)
+        await self._runner.setup()
+        assert self._runner.server
+        intake.open(sockets, self._runner.server)
+        address, self.port = sockets[0].getsockname()[:2]
         hosts.any = not allowed and not ipaddress.ip_address(address).is_loopback
         logger.info("REST API started on port %d", self.port)
         return True
 
     async def stop(self) -> None:
         """No more requests; those under way have STOP_S; leave the pool."""
+        if self._intake:
+            self._intake.close()
+            self._intake = None
         if self._runner:
             await self._runner.cleanup()
             self._runner = None

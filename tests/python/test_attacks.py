@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peers that announce, stall, trickle and crowd the server of RPC in Python.
+"""Peers that announce, stall, trickle and crowd the servers written in Python.
 
 Beside them callers that mean it are served. TE_TEST_ATTACKS=full: more of them.
 """
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import socket
@@ -17,7 +18,9 @@ from mooncake import _rpc, _traffic
 from mooncake.engine import RpcInterface, create_rpc_client
 from peer import free_port
 from pool import MB, until
+from rest import Service, ask
 
+_rest = pytest.importorskip("mooncake._rest", exc_type=ImportError)
 FULL = os.environ.get("TE_TEST_ATTACKS") == "full"
 GIB = 1 << 30
 DEADLINE_S = 120
@@ -36,6 +39,8 @@ def impatient(monkeypatch):
     """The shorter form waits for fewer of the servers' own deadlines."""
     if not FULL:
         monkeypatch.setattr(_traffic, "GRACE_S", 1)
+        monkeypatch.setattr(_rest, "FIRST_S", 1)
+        monkeypatch.setattr(_rest, "LINGER_S", 0.1)
 
 
 class Crowd:
@@ -74,6 +79,12 @@ def read_all(one: socket.socket) -> bytes:
     except ConnectionResetError:
         pass
     return said
+
+
+def peak_rss(pid: int) -> int:
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:
+        return int(next(line for line in status
+                        if line.startswith("VmHWM")).split()[1]) << 10
 
 
 # ---- messages of RPC ----
@@ -162,3 +173,171 @@ def test_lines_about_others_are_few(server, crowd, caplog):
     lines = [one.message for one in caplog.records if "slower than" in one.message]
     assert 1 <= len(lines) <= 10
     assert server._server.traffic.slow.count == 50
+
+
+# ---- bodies and values of REST ----
+
+class Values:
+    """A store in a dictionary."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+
+    def put(self, key: str, value: bytes) -> int:
+        self.values[key] = value
+        return 0
+
+    def get_buffer(self, key: str) -> bytes | None:
+        return self.values.get(key)
+
+    def is_exist(self, key: str) -> int:
+        return int(key in self.values)
+
+    def close(self) -> int:
+        return 0
+
+
+class InThread:
+    """The service in this process, with a store of its own."""
+
+    def __init__(self) -> None:
+        from mooncake.mooncake_store_service import MooncakeStoreService
+        self.service = MooncakeStoreService(
+            None, {"master_server_address": "127.0.0.1:1"})
+        self.service.store = Values()
+        self.serves = threading.Event()
+        self.thread = threading.Thread(target=asyncio.run, args=(self.main(),))
+        self.thread.start()
+        assert self.serves.wait(DEADLINE_S)
+        self.intake = self.service._intake
+        self.url = f"http://127.0.0.1:{self.service.port}/api"
+
+    async def main(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.ended = asyncio.Event()
+        assert await self.service.start_http_service(0)
+        self.serves.set()
+        await self.ended.wait()
+        await self.service.stop()
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.ended.set)
+        self.thread.join()
+
+    def put(self, key: str, length: int) -> int:
+        body = b'{"key": "%s", "value": "%s"}' % (key.encode(), b"v" * length)
+        return ask(f"{self.url}/put", "PUT", body)[0]
+
+    def puts(self, lengths: list[int]) -> list[int]:
+        """As many at a time."""
+        with ThreadPoolExecutor(len(lengths)) as callers:
+            return list(callers.map(
+                lambda i: self.put(f"k{i}", lengths[i]), range(len(lengths))))
+
+
+@pytest.fixture
+def rest():
+    one = InThread()
+    yield one
+    one.close()
+
+
+def head(length: int) -> bytes:
+    return (b"PUT /api/put HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
+            % length)
+
+
+def test_bodies_that_never_come_keep_nobody_waiting(rest):
+    n = 128 if FULL else 64
+    with Crowd(rest.service.port) as crowd:
+        crowd.come(n, head(100))  # small ones
+        crowd.come(n, head(100 * MB) + b"{")
+        assert rest.puts([10, 10, 4 * MB, 20 * MB]) == [200] * 4
+        for said in crowd.said():
+            assert said.startswith(b"HTTP/1.1 408 ")
+            assert b"slower than 64 KiB/s for" in said
+    assert rest.intake.bodies.slow.count == 2 * n
+    until(lambda: not rest.intake.bodies.flows and not rest.intake.bodies.held)
+
+
+def test_a_body_that_trickles_is_cut_off(rest):
+    with Crowd(rest.service.port) as crowd:
+        crowd.come(1, head(MB))
+        crowd.all[0].settimeout(0.1)
+        said = b""
+        for _ in range(DEADLINE_S * 10):
+            try:
+                crowd.all[0].send(b"x" * 100)
+                said = crowd.all[0].recv(4096)
+                break
+            except TimeoutError:
+                continue
+        assert said.startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.parametrize("length", [MB, 100 * MB], ids=["small", "large"])
+def test_bodies_that_fill_the_room_give_way(rest, length):
+    bodies = rest.intake.bodies
+    bodies.room = (256 if FULL else 32) * MB
+    with Crowd(rest.service.port) as crowd:
+        crowd.come(3 * bodies.room // MB // 2, head(length) + bytes(MB - 1))
+        assert rest.puts([10, 4 * MB, 8 * MB]) == [200] * 3
+        assert bodies.held <= bodies.room
+        told = {said.split(b" ", 2)[1] for said in crowd.said() if said}
+        assert told <= {b"408", b"503"}
+    assert bodies.full.count > 0
+
+
+def test_a_burst_of_large_bodies_is_served(rest):
+    rest.intake.bodies.room = 32 * MB
+    assert rest.puts([8 * MB] * 12) == [200] * 12
+    assert rest.intake.bodies.full.count == 0
+
+
+def test_who_does_not_read_keeps_nobody_waiting(rest):
+    assert rest.puts([10, 16 * MB]) == [200] * 2
+    with Crowd(rest.service.port) as crowd:
+        crowd.come(64 if FULL else 16,
+                   b"GET /api/get/k1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        for _ in range(3):
+            assert ask(f"{rest.url}/get/k0")[1] == b"v" * 10
+            assert len(ask(f"{rest.url}/get/k1")[1]) == 16 * MB
+        until(lambda: not rest.intake.values.flows)
+        assert all(len(said) < 16 * MB for said in crowd.said())
+    assert rest.intake.values.held == 0
+
+
+def test_a_crowd_of_http_connections_shuts_nobody_out(rest):
+    listener = rest.intake.listener
+    listener.max = 512 if FULL else 64
+    with Crowd(rest.service.port) as crowd:
+        crowd.come(2 * listener.max, b"PUT /api/put HTTP/1.1\r\nHost:")
+        assert rest.puts([10] * 8) == [200] * 8
+        crowd.come(listener.max, head(100))
+        assert rest.puts([10, 4 * MB]) == [200] * 2
+        crowd.said()  # who never comes with a request is closed, too
+    assert len(listener.connections) <= listener.max
+
+
+def test_a_body_that_is_malformed_is_no_fault_of_the_service(rest, caplog):
+    with Crowd(rest.service.port) as crowd:
+        crowd.come(1, b"PUT /api/put HTTP/1.1\r\nHost: localhost\r\n"
+                      b"Transfer-Encoding: chunked\r\n\r\nzz\r\n")
+        assert crowd.all[0].recv(4096).split()[1] == b"400"
+    with Crowd(rest.service.port) as crowd:
+        crowd.come(4, head(100) + b"{")
+    until(lambda: not rest.intake.bodies.flows)
+    assert not [one for one in caplog.records if one.exc_info]
+
+
+@pytest.mark.skipif(not FULL, reason="TE_TEST_ATTACKS=full: 400 MiB of bodies")
+def test_a_service_keeps_within_its_memory(master):
+    service = Service(master.address).started()
+    with Crowd(service.port) as crowd:
+        crowd.come(128, head(100 * MB) + bytes(8 * MB))
+        assert service.put("k", "v")[0] == 200
+        assert service.put("large", "v" * 4 * MB)[0] == 200
+        peak = peak_rss(service.process.pid)
+        print(f"peak: {peak // MB} MiB")
+        assert peak < 1536 * MB
+    service.kill()
