@@ -58,6 +58,7 @@ class Connection:
         self.peer = self.name if self.is_local else str(peer[0])
         self.since = time.monotonic()  # when it came, or its last message was answered
         self.served = self.serving = 0  # messages
+        self.is_member = False  # as far as is known
         self.flow: Flow | None = None
 
     def rank(self) -> tuple[bool, float]:

@@ -22,6 +22,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from mooncake._accept import Connection, Listener
+from mooncake._insecure import Members
 from mooncake._traffic import PIECE, SMALL, Cut, Flow, Quiet, Traffic
 from mooncake.store import MooncakeDistributedStore
 
@@ -147,7 +148,8 @@ def _parse(body: bytes) -> dict[str, Any]:
 class Intake:
     """Connections, bodies and values of a service, and what they may cost."""
 
-    def __init__(self) -> None:
+    def __init__(self, members: Members) -> None:
+        self.members = members
         self.bodies = Traffic("bodies", BODIES, BODY_S, logger)
         self.values = Traffic("values", VALUES, VALUE_S, logger)
         self.large = asyncio.Semaphore(LARGE_AT_ONCE)  # bodies that are worked on
@@ -181,8 +183,19 @@ class Intake:
     @web.middleware
     async def count(self, request: web.Request,
                     handler: Callable[..., Any]) -> web.StreamResponse:
-        with self.connection(request).request():
+        connection = self.connection(request)
+        with connection.request():
+            self._check_user(request, connection)
             return await handler(request)
+
+    def _check_user(self, request: web.Request, connection: Connection) -> None:
+        """All that there is reads or changes the pool: others get none of it."""
+        if connection.is_member or request.transport is None:
+            return
+        words = self.members.refusal(request.transport.get_extra_info("socket"))
+        if words:
+            raise Refusal(403, words)
+        connection.is_member = True
 
 
 class Rest:

@@ -2,8 +2,8 @@
 """The RPC classes of mooncake.engine: bytes and tensors from process to process.
 
 A message is a head of HEAD, a description in JSON, and the payload; the answer is
-one byte, sent when the receiver's callback has returned. Peers on other hosts are
-refused unless MOONCAKE_INSECURE is set, as everywhere in this package. What has come
+one byte, sent when the receiver's callback has returned. Peers on other hosts and of
+other users are refused, as mooncake/_insecure.py has it. What has come
 of a message is all the memory that it has, and who stops in the middle of one is cut
 off, as mooncake/_traffic.py has it.
 """
@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable
 
 from mooncake._accept import Connection, Listener, listen
-from mooncake._insecure import insecure
+from mooncake._insecure import Members
 from mooncake._traffic import PIECE, Cut, Flow, Quiet, Traffic
 
 HEAD = struct.Struct("<4sIQ")  # magic, length of the description, of the payload
@@ -122,11 +122,11 @@ class Server:
     def __init__(self, owner: RpcInterface, address: str, threads: int) -> None:
         host, port = split(address)
         self.owner = owner
+        self.members = Members()
         self.sockets = listen(host, port)
         self.pool = concurrent.futures.ThreadPoolExecutor(threads or 8)
         self.loop = asyncio.new_event_loop()
         self.traffic, self.listener = self.loop.run_until_complete(self.open())
-        self.strangers = Quiet(_log)
         self.tasks: set[asyncio.Task[None]] = set()
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self.run, daemon=True)
@@ -163,9 +163,7 @@ class Server:
 
     async def begin(self, accepted: socket.socket,
                     connection: Connection) -> asyncio.Transport:
-        if not connection.is_local and not insecure():
-            self.strangers.warn(f"{connection.name}: refused: it is on another "
-                                "host, and MOONCAKE_INSECURE is not set")
+        if self.members.refusal(accepted):  # which has been logged
             raise ConnectionRefusedError
         reader = asyncio.StreamReader(limit=PIECE)
         protocol = asyncio.StreamReaderProtocol(reader)

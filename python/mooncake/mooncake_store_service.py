@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A node of a pool with REST: lends memory, and puts and gets for who speaks HTTP.
 
-Listens on loopback unless it is told otherwise (--host, or MOONCAKE_INSECURE=1).
+Listens on loopback unless it is told otherwise (--host, or MOONCAKE_INSECURE=1), and
+serves this user, root and those of --allow-uids; with MOONCAKE_INSECURE=1 everybody.
 """
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ except ImportError as error:
         "pip install aiohttp") from None
 
 from mooncake._accept import listen
-from mooncake._insecure import insecure
+from mooncake._insecure import ALLOW_UIDS, Members, insecure
 from mooncake._rest import (
     KEPT_S, LINGER_S, Hosts, Intake, Objects, answer_refusals, http_logger)
 from mooncake._rest_segments import Segments
@@ -44,8 +45,10 @@ class MooncakeStoreService:
     """ValueError, OSError: the configuration is wrong, or its file not there."""
 
     def __init__(self, config_path: str | None = None,
-                 cli_config: dict[str, str] | None = None) -> None:
+                 cli_config: dict[str, str] | None = None,
+                 allow_uids: str | None = None) -> None:
         """cli_config goes before the file, and that before the environment."""
+        self.members = Members(allow_uids)
         more = cli_config or {}
         unknown = sorted(set(more) - FIELDS)
         if unknown:
@@ -114,7 +117,7 @@ class MooncakeStoreService:
         except OSError as error:
             logger.error("cannot listen on %s:%d: %s", host, port, error)
             return False
-        intake = self._intake = Intake()
+        intake = self._intake = Intake(self.members)
         app = web.Application(middlewares=[answer_refusals, intake.count,
                                            hosts.check])
         self._answering = [Objects(self.store, intake),
@@ -184,6 +187,9 @@ def parse_arguments(args: list[str] | None = None) -> argparse.Namespace:
                         help="requests may be for these names, too (a,b); default: "
                         "those in MOONCAKE_ALLOW_HOST; on loopback others than "
                         "localhost are refused")
+    parser.add_argument("--allow-uids", "--allow_uids", metavar="UIDS",
+                        help="users of this host to serve beside this one and root "
+                        f"(1000,2000-2999 or any); default: {ALLOW_UIDS}")
     parser.add_argument("--max-wait-time", type=float, default=60,
                         help="seconds to wait for the master, default 60")
     return parser.parse_args(args)
@@ -193,7 +199,8 @@ async def main(args: list[str] | None = None) -> int:
     """0: ended as asked, 1: it broke, 2: it could not start as told."""
     told = parse_arguments(args)
     try:
-        service = MooncakeStoreService(told.config, dict(told.define))
+        service = MooncakeStoreService(told.config, dict(told.define),
+                                       told.allow_uids)
     except (ValueError, OSError, ImportError) as error:
         print(f"mc_store_rest_server: {error}", file=sys.stderr)
         return 2

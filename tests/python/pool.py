@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import mooncake.store
+import pytest
 from mooncake.store import MooncakeDistributedStore
 from speed import stretched
 
@@ -40,6 +41,21 @@ def until(condition: Callable[[], bool]) -> None:
             raise AssertionError(f"not so after {DEADLINE_S} s: "
                                  + inspect.getsource(condition).strip())
         pause.wait(0.01)
+
+
+ANOTHER_USER = 64998  # that nobody is
+
+only_root = pytest.mark.skipif(os.geteuid() != 0,
+                               reason="only root has processes of other users")
+
+
+def ask_as(user: int, port: int, sent: bytes, take: str = "cat") -> bytes:
+    """What a process of that user is told on loopback; take reads it."""
+    return subprocess.run(
+        ["bash", "-c", f"exec 3<>/dev/tcp/127.0.0.1/{port} && cat >&3 && "
+         f"timeout {DEADLINE_S} {take} <&3"],
+        input=sent, stdout=subprocess.PIPE, check=False, cwd="/",
+        user=user, group=user, extra_groups=[]).stdout
 
 
 class Program:

@@ -9,7 +9,7 @@ import socket
 import subprocess
 
 import pytest
-from pool import MB
+from pool import ANOTHER_USER, MB, ask_as, only_root
 from rest import Service, ask, command
 
 pytest.importorskip("aiohttp")
@@ -162,6 +162,39 @@ def test_it_listens_on_loopback_alone(service):
         socket.create_connection(("127.0.0.2", service.port))
 
 
+REQUESTS = [("GET", "get/owned"), ("GET", "exist/owned"), ("DELETE", "remove/owned"),
+            ("DELETE", "remove_all"), ("POST", "mount"), ("POST", "reconfigure"),
+            ("PUT", "put")]
+
+
+def ask_as_another(service, method: str, path: str) -> bytes:
+    return ask_as(ANOTHER_USER, service.port,
+                  f"{method} /api/{path} HTTP/1.1\r\nHost: localhost\r\n"
+                  "Connection: close\r\nContent-Length: 0\r\n\r\n".encode())
+
+
+@only_root
+def test_another_user_reads_and_changes_nothing(service):
+    assert service.put("owned", "secret") == (200, SUCCESS)
+    for method, path in REQUESTS:
+        said = ask_as_another(service, method, path)
+        assert said.startswith(b"HTTP/1.1 403 "), (path, said)
+        assert str(ANOTHER_USER).encode() in said and b"allow_uids" in said
+    assert service.ask("GET", "get/owned") == (200, b"secret")
+
+
+@only_root
+@pytest.mark.parametrize("flags, name, value", [
+    ([f"--allow-uids={ANOTHER_USER}"], "MOONCAKE_ALLOW_UIDS", "5"),
+    ([], "MOONCAKE_ALLOW_UIDS", "64000-65000"), ([], "MOONCAKE_INSECURE", "1")])
+def test_another_user_is_served_where_it_may(master, monkeypatch, flags, name, value):
+    monkeypatch.setenv(name, value)
+    service = Service(master.address, *flags).started()
+    assert service.put("shared", "x") == (200, SUCCESS)
+    assert ask_as_another(service, "GET", "get/shared").endswith(b"\r\n\r\nx")
+    service.kill()
+
+
 # ---- segments ----
 
 def test_memory_is_lent_and_taken_back(service):
@@ -253,6 +286,8 @@ def started(*args: str, **environment: str) -> subprocess.CompletedProcess[str]:
     (["-D", "master_server_address=m:1", "-D", "global_segment_size=x"],
      "Invalid global_segment_size: 'x'"),
     (["--port", "65536"], "'65536' is no port"),
+    (["--allow-uids", "me", "-D", "master_server_address=m:1"],
+     "'me' is not a list of user ids"),
 ])
 def test_what_is_wrong_at_the_start_is_said_in_a_line(args, words):
     done = started(*args)

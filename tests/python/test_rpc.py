@@ -12,7 +12,9 @@ import threading
 import pytest
 
 from mooncake.engine import (CoroRPCInterface, RpcInterface, create_rpc_client)
+from mooncake._rpc import HEAD, MAGIC
 from peer import DEADLINE_S, free_port, until
+from pool import ANOTHER_USER, ask_as, only_root
 
 
 class Array:
@@ -162,6 +164,37 @@ def test_rubbish_costs_only_who_sends_it(server, client, rubbish):
         assert stranger.recv(1) == b""
     assert client.send_data(server.address, b"x") == 0
     assert len(server.got) == 1
+
+
+MESSAGE = HEAD.pack(MAGIC, 2, 1) + b"{}x"
+
+
+def message_of(user: int, server) -> bytes:
+    """The server's answer to one of a process of that user."""
+    return ask_as(user, int(server.address.rpartition(":")[2]), MESSAGE, "head -c1")
+
+
+@only_root
+def test_another_user_is_not_served(server, client):
+    assert message_of(ANOTHER_USER, server) == b""
+    assert message_of(0, server) == b"\0"
+    assert client.send_data(server.address, b"x") == 0
+    assert len(server.got) == 2
+
+
+@only_root
+@pytest.mark.parametrize("name, value", [
+    ("MOONCAKE_ALLOW_UIDS", f"5,{ANOTHER_USER}"), ("MOONCAKE_ALLOW_UIDS", "any"),
+    ("MOONCAKE_INSECURE", "1")])
+def test_another_user_is_served_where_it_may(monkeypatch, name, value, request):
+    monkeypatch.setenv(name, value)
+    assert message_of(ANOTHER_USER, request.getfixturevalue("server")) == b"\0"
+
+
+def test_users_that_are_none_are_refused(monkeypatch, caplog):
+    monkeypatch.setenv("MOONCAKE_ALLOW_UIDS", "me")
+    assert not RpcInterface().initialize("127.0.0.1:0")
+    assert "'me' is not a list of user ids" in caplog.text
 
 
 def test_server_that_was_started_again_is_found_again(server, client):
