@@ -193,11 +193,11 @@ class Server:
 
     async def take(self, reader: asyncio.StreamReader, first: bytes, source: str,
                    flow: Flow) -> bytes:
-        head = first + await flow.read(HEAD.size - 1, reader.read)
+        head = first + await reader.readexactly(HEAD.size - 1)
         magic, words, length = HEAD.unpack(head)
         if magic != MAGIC or words > DESCRIPTION_MAX or length > PAYLOAD_MAX:
             raise ValueError("no message")
-        what = json.loads(await flow.read(words, reader.read))
+        what = json.loads(await reader.readexactly(words))
         content = await flow.read(length, reader.read)
         flow.pause()
         return await self.loop.run_in_executor(

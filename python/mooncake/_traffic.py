@@ -127,20 +127,21 @@ class Flow:
 
     async def read(self, length: int, read: Callable[[int], Awaitable[bytes]]
                    ) -> bytes:
-        """What read(n) brings until it is length bytes; EOFError: it ended before.
+        """All that it holds: what read(n) brings, until it is length bytes.
 
+        EOFError: it ended before.
         Cut: it was too slow, or had to give way.
         """
         content = io.BytesIO()  # what it has becomes the bytes without a copy
-        left = length
-        while left:
-            piece = await read(min(left, PIECE))
+        while self.held < length:
+            piece = await read(min(length - self.held, PIECE))
             if not piece:
-                raise EOFError(f"{left} of {length} bytes did not come")
+                raise EOFError(f"{self.held} of {length} bytes came")
             self.moved(len(piece))
             self.hold(len(piece))
+            if len(piece) == length:
+                return piece
             content.write(piece)
-            left -= len(piece)
             await self.enter(length)
         return content.getvalue()
 
