@@ -329,7 +329,7 @@ int tei_peer_visit(struct te_engine *engine, const char *name,
 static const struct tei_rule reach = {
 	"peer.reach", "an engine that answers under this name",
 	"is it running, is its port open to us (firewall), does it serve other "
-	"hosts (setting insecure)"};
+	"users (setting allow_uids) and hosts (setting insecure)"};
 static const struct tei_rule backend = {
 	"peer.backend", "the backend that is best for this peer",
 	"rails that are down: see the other findings of te-doctor here and at "
