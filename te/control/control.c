@@ -44,6 +44,7 @@ const struct tei_frame_protocol tei_control_protocol = {
 			[TE__CONTROL_TYPE__CONTROL_REVOKED] = SMALL_MAX,
 			[TE__CONTROL_TYPE__CONTROL_NOTIFY] = NOTIFY_MAX,
 			[TE__CONTROL_TYPE__CONTROL_ROOM] = SMALL_MAX,
+			[TE__CONTROL_TYPE__CONTROL_GONE] = SMALL_MAX,
 		},
 };
 

@@ -102,12 +102,29 @@ static void end_droppers(struct tei_link *link)
 	}
 }
 
+/*
+ * Tells the initiator of a link that ended though nobody asked for it: its own
+ * half may not notice, and what it has posted would wait for its deadline. An
+ * initiator that does not hear of it notices by that.
+ */
+static void tell_gone(const struct tei_link *link)
+{
+	Te__Gone m = TE__GONE__INIT;
+
+	if (!link->in.conn || link->in.dropping || link->in.err)
+		return;
+	m.endpoint = link->number;
+	(void)tei_frame_send(link->in.conn->conn,
+			     TE__CONTROL_TYPE__CONTROL_GONE, 0, 0, &m.base);
+}
+
 /* Ends a link over which nothing can arrive any more; tells who waits. */
 static void is_gone(struct tei_link *link)
 {
 	struct te_engine *engine = link->engine;
 	struct tei_inbound_peer *inbound = link->in.inbound;
 
+	tell_gone(link);
 	link->in.is_gone = true;
 	inbound->n_links--;
 	TEI_COUNT(engine, drops_served);

@@ -385,6 +385,19 @@ static void revoked(struct tei_peer *peer, const struct tei_frame *f)
 		peer->c->hello_epoch = m->epoch;
 }
 
+static void gone_came(struct tei_peer *peer, const struct tei_frame *f)
+{
+	struct te_engine *engine = peer->engine;
+	Te__Gone *m;
+
+	tei_arena_reset(&engine->control->arena);
+	m = te__gone__unpack(&engine->control->arena.pb, f->len, f->body);
+	if (m)
+		tei_peer_link_gone(peer, m->endpoint);
+	else
+		not_understood(peer, "end of an endpoint");
+}
+
 static void room_came(struct tei_peer *peer)
 {
 	peer->c->notify.full = false;
@@ -406,6 +419,8 @@ static void frame_came(struct tei_frame_conn *conn, const struct tei_frame *f,
 		revoked(peer, f);
 	else if (f->type == TE__CONTROL_TYPE__CONTROL_ROOM)
 		room_came(peer);
+	else if (f->type == TE__CONTROL_TYPE__CONTROL_GONE)
+		gone_came(peer, f);
 }
 
 static void went_down(struct tei_frame_conn *conn, int err, const char *text,

@@ -36,6 +36,32 @@ static void news_came(struct tei_call *call)
 	tei_peer_sync(peer);
 }
 
+static void break_number(struct tei_peer *peer, uint64_t number)
+{
+	tei_list_for_each_safe (node, tmp, &peer->w.links) {
+		struct tei_link *link =
+			tei_list_entry(node, struct tei_link, link);
+
+		if (link->number == number)
+			tei_link_break(link, -ENETRESET);
+	}
+}
+
+static void gone_came(struct tei_call *call)
+{
+	struct tei_peer *peer = TEI_CONTAINER(call, struct tei_peer, gone_call);
+	uint64_t numbers[TEI_PEER_GONE];
+	uint32_t n;
+
+	tei_mutex_lock(&peer->engine->mu);
+	n = peer->n_gone;
+	memcpy(numbers, peer->gone, n * sizeof(numbers[0]));
+	peer->n_gone = 0;
+	tei_mutex_unlock(&peer->engine->mu);
+	while (n--)
+		break_number(peer, numbers[n]);
+}
+
 void tei_peer_work_init(struct tei_peer *peer)
 {
 	struct tei_peer_work *w = &peer->w;
@@ -48,6 +74,7 @@ void tei_peer_work_init(struct tei_peer *peer)
 	tei_list_init(&w->run);
 	w->retry.fn = retry_due;
 	peer->news_call.fn = news_came;
+	peer->gone_call.fn = gone_came;
 }
 
 void tei_peer_run(struct tei_peer *peer)
@@ -324,6 +351,19 @@ void tei_peer_sync_self(struct tei_peer *peer)
 		return;
 	tei_remote_put(peer->w.remote);
 	peer->w.remote = remote;
+}
+
+void tei_peer_link_gone(struct tei_peer *peer, uint64_t number)
+{
+	uint32_t n;
+
+	tei_mutex_lock(&peer->engine->mu);
+	n = peer->n_gone;
+	if (n < TEI_PEER_GONE)
+		peer->gone[peer->n_gone++] = number;
+	tei_mutex_unlock(&peer->engine->mu);
+	if (!n)
+		tei_worker_post(peer->engine->worker, &peer->gone_call);
 }
 
 void tei_peer_post_news(struct tei_peer *peer)

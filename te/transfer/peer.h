@@ -100,6 +100,8 @@ struct tei_peer_work {
 	uint32_t n_up;                        /* links */
 };
 
+#define TEI_PEER_GONE 16 /* links that are reported gone at a time */
+
 struct tei_peer {
 	struct tei_list link; /* engine->peers, guarded by mu */
 	struct te_engine *engine;
@@ -112,7 +114,9 @@ struct tei_peer {
 	struct tei_segment *segment;    /* guarded by engine->mu */
 	_Atomic uint64_t news;          /* release after announced changed */
 	_Atomic bool news_posted, asks_posted;
-	struct tei_call news_call, asks_call;
+	struct tei_call news_call, asks_call, gone_call;
+	uint64_t gone[TEI_PEER_GONE]; /* numbers of links; guarded by mu */
+	uint32_t n_gone;              /* guarded by mu */
 	_Atomic uint64_t questions; /* counts asks for a description; relaxed */
 	_Atomic bool want;     /* the worker needs the control connection */
 	_Atomic uint32_t asks; /* TEI_ASK_* */
@@ -123,6 +127,12 @@ struct tei_peer {
 
 /* Posts news after a change of `announced`. Any thread, not with mu held. */
 void tei_peer_post_news(struct tei_peer *peer);
+/*
+ * Breaks the link of that number, whose other half has ended; none: nothing
+ * happens. Where more end at a time than are remembered, the rest is left to
+ * its silence. Any thread, not with mu held.
+ */
+void tei_peer_link_gone(struct tei_peer *peer, uint64_t number);
 
 /* The next one in no order, NULL: the first; NULL after the last. Takes mu. */
 struct tei_peer *tei_peer_next(struct te_engine *engine, struct tei_peer *peer);

@@ -90,6 +90,7 @@ void fake_reset(void)
 	atomic_store(&fake.hold_flush, false);
 	atomic_store(&fake.hold_open, false);
 	atomic_store(&fake.gone, 0);
+	atomic_store(&fake.lose_targets, 0);
 	atomic_store(&fake.break_after, -1);
 	atomic_store(&fake.break_rail, -1);
 	atomic_store(&fake.down_rail, -1);
@@ -561,6 +562,28 @@ static int move_slices(struct tei_rail *base, int budget)
 	return n;
 }
 
+/* The other half is as it was, and what it has posted stays where it is. */
+static void lose_targets(struct tei_rail *base)
+{
+	struct tei_endpoint *lost = NULL;
+
+	tei_mutex_lock(&mu);
+	tei_list_for_each (node, &halves) {
+		struct fake_half *half =
+			tei_list_entry(node, struct fake_half, link);
+
+		if (!lost && half->base->rail == base && half->base->target &&
+		    half->other && !half->reported &&
+		    strikes(&fake.lose_targets)) {
+			half->reported = true;
+			lost = half->base;
+		}
+	}
+	tei_mutex_unlock(&mu);
+	if (lost)
+		tei_endpoint_down(lost, -EIO);
+}
+
 /* Targets whose drop was held back, and halves that lost the other one. */
 static int look_at_halves(struct tei_rail *base)
 {
@@ -619,6 +642,7 @@ static int fake_progress(struct tei_rail *base, int budget)
 	(void)got;
 	look_at_timer(base);
 	look_at_link(base);
+	lose_targets(base);
 	n += look_at_flushes(base);
 	if (has_bit(&fake.gone, base))
 		return -EIO;

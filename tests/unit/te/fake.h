@@ -39,6 +39,8 @@ struct fake_knobs {
 	_Atomic uint64_t refuse_at; /* what touches it: -EFAULT; 0: nothing */
 	_Atomic uint64_t fail_at;   /* the same: -EIO, and leaves a ghost */
 	_Atomic int refuse_connects, fail_posts, busy; /* that many times */
+	_Atomic int
+		lose_targets; /* so many halves of targets end by themselves */
 	_Atomic uint64_t timer_ms;              /* of each rail; 0: none */
 	_Atomic unsigned int timed_out;         /* timers that ended */
 	_Atomic unsigned int timed_out_closing; /* of engines that end */

@@ -266,6 +266,46 @@ static void rail_that_heals_takes_over_from_a_silent_one(void **state)
 	te_batch_destroy(batch);
 }
 
+static bool has_started(void *arg)
+{
+	(void)arg;
+	return test_stat(user, "te_endpoints_up_total", NULL) > 0;
+}
+
+static bool has_started_again(void *arg)
+{
+	(void)arg;
+	return test_stat(user, "te_endpoints_up_total", NULL) > 1;
+}
+
+/* Our half notices nothing, and nothing of what it has been given comes back. */
+static void half_that_the_owner_has_lost_is_replaced(void **state)
+{
+	struct iovec piece = {local, PART};
+	struct te_request r =
+		rig_request(segments[0], TE_WRITE, memory, &piece);
+	struct te_batch *batch;
+	struct te_completion c;
+
+	(void)state;
+	r.timeout_ms = 10 * RIG_WAIT_MS;
+	atomic_store(&fake.dead, 6); /* no other rail */
+	atomic_store(&fake.stall, true);
+	assert_int_equal(te_batch_create(user, 1, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, &r, 1), 0);
+	assert_true(test_wait_until(has_started, NULL, RIG_WAIT_MS));
+	atomic_store(&fake.lose_targets, 1);
+	fake_wake();
+	assert_true(test_wait_until(has_started_again, NULL, RIG_WAIT_MS));
+	atomic_store(&fake.stall, false);
+	fake_wake();
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	assert_int_equal(te_batch_poll(batch, &c, 1), 1);
+	assert_int_equal(c.error, 0);
+	assert_memory_equal(memory, local, PART);
+	te_batch_destroy(batch);
+}
+
 /* ---- whose fault ---- */
 
 static void dead_peer_pauses_nothing(void **state)
@@ -499,6 +539,7 @@ int main(void)
 		WITH(set_up, silent_rail_gives_way_to_another),
 		WITH(set_up, only_rail_is_not_given_up_for_its_silence),
 		WITH(set_up, rail_that_heals_takes_over_from_a_silent_one),
+		WITH(set_up_narrow, half_that_the_owner_has_lost_is_replaced),
 		WITH(set_up, dead_peer_pauses_nothing),
 		WITH(set_up_patient,
 		     peer_that_dies_before_it_connects_pauses_nothing),
