@@ -109,29 +109,47 @@ int tei_cluster_stop(struct tei_cluster *c)
 	return bad ? -EIO : 0;
 }
 
+/* NULL or "auto": all that there are. -errno, said. */
+static int choose_backends(const char *master, struct te_config *engine,
+			   const char *backends)
+{
+	char error[256];
+	int rc = 0;
+
+	if (backends && strcmp(backends, "auto") != 0)
+		rc = te_config_set(engine, "backends", backends, error,
+				   sizeof(error));
+	if (rc)
+		fprintf(stderr, "pool %s: cannot join: %s\n", master, error);
+	return rc;
+}
+
 int tei_pool_join_as(struct te_store_config *config, const char *backends,
 		     struct te_store **out)
 {
 	struct te_config *engine;
-	int code = TE_STORE_INTERNAL_ERROR;
+	int code, rc = te_config_create(&engine);
 
 	config->size = sizeof(*config);
 	config->call_timeout_ms = CALL_MS;
 	config->replica_timeout_ms = CALL_MS;
-	if (te_config_create(&engine))
-		goto say;
-	config->engine_config = engine;
-	code = TE_STORE_INVALID_PARAMS;
-	if (!backends || !te_config_set(engine, "backends", backends, NULL, 0))
-		code = te_store_setup(config, out);
+	if (rc) {
+		fprintf(stderr, "pool %s: cannot join: %s\n", config->master,
+			te_strerror(rc));
+		return rc;
+	}
+	rc = choose_backends(config->master, engine, backends);
+	if (!rc) {
+		config->engine_config = engine;
+		code = te_store_setup(config, out); /* has said why not */
+		rc = code ? -ECONNREFUSED : 0;
+		if (code)
+			fprintf(stderr, "pool %s: cannot join: %s\n",
+				config->master, te_store_strerror(code));
+	}
 	te_config_destroy(engine);
 	config->engine_config = NULL;
-	if (!code)
-		return 0;
-say:
-	fprintf(stderr, "pool %s: cannot join: %s\n", config->master,
-		te_store_strerror(code));
-	return -ECONNREFUSED;
+	return rc;
 }
 
 int tei_pool_join(const char *master, const char *host, const char *backends,

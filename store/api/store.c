@@ -191,7 +191,9 @@ static int create_engine(struct te_store *store,
 	return te_engine_create(c->engine_config, name, &store->engine);
 }
 
-static int open_engine(struct te_store *store, const struct te_store_config *c)
+/* *cause: as join_pool(). */
+static int open_engine(struct te_store *store, const struct te_store_config *c,
+		       int *cause)
 {
 	int rc = 0;
 
@@ -199,10 +201,12 @@ static int open_engine(struct te_store *store, const struct te_store_config *c)
 	store->own_engine = !c->engine;
 	if (store->own_engine)
 		rc = create_engine(store, c);
-	if (rc == -EINVAL)
-		return TE_STORE_INVALID_PARAMS;
-	if (rc)
-		return TE_STORE_INTERNAL_ERROR;
+	if (rc) {
+		*cause = rc;
+		/* -ENODEV: of the backends that the caller has set. */
+		return rc == -EINVAL || rc == -ENODEV ? TE_STORE_INVALID_PARAMS
+						      : TE_STORE_INTERNAL_ERROR;
+	}
 	te_engine_incarnation(store->engine, store->incarnation);
 	return 0;
 }
@@ -351,10 +355,11 @@ static void close_engine(struct te_store *store)
 		te_engine_destroy(store->engine);
 }
 
-/* Opens engine and segments; close_engine() undoes it. */
-static int open_all(struct te_store *store, const struct te_store_config *c)
+/* Opens engine and segments; close_engine() undoes it. *cause: join_pool(). */
+static int open_all(struct te_store *store, const struct te_store_config *c,
+		    int *cause)
 {
-	int code = open_engine(store, c);
+	int code = open_engine(store, c, cause);
 
 	if (code)
 		return code;
@@ -378,6 +383,7 @@ err_works:
 	tes_owners_fini(&store->owners);
 	if (store->own_engine)
 		te_engine_destroy(store->engine);
+	*cause = -ENOMEM;
 	return TE_STORE_INTERNAL_ERROR;
 }
 
@@ -394,20 +400,38 @@ static int lend(struct te_store *store, uint64_t bytes)
 	return 0;
 }
 
-static int join_pool(struct te_store *store, const struct te_store_config *c)
+/* Makes the store a client that connects to the master. -errno. */
+static int begin(struct te_store *store, const struct te_store_config *c)
 {
-	int code = open_all(store, c);
+	if (RAND_bytes(store->client_secret, sizeof(store->client_secret)) != 1)
+		return -EIO;
+	return start_threads(store, c);
+}
+
+/*
+ * A store code. *cause is set to the negative errno where there is one, which
+ * says more.
+ */
+static int join_pool(struct te_store *store, const struct te_store_config *c,
+		     int *cause)
+{
+	int code = open_all(store, c, cause);
 
 	if (code)
 		return code;
 	code = TE_STORE_INTERNAL_ERROR;
-	if (tes_buffers_init(&store->buffers, store->engine,
-			     c->local_buffer_bytes))
+	*cause = tes_buffers_init(&store->buffers, store->engine,
+				  c->local_buffer_bytes);
+	if (*cause)
 		goto err_engine;
-	if (RAND_bytes(store->client_secret, sizeof(store->client_secret)) !=
-		    1 ||
-	    (c->segment_bytes && lend(store, c->segment_bytes)) ||
-	    start_threads(store, c))
+	if (c->segment_bytes) {
+		code = lend(store, c->segment_bytes);
+		if (code)
+			goto err_buffers;
+		code = TE_STORE_INTERNAL_ERROR;
+	}
+	*cause = begin(store, c);
+	if (*cause)
 		goto err_buffers;
 	if (c->setup_timeout_ms == TE_STORE_NO_WAIT)
 		return 0;
@@ -427,7 +451,7 @@ int tes_direct_setup(const struct te_store_config *config,
 		     struct te_store **out)
 {
 	struct te_store *store;
-	int code;
+	int code, cause = 0;
 
 	if (!config || !out || !tes_config_holds(config)) {
 		LOG_ERROR("store: a field of the configuration is out of range "
@@ -437,11 +461,11 @@ int tes_direct_setup(const struct te_store_config *config,
 	store = create(config);
 	if (!store)
 		return TE_STORE_INTERNAL_ERROR;
-	code = join_pool(store, config);
+	code = join_pool(store, config, &cause);
 	if (code) {
 		LOG_ERROR("store: cannot join the pool of %s: %s",
 			  config->master ? config->master : MASTER,
-			  te_store_strerror(code));
+			  cause ? te_strerror(cause) : te_store_strerror(code));
 		destroy(store);
 		return code;
 	}

@@ -135,6 +135,22 @@ static void without_a_master_it_says_so(void **state)
 	free(text);
 }
 
+/* Says what is wrong, and no status that means nothing. */
+static void backends_that_are_not_there_are_named(void **state)
+{
+	const char *const none[] = {"--backends=nosuch", "--working-set=4m",
+				    "--value-size=4k", NULL};
+	const char *const all[] = {"--backends=auto", "--working-set=4m",
+				   "--value-size=4k", "--duration=20ms", NULL};
+	char *text = tool_output("store-perf", none, 1);
+
+	(void)state;
+	assert_non_null(strstr(text, "none of the backends \"nosuch\""));
+	assert_null(strstr(text, "INTERNAL_ERROR"));
+	free(text);
+	free(tool_output("store-perf", all, 0));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -145,6 +161,7 @@ int main(void)
 		cmocka_unit_test(what_it_prepares_is_bounded_and_said),
 		cmocka_unit_test(a_pool_that_would_evict_the_set_is_refused),
 		cmocka_unit_test(what_cannot_fit_is_refused_in_one_line),
+		cmocka_unit_test(backends_that_are_not_there_are_named),
 		cmocka_unit_test(without_a_master_it_says_so),
 	};
 
