@@ -20,7 +20,6 @@
 #include "perf/lib/copy.h"
 #include "perf/lib/reference.h"
 
-#define MEMORY_MAX (1ull << 30) /* some caches hold half of that */
 #define SECONDS    1.0
 #define PINGPONG_S 0.2
 #define PAUSED_S   0.6 /* of a ping-pong with pauses */
@@ -69,8 +68,9 @@ static int open_peer(struct bound *b, struct target *t, uint64_t len)
 
 int bound_open(struct bound *b, const struct options *o, struct target *t)
 {
-	uint64_t len =
-		o->working_set < MEMORY_MAX ? o->working_set : MEMORY_MAX;
+	uint64_t len = o->working_set < REFERENCE_MEMORY_MAX
+			       ? o->working_set
+			       : REFERENCE_MEMORY_MAX;
 	double seconds = (double)o->duration / 1e3;
 	int rc;
 

@@ -15,6 +15,7 @@
 #include "perf/lib/process.h"
 #include "perf/lib/reference.h"
 #include "perf/lib/report.h"
+#include "perf/lib/room.h"
 
 static int set_config(struct te_config *config, const char *name,
 		      const char *value)
@@ -135,6 +136,10 @@ int memory_open(const struct options *o, struct te_engine *engine, uint64_t len,
 	struct te_region r = {.length = len, .access = access};
 	int rc = 0;
 
+	/* A listener learns only now what an initiator wants. */
+	if (!tei_room_fits("te-perf", "a working set takes", len,
+			   "give a smaller --working-set"))
+		return -ENOMEM;
 	if (o->foreign)
 		*memory = tei_map_touched(len);
 	else
@@ -231,6 +236,20 @@ static bool roles_fit(const struct options *o)
 	return !wrong;
 }
 
+/* Tells whether memory of both sides fits, as far as they are on this host. */
+static bool memory_fits(const struct options *o)
+{
+	uint64_t need = o->working_set * (o->connect ? 1 : 2);
+	uint64_t set = o->working_set < REFERENCE_MEMORY_MAX
+			       ? o->working_set
+			       : REFERENCE_MEMORY_MAX;
+
+	if (o->reference)
+		need += TEI_REFERENCE_SETS * set;
+	return tei_room_fits("te-perf", "the working sets take", need,
+			     "give a smaller --working-set");
+}
+
 bool options_derive(struct options *o)
 {
 	if (!roles_fit(o))
@@ -240,5 +259,5 @@ bool options_derive(struct options *o)
 	return parse_list("size", o->size, o->working_set, &o->sizes) &&
 	       parse_list("batch", o->batch, 65536, &o->batches) &&
 	       parse_list("threads", o->threads, 256, &o->thread_counts) &&
-	       batches_fit(o) && rows_fit(o);
+	       batches_fit(o) && rows_fit(o) && memory_fits(o);
 }

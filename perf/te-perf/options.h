@@ -16,6 +16,9 @@
 #define ROWS_MAX   240  /* of a report: a table has no more */
 #define PROBE_ROOM 4096 /* behind the working set, for urgent requests */
 
+/* The most of each set of a reference: some caches hold half of that. */
+#define REFERENCE_MEMORY_MAX (1ull << 30)
+
 struct list {
 	uint64_t v[TEI_SIZES_MAX];
 	int n;

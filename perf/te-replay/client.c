@@ -23,9 +23,8 @@
 #include "perf/lib/process.h"
 #include "perf/te-replay/share.h"
 
-#define KEY_LEN      64
-#define BUFFER_BYTES (8u << 20) /* moved by one call; at least one block */
-#define BATCH_MAX    512u       /* blocks of one get or put */
+#define KEY_LEN   64
+#define BATCH_MAX 512u /* blocks of one get or put */
 
 struct client {
 	struct share *share;
@@ -282,7 +281,7 @@ static int allocate(struct client *c)
 {
 	uint64_t block = c->share->block_bytes, n = c->share->max_blocks + 1;
 
-	c->batch = BUFFER_BYTES / block;
+	c->batch = CLIENT_BUFFER_BYTES / block;
 	if (c->batch > BATCH_MAX)
 		c->batch = BATCH_MAX;
 	if (!c->batch)

@@ -7,6 +7,9 @@
 
 #include "perf/te-replay/options.h"
 
+/* Bytes moved by one call, in memory of the client's own; at least one block. */
+#define CLIENT_BUFFER_BYTES (8u << 20)
+
 /*
  * What main() does in role "client": join the pool, say "ready", wait for
  * "go", replay, say "done", stay idle in the pool until the input ends. An

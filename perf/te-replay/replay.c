@@ -15,6 +15,8 @@
 #include "base/mem.h"
 #include "perf/lib/cluster.h"
 #include "perf/lib/report.h"
+#include "perf/lib/room.h"
+#include "perf/te-replay/client.h"
 #include "perf/te-replay/figures.h"
 #include "perf/te-replay/share.h"
 
@@ -331,12 +333,32 @@ static int stop(struct replay *r, bool early)
 	return bad ? -EIO : 0;
 }
 
+/* Tells whether this host has the memory for clients, pool and all objects. */
+static bool memory_fits(const struct options *o, const struct tei_trace *t)
+{
+	uint64_t pool = o->master ? 0 : o->pool_bytes, need = pool;
+	uint64_t objects = pool / tei_pool_extent_bytes(o->block_bytes);
+	uint64_t buffer = o->block_bytes < CLIENT_BUFFER_BYTES
+				  ? CLIENT_BUFFER_BYTES
+				  : o->block_bytes;
+
+	if (objects > t->n_ids * o->tenants)
+		objects = t->n_ids * o->tenants;
+	need += objects * TEI_ROOM_OBJECT_BYTES + o->clients * buffer;
+	return tei_room_fits("te-replay", "pool and clients take", need,
+			     "give a smaller --pool-bytes or --block-bytes, or "
+			     "fewer --clients");
+}
+
 int replay_run(const struct options *o, const struct tei_trace *t,
 	       const char *trace_path, double rate)
 {
-	struct replay *r = tei_calloc(1, sizeof(*r));
+	struct replay *r;
 	int rc;
 
+	if (!memory_fits(o, t))
+		return 2;
+	r = tei_calloc(1, sizeof(*r));
 	if (!r) {
 		fprintf(stderr, "te-replay: no memory\n");
 		return 1;

@@ -3,6 +3,6 @@
 te_tests(integration perf
 	TESTS store_perf store_perf_mix te_perf te_perf_modes te_perf_strangers
 		te_replay
-	SOURCES tool.c)
+	SOURCES tool.c LIBRARIES te_perf_lib)
 add_dependencies(integration_perf mooncake_client mooncake_master store-perf te-perf
 	te-replay)

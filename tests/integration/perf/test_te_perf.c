@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "perf/lib/room.h"
 #include "tests/integration/perf/tool.h"
 #include "tests/lib/test.h"
 #include "tests/lib/tmpdir.h"
@@ -301,9 +302,23 @@ static void what_cannot_be_is_refused_in_one_line(void **state)
 	tool_refuses("te-perf", mistakes, TEST_COUNT(mistakes));
 }
 
+/* Two sets of a TiB each; a host that has so much is not asked. */
+static void what_cannot_fit_is_refused(void **state)
+{
+	static const struct tool_mistake mistakes[] = {
+		{"--working-set=1024g", "2 TiB of memory"},
+	};
+
+	(void)state;
+	if (tei_room_left("").bytes > 1ull << 40)
+		skip();
+	tool_refuses("te-perf", mistakes, TEST_COUNT(mistakes));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_cannot_fit_is_refused),
 		cmocka_unit_test(
 			both_directions_of_tcp_are_measured_with_right_bytes),
 		cmocka_unit_test(loop_needs_no_second_process),

@@ -158,6 +158,7 @@ static void what_cannot_be_is_refused_in_one_line(void **state)
 		{"--tenants=0", "tenants"},
 		{"--owners=65", "owners"},
 		{"--block-bytes=0", "block"},
+		{"--pool-bytes=65536g", "TiB of memory"},
 	};
 
 	(void)state;
