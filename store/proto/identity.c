@@ -5,10 +5,15 @@
 #include <errno.h>
 #include <string.h>
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <openssl/sha.h>
 
+#include "base/bytes.h"
+
 #define CLIENT_TEXT "te store client"
+#define EPOCH_TEXT  "te store epoch"
 
 int tes_client_id(const uint8_t secret[TES_STORE_SECRET_LEN],
 		  uint8_t id[TES_STORE_CLIENT_ID_LEN])
@@ -22,4 +27,29 @@ int tes_client_id(const uint8_t secret[TES_STORE_SECRET_LEN],
 		return -ENOMEM;
 	memcpy(id, digest, TES_STORE_CLIENT_ID_LEN);
 	return 0;
+}
+
+int tes_epoch_prove(const uint8_t key[TES_STORE_EPOCH_KEY_LEN], uint64_t epoch,
+		    uint8_t proof[TES_STORE_PROOF_LEN])
+{
+	uint8_t text[sizeof(EPOCH_TEXT) - 1 + sizeof(epoch)];
+	unsigned int len = TES_STORE_PROOF_LEN;
+	struct tei_writer w;
+
+	tei_writer_init(&w, text, sizeof(text));
+	tei_write_bytes(&w, EPOCH_TEXT, sizeof(EPOCH_TEXT) - 1);
+	tei_write_u64(&w, epoch);
+	return HMAC(EVP_sha256(), key, TES_STORE_EPOCH_KEY_LEN, text,
+		    sizeof(text), proof, &len)
+		       ? 0
+		       : -ENOMEM;
+}
+
+bool tes_epoch_is_proven(const uint8_t key[TES_STORE_EPOCH_KEY_LEN],
+			 uint64_t epoch, const uint8_t *proof, size_t len)
+{
+	uint8_t right[TES_STORE_PROOF_LEN];
+
+	return len == sizeof(right) && !tes_epoch_prove(key, epoch, right) &&
+	       !CRYPTO_memcmp(right, proof, sizeof(right));
 }

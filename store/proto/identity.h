@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * identity.h - who a client is, and how a master knows it again
+ * identity.h - who a client is, and whose an epoch was
  *
  * A client draws a secret and tells it in its hellos; its id is a hash of the
  * secret, made by whoever hears it. So the id may be shown to anybody: it names
  * the client and proves nothing.
+ *
+ * Masters that follow one another share a key. Each gives its clients a proof
+ * of its epoch, and the next one believes the epoch of whoever shows that.
  */
 #ifndef STORE_PROTO_IDENTITY_H
 #define STORE_PROTO_IDENTITY_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "store/proto/protocol.h"
@@ -16,5 +21,12 @@
 /* The id of the client with @secret. -ENOMEM. */
 int tes_client_id(const uint8_t secret[TES_STORE_SECRET_LEN],
 		  uint8_t id[TES_STORE_CLIENT_ID_LEN]);
+
+/* Prove that a master with @key has served under @epoch. -ENOMEM. */
+int tes_epoch_prove(const uint8_t key[TES_STORE_EPOCH_KEY_LEN], uint64_t epoch,
+		    uint8_t proof[TES_STORE_PROOF_LEN]);
+/* False: @proof[len] is another one, or none. */
+bool tes_epoch_is_proven(const uint8_t key[TES_STORE_EPOCH_KEY_LEN],
+			 uint64_t epoch, const uint8_t *proof, size_t len);
 
 #endif

@@ -7,13 +7,17 @@
 
 #include "base/frame.h"
 
-#define TES_STORE_VERSION        2  /* of Hello */
-#define TES_STORE_BURIES         1  /* feature of a client: see Hello */
-#define TES_STORE_EXECUTES       2  /* another one */
-#define TES_STORE_PROBES         4  /* another one */
-#define TES_STORE_TENANTS        8  /* one of the master's: see HelloReply */
-#define TES_STORE_TENANT_MAX     64 /* bytes of Hello.tenant */
-#define TES_STORE_CLIENT_ID_LEN  16
+#define TES_STORE_VERSION       2  /* of Hello */
+#define TES_STORE_BURIES        1  /* feature of a client: see Hello */
+#define TES_STORE_EXECUTES      2  /* another one */
+#define TES_STORE_PROBES        4  /* another one */
+#define TES_STORE_TENANTS       8  /* one of the master's: see HelloReply */
+#define TES_STORE_TENANT_MAX    64 /* bytes of Hello.tenant */
+#define TES_STORE_CLIENT_ID_LEN 16
+#define TES_STORE_EPOCH_KEY_LEN 32 /* of masters: see identity.h */
+#define TES_STORE_PROOF_LEN     32 /* of an epoch */
+/* An epoch above it needs a proof to be believed of anybody. */
+#define TES_STORE_EPOCH_MAX      ((uint64_t)1 << 62)
 #define TES_STORE_SECRET_LEN     32 /* of a client: see identity.h */
 #define TES_STORE_GROUP_LEN      32
 #define TES_STORE_SEGMENT_ID_LEN 16

@@ -47,6 +47,10 @@ const struct tei_setting tes_server_rows[] = {
 	{ ROW(allow_host), .env = "MOONCAKE_ALLOW_HOST",
 	  .type = TEI_CONF_STRING, .def = "",
 	  .help = "HTTP requests may be for these names, too (a,b)" },
+	{ ROW(epoch_key_file), .type = TEI_CONF_STRING, .def = "",
+	  .help = "secret by which masters after this one know its epochs, made "
+		  "if it is not there (default: te/epoch.key in the user's "
+		  "state directory)" },
 	{ ROW(rpc_interface), .expert = true,
 	  .type = TEI_CONF_STRING, .def = "",
 	  .help = "interface whose IPv4 address goes before rpc_address" },

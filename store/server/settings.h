@@ -32,6 +32,7 @@ struct tes_server_settings {
 	bool insecure;
 	char *allow_uids; /* members: base/peer.h */
 	char *allow_host; /* of HTTP requests: tei_http_config */
+	char *epoch_key_file;
 
 	/* observation */
 	uint64_t metrics_port; /* 0: kernel's choice */

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 te_tests(unit store_server
-	TESTS admin admin_pieces admin_tenants create events label match metadata
+	TESTS admin admin_pieces admin_tenants create epoch_key events label match metadata
 		metadata_http quotas rpc settings
 	SOURCES bare.c
 	LIBRARIES te_test_subscriber)

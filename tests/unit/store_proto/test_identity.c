@@ -25,10 +25,39 @@ static void an_id_is_the_hash_of_its_secret(void **state)
 	assert_memory_not_equal(id, other, sizeof(id));
 }
 
+/* HMAC-SHA256 of the same bytes as key, of the text and of 0x0102030405060708 */
+static void an_epoch_is_proven_by_its_own_proof(void **state)
+{
+	static const uint8_t right[TES_STORE_PROOF_LEN] = {
+		0x89, 0x69, 0x79, 0x4a, 0xa8, 0x3d, 0xb7, 0xa5,
+		0x29, 0x63, 0x4a, 0xc6, 0xfa, 0x97, 0x58, 0x98,
+		0x6f, 0xd8, 0xb7, 0xb3, 0xd7, 0x4c, 0xed, 0x01,
+		0x67, 0x4e, 0xb4, 0x77, 0xfc, 0x1a, 0x14, 0xa2,
+	};
+	const uint64_t epoch = 0x0102030405060708;
+	uint8_t key[TES_STORE_EPOCH_KEY_LEN], proof[TES_STORE_PROOF_LEN];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(key); i++)
+		key[i] = (uint8_t)i;
+	assert_int_equal(tes_epoch_prove(key, epoch, proof), 0);
+	assert_memory_equal(proof, right, sizeof(right));
+	assert_true(tes_epoch_is_proven(key, epoch, proof, sizeof(proof)));
+	assert_false(tes_epoch_is_proven(key, epoch + 1, proof, sizeof(proof)));
+	assert_false(tes_epoch_is_proven(key, epoch, proof, sizeof(proof) - 1));
+	assert_false(tes_epoch_is_proven(key, epoch, NULL, 0));
+	proof[31] ^= 1;
+	assert_false(tes_epoch_is_proven(key, epoch, proof, sizeof(proof)));
+	proof[31] ^= 1;
+	key[0] ^= 1;
+	assert_false(tes_epoch_is_proven(key, epoch, proof, sizeof(proof)));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_id_is_the_hash_of_its_secret),
+		cmocka_unit_test(an_epoch_is_proven_by_its_own_proof),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
