@@ -42,6 +42,8 @@ static int send_hello(struct tes_master_link *link, struct tei_frame_conn *conn,
 	msg.incarnation.len = sizeof(store->incarnation);
 	msg.heartbeat = heartbeat;
 	msg.epoch = link->epoch;
+	msg.epoch_proof.data = link->epoch_proof;
+	msg.epoch_proof.len = link->epoch_proof_len;
 	msg.host.data = (uint8_t *)store->host;
 	msg.host.len = strlen(store->host);
 	msg.tenant = store->tenant;
@@ -51,13 +53,32 @@ static int send_hello(struct tes_master_link *link, struct tei_frame_conn *conn,
 
 /* ---- heartbeats ---- */
 
+static void set_epoch(struct tes_master_link *link, uint64_t epoch,
+		      const ProtobufCBinaryData *proof)
+{
+	link->epoch = epoch;
+	link->epoch_proof_len = 0;
+	if (proof->len != sizeof(link->epoch_proof))
+		return;
+	memcpy(link->epoch_proof, proof->data, proof->len);
+	link->epoch_proof_len = proof->len;
+}
+
+void tes_master_link_epoch(struct tes_master_link *link, uint64_t epoch,
+			   const ProtobufCBinaryData *proof)
+{
+	if (epoch > link->epoch)
+		set_epoch(link, epoch, proof);
+}
+
 static void beaten(struct tes_master_link *link,
 		   const Store__HeartbeatReply *reply)
 {
-	if (reply->status || reply->epoch != link->epoch) {
+	if (reply->status || reply->epoch < link->epoch) {
 		tes_master_link_lose(link, "does not know us any more");
 		return;
 	}
+	tes_master_link_epoch(link, reply->epoch, &reply->epoch_proof);
 	link->beaten = true;
 	link->owner->heartbeat_done(link, reply->remount != 0);
 }
@@ -116,10 +137,11 @@ static void on_heartbeat_hello(struct tei_frame_call *call, int err,
 		return; /* being closed */
 	if (!err)
 		reply = store__hello_reply__unpack(NULL, f->len, f->body);
-	if (!reply || reply->status || reply->epoch != link->epoch) {
+	if (!reply || reply->status || reply->epoch < link->epoch) {
 		tes_master_link_lose(link, "refuses our heartbeat connection");
 		goto out;
 	}
+	tes_master_link_epoch(link, reply->epoch, &reply->epoch_proof);
 	link->heartbeat_timer = tei_timer_start(
 		link->store->loop, link->heartbeat_ms, true, beat, link);
 	if (!link->heartbeat_timer)
@@ -472,7 +494,7 @@ static int enter(struct tes_master_link *link, const Store__HelloReply *reply)
 		tes_locations_clear(&link->store->locations);
 		tes_hot_clear(&link->store->hot);
 	}
-	link->epoch = reply->epoch;
+	set_epoch(link, reply->epoch, &reply->epoch_proof);
 	link->digest_seed = reply->digest_seed;
 	/* Relaxed: a number that is looked up with it is proved by reading. */
 	atomic_store_explicit(&link->store->digest_seed, reply->digest_seed,

@@ -10,7 +10,8 @@
  * Calls go over the main connection from UP on: then its socket is the
  * channel's (channel.h), and only its end is watched here. The heartbeat's is
  * opened then; its replies say whether our segment has to be mounted (again),
- * and it brings the fences. A new epoch is a new master.
+ * and it brings the fences. A new digest seed is a new master; the epoch of one
+ * may grow.
  *
  * Threads: all on the loop's thread unless a function says otherwise.
  */
@@ -20,6 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <protobuf-c/protobuf-c.h>
 #include <te/te.h>
 
 #include "base/frame.h"
@@ -92,6 +94,8 @@ struct tes_master_link {
 
 	/* Fields from the hello of the master that the link leads to. */
 	uint64_t epoch, digest_seed, heartbeat_ms, n_beats;
+	uint8_t epoch_proof[TES_STORE_PROOF_LEN]; /* the next master's to see */
+	size_t epoch_proof_len;                   /* 0: none */
 	uint8_t group[TES_STORE_GROUP_LEN];
 	bool joined; /* the engine knows the group */
 
@@ -110,6 +114,12 @@ int tes_master_link_start(struct tes_master_link *link);
 void tes_master_link_stop(struct tes_master_link *link);
 /* The pair is of no use any more: close it soon, and try again. */
 void tes_master_link_lose(struct tes_master_link *link, const char *why);
+/*
+ * The master has told us its epoch: the same one has gone above that of another
+ * master. An earlier one changes nothing.
+ */
+void tes_master_link_epoch(struct tes_master_link *link, uint64_t epoch,
+			   const ProtobufCBinaryData *proof);
 /*
  * The helper has ended a writer's access (or not): tell the master. -EBUSY: not
  * yet.

@@ -268,7 +268,8 @@ static void set_end_result(struct tes_put_pipeline *p,
 		    p->chunk->items[item].tries < TRIES)
 			tes_put_again(p, item);
 	} else if (entry->written) {
-		/* The master has given the space to others meanwhile. */
+		/* The master has given the space to others meanwhile, or has
+		 * taken a later epoch. */
 		tes_put_set_result(p, item,
 				   status ? TE_STORE_TRANSFER_FAIL : 0);
 		if (lost_to_another(p, status) &&
@@ -277,6 +278,9 @@ static void set_end_result(struct tes_put_pipeline *p,
 		if (status)
 			LOG_DEBUG("put: end refused: %s",
 				  te_store_strerror(status));
+		if (status == TE_STORE_OBJECT_NOT_FOUND &&
+		    p->chunk->items[item].tries < TRIES)
+			tes_put_again(p, item);
 	} else if (entry->again) {
 		tes_put_set_result(p, item, TE_STORE_TRANSFER_FAIL);
 		if (p->chunk->items[item].tries < TRIES)

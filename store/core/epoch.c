@@ -5,8 +5,8 @@
  *
  * Generations are distinguished by the life that gave them: epochs only grow,
  * but ours began with the clock, which may have gone back since the last life.
- * Clients that join and owners that offer name the epochs that they have seen.
- * An object that was put in this life, under whatever number, is newer than
+ * Clients that join name the last epoch that they have seen, and a master never
+ * serves under one below what a client that it believes knows of. An object that was put in this life, under whatever number, is newer than
  * everything that comes from others.
  *
  * Owners bring objects of earlier lives one after the other, some late. Values
@@ -23,6 +23,7 @@
 #include "store/core/epoch.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "store/core/state.h"
@@ -42,10 +43,15 @@ _Static_assert(1u << PART_BITS == TES_TOMBSTONE_PARTS, "the first bits");
 int tes_core_epochs_init(struct tes_core *core)
 {
 	core->epochs = tei_malloc(2 * sizeof(*core->epochs));
-	if (!core->epochs)
+	core->epochs_by_number = tei_malloc(sizeof(uint16_t));
+	if (!core->epochs || !core->epochs_by_number) {
+		tei_free(core->epochs);
+		tei_free(core->epochs_by_number);
 		return -ENOMEM;
+	}
 	core->epochs[0] = (struct tes_epoch){.number = 0};
 	core->epochs[1] = (struct tes_epoch){core->config.epoch, true};
+	core->epochs_by_number[0] = 1;
 	core->n_epochs = 2;
 	core->own_epoch = 1;
 	core->tombstones = (struct tes_tombstones){.open = true};
@@ -67,47 +73,111 @@ static void close_tombstones(struct tes_core *core)
 void tes_core_epochs_fini(struct tes_core *core)
 {
 	close_tombstones(core);
+	tei_free(core->epochs_by_number);
 	tei_free(core->epochs);
 }
 
 /* ---- epochs ---- */
 
-static uint16_t add_epoch(struct tes_core *core, uint64_t epoch)
+bool tes_core_epoch_valid(uint64_t epoch)
+{
+	return epoch && epoch < INT64_MAX;
+}
+
+/* Finds the place of @epoch in epochs_by_number, or where it would be. */
+static size_t place_of_epoch(const struct tes_core *core, uint64_t epoch)
+{
+	size_t from = 0, to = core->n_epochs - 1;
+
+	while (from < to) {
+		size_t mid = from + (to - from) / 2;
+
+		if (core->epochs[core->epochs_by_number[mid]].number < epoch)
+			from = mid + 1;
+		else
+			to = mid;
+	}
+	return from;
+}
+
+/* Returns the index of @epoch; 0: nothing here is of it. */
+static uint16_t find_epoch(const struct tes_core *core, uint64_t epoch)
+{
+	size_t at = place_of_epoch(core, epoch);
+	uint16_t i;
+
+	if (at == core->n_epochs - 1)
+		return 0;
+	i = core->epochs_by_number[at];
+	return core->epochs[i].number == epoch ? i : 0;
+}
+
+bool tes_core_epoch_is_ours(const struct tes_core *core, uint64_t epoch)
+{
+	return core->epochs[find_epoch(core, epoch)].ours;
+}
+
+/* Makes room for one more in both arrays. -ENOMEM. */
+static int grow_epochs(struct tes_core *core)
 {
 	struct tes_epoch *grown;
+	uint16_t *sorted;
 
 	if (core->n_epochs > EPOCHS_MAX)
-		return 0;
+		return -ENOMEM;
 	grown = tei_realloc(core->epochs,
 			    (core->n_epochs + 1) * sizeof(*grown));
 	if (!grown)
-		return 0;
-	core->heap_bytes += sizeof(*grown);
+		return -ENOMEM;
 	core->epochs = grown;
-	core->epochs[core->n_epochs] = (struct tes_epoch){.number = epoch};
-	return (uint16_t)core->n_epochs++;
+	sorted = tei_realloc(core->epochs_by_number,
+			     core->n_epochs * sizeof(*sorted));
+	if (!sorted)
+		return -ENOMEM;
+	core->epochs_by_number = sorted;
+	core->heap_bytes += sizeof(*grown) + sizeof(*sorted);
+	return 0;
+}
+
+static uint16_t add_epoch(struct tes_core *core, uint64_t epoch)
+{
+	size_t at = place_of_epoch(core, epoch), n = core->n_epochs - 1;
+	uint16_t i = (uint16_t)core->n_epochs;
+
+	if (grow_epochs(core) < 0)
+		return 0;
+	memmove(&core->epochs_by_number[at + 1], &core->epochs_by_number[at],
+		(n - at) * sizeof(core->epochs_by_number[0]));
+	core->epochs_by_number[at] = i;
+	core->epochs[i] = (struct tes_epoch){.number = epoch};
+	core->n_epochs++;
+	return i;
 }
 
 uint16_t tes_core_epoch_index(struct tes_core *core, uint64_t epoch)
 {
-	for (size_t i = 1; i < core->n_epochs; i++)
-		if (core->epochs[i].number == epoch)
-			return (uint16_t)i;
-	return epoch && epoch < INT64_MAX ? add_epoch(core, epoch) : 0;
+	uint16_t i = find_epoch(core, epoch);
+
+	if (i || !tes_core_epoch_valid(epoch))
+		return i;
+	return add_epoch(core, epoch);
 }
 
-void tes_core_epoch_exceed(struct tes_core *core, uint64_t epoch)
+int tes_core_epoch_exceed(struct tes_core *core, uint64_t epoch)
 {
 	uint16_t own;
 
-	if (epoch <= core->config.epoch || epoch >= INT64_MAX - 1)
-		return;
+	if (epoch <= core->config.epoch)
+		return 0;
+	if (!tes_core_epoch_valid(epoch + 1) || epoch == UINT64_MAX)
+		return -EINVAL;
 	own = tes_core_epoch_index(core, epoch + 1);
 	if (!own)
-		return;
+		return -ENOMEM;
 	core->epochs[own].ours = true;
 	core->own_epoch = own;
 	core->config.epoch = epoch + 1;
+	return 0;
 }
 
 uint64_t tes_core_epoch(const struct tes_core *core)

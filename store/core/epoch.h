@@ -2,6 +2,10 @@
 /*
  * epoch.h - lives of the master, and keys that must not come back from earlier
  * ones
+ *
+ * Somebody who names an epoch to us may be believed, since he has a proof or is
+ * one of us: then ours goes on above it. Else his number counts for nothing:
+ * what he offers of lives above ours is refused.
  */
 #ifndef STORE_CORE_EPOCH_H
 #define STORE_CORE_EPOCH_H
@@ -40,11 +44,18 @@ struct tes_tombstones {
 /* Epoch 1 is the configured one, and values may come back. -ENOMEM. */
 int tes_core_epochs_init(struct tes_core *core);
 void tes_core_epochs_fini(struct tes_core *core);
+/* True: some life of a master may have had the number @epoch. */
+bool tes_core_epoch_valid(uint64_t epoch);
+/* True: ours has, or had, the number @epoch. */
+bool tes_core_epoch_is_ours(const struct tes_core *core, uint64_t epoch);
 /* Index of @epoch; 0: it cannot be one, there are too many, no memory. */
 uint16_t tes_core_epoch_index(struct tes_core *core, uint64_t epoch);
-/* Raises our epoch above @epoch, which somebody knows of. Objects put under
- * ours stay, but ends of puts that were begun under it come too late. */
-void tes_core_epoch_exceed(struct tes_core *core, uint64_t epoch);
+/*
+ * Raises our epoch above @epoch, unless it is. Objects put under ours stay;
+ * puts that were begun under it are to be written again. -EINVAL: no life has
+ * that number; -ENOMEM; our epoch is as it was then.
+ */
+int tes_core_epoch_exceed(struct tes_core *core, uint64_t epoch);
 
 /* Id of something with @number in this master's life, a task or a drain. */
 void tes_core_id_of(const struct tes_core *core, uint64_t number, uint8_t *id);

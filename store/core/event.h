@@ -140,6 +140,7 @@ struct tes_event {
 			const void *host; /* host[host_len], NULL: unknown */
 			size_t host_len;
 			uint64_t epoch; /* latest that it knows of; 0: none */
+			bool believed;  /* ours goes on above it */
 			bool buries;   /* learns of commits, confirms burials */
 			bool probes;   /* answers probes */
 			bool executes; /* tasks */

@@ -7,7 +7,8 @@
  * another replica. A put that is under way yields to what was acknowledged
  * before. What was put in this life is known here better than to its owner: it
  * is newer than all that is offered, and what is not here any more was given
- * up. Nobody has looked at the bytes: space that was given to a put which never
+ * up. A life above ours is one that its owner was not believed to know of, or
+ * ours would be above it: nothing of it is taken. Nobody has looked at the bytes: space that was given to a put which never
  * ended is still the older object's by the owner's directory.
  */
 #include <errno.h>
@@ -28,9 +29,9 @@
 /* Object of an offer. */
 struct offered {
 	const struct tes_core_key *key;
-	uint64_t hash, generation, size;
+	uint64_t hash, generation, gen_epoch, size;
 	struct tes_tenant *tenant; /* NULL: that cannot be here */
-	uint16_t epoch;            /* its index */
+	bool ours;                 /* put in this life */
 	bool no_crc;
 	uint32_t attributes;
 	uint64_t pin_ms;
@@ -44,10 +45,9 @@ struct offered {
 static int compare_age(const struct tes_core *core, const struct tes_object *o,
 		       const struct offered *it)
 {
-	uint64_t mine = core->epochs[o->epoch].number;
-	uint64_t its = core->epochs[it->epoch].number;
+	uint64_t mine = core->epochs[o->epoch].number, its = it->gen_epoch;
 
-	if (core->epochs[o->epoch].ours != core->epochs[it->epoch].ours)
+	if (core->epochs[o->epoch].ours != it->ours)
 		return core->epochs[o->epoch].ours ? 1 : -1;
 	if (mine != its)
 		return mine < its ? -1 : 1;
@@ -197,9 +197,9 @@ static struct tes_object *create_offered(struct tes_core *core,
 static int32_t add_offered(struct tes_core *core, struct tes_mount *m,
 			   const struct offered *it)
 {
-	struct tes_object *o;
+	uint16_t epoch = tes_core_epoch_index(core, it->gen_epoch);
+	struct tes_object *o = epoch ? create_offered(core, it) : NULL;
 
-	o = create_offered(core, it);
 	if (!o)
 		return CODE_INTERNAL;
 	o->size = it->size;
@@ -209,7 +209,7 @@ static int32_t add_offered(struct tes_core *core, struct tes_mount *m,
 		return CODE_EXISTS;
 	}
 	o->generation = it->generation;
-	o->epoch = it->epoch;
+	o->epoch = epoch;
 	o->state = TES_OBJECT_READY;
 	o->flags |= TES_OBJECT_UNVERIFIED;
 	if (it->no_crc)
@@ -245,12 +245,14 @@ static int32_t offer_one(struct tes_core *core, struct tes_mount *m,
 	int32_t code;
 
 	if (!tes_core_key_valid(it->key) || !it->generation ||
-	    it->generation > INT64_MAX || !it->epoch || !fits_mount(m, it))
+	    it->generation > INT64_MAX ||
+	    !tes_core_epoch_valid(it->gen_epoch) || !fits_mount(m, it))
 		return CODE_ARGUMENT;
 	if (!it->tenant)
 		return CODE_NO_TENANT;
-	if (core->epochs[it->epoch].ours ||
-	    !tes_core_may_return(core, it->tenant, it->hash))
+	if (!it->ours && it->gen_epoch > core->config.epoch)
+		return CODE_VERSION;
+	if (it->ours || !tes_core_may_return(core, it->tenant, it->hash))
 		return confirm_known(core, m, it);
 	code = displace_older(core, it, &same);
 	if (code)
@@ -282,7 +284,6 @@ static struct offered offered_of(struct tes_core *core,
 	const struct tes_core_key *key = &c->keys[i];
 	struct tes_tenant *tenant = tenant_of_offer(core, c, i);
 
-	tes_core_epoch_exceed(core, c->gen_epoch[i]);
 	return (struct offered){
 		.key = key,
 		.hash = tes_core_hash_of(core, tenant ? tenant->index : 0,
@@ -290,7 +291,8 @@ static struct offered offered_of(struct tes_core *core,
 		.tenant = tenant,
 		.generation = c->generation[i],
 		.size = c->size[i],
-		.epoch = tes_core_epoch_index(core, c->gen_epoch[i]),
+		.gen_epoch = c->gen_epoch[i],
+		.ours = tes_core_epoch_is_ours(core, c->gen_epoch[i]),
 		.no_crc = c->no_crc && c->no_crc[i],
 		.attributes = c->attributes ? c->attributes[i] : 0,
 		.pin_ms = c->pin_ms ? c->pin_ms[i] : 0,

@@ -600,7 +600,9 @@ static int32_t finish_put(struct tes_step *step, struct tes_object *o, size_t i,
 	uint32_t written = ev->u.put_end.written[i];
 	uint32_t quiet =
 		ev->u.put_end.quiet ? ev->u.put_end.quiet[i] : UINT32_MAX;
-	uint32_t good = written & replicas_there(o);
+	/* Nothing is committed under a number that we have exceeded since. */
+	uint32_t good =
+		o->epoch == core->own_epoch ? written & replicas_there(o) : 0;
 	uint32_t not_quiet = ~(quiet | written);
 	const struct tes_session *writer = o->writer;
 	struct tes_object *old = tes_core_predecessor_find(core, o);
@@ -639,7 +641,7 @@ static int32_t end_put(struct tes_step *step, size_t i, size_t entry,
 		return CODE_ARGUMENT;
 	o = find_ended(core, s->tenant->index, key, hash, generation);
 	code = check_end(s, o, generation, ev->u.put_end.written[i]);
-	if (!code && ev->u.put_end.epoch != core->config.epoch)
+	if (!code && ev->u.put_end.epoch != core->epochs[o->epoch].number)
 		code = CODE_NOT_FOUND;
 	if (!code && o->state == TES_OBJECT_BUILDING)
 		code = finish_put(step, o, i, entry);

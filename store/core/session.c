@@ -262,6 +262,18 @@ static void take_over(struct tes_core *core, struct tes_session *s,
 	tes_core_fences_restart(core, s);
 }
 
+/* Goes on above the epoch that the client knows of, if it is believed. */
+static int32_t take_epoch(struct tes_core *core, const struct tes_event *ev)
+{
+	int rc = 0;
+
+	if (ev->u.join.believed)
+		rc = tes_core_epoch_exceed(core, ev->u.join.epoch);
+	if (!rc)
+		return CODE_OK;
+	return rc == -EINVAL ? CODE_ARGUMENT : CODE_INTERNAL;
+}
+
 int tes_core_on_join(struct tes_step *step)
 {
 	struct tes_core *core = step->core;
@@ -285,7 +297,9 @@ int tes_core_on_join(struct tes_step *step)
 		reply->u.reply.code = CODE_INTERNAL;
 		return 0;
 	}
-	tes_core_epoch_exceed(core, ev->u.join.epoch);
+	reply->u.reply.code = take_epoch(core, ev);
+	if (reply->u.reply.code)
+		return 0;
 	old = find_client(core, ev->u.join.client_id);
 	if (old && memcmp(old->incarnation, ev->u.join.incarnation,
 			  TES_CORE_ID_LEN) == 0) {

@@ -113,6 +113,7 @@ struct tes_core {
 
 	uint64_t announce_serial; /* last step that announced */
 	struct tes_epoch *epochs; /* epochs[n_epochs]; the first is nobody's */
+	uint16_t *epochs_by_number; /* [n_epochs - 1]: indices, sorted */
 	size_t n_epochs;
 	uint16_t own_epoch;  /* index */
 	uint64_t heap_bytes; /* objects, mounts, sessions, fences; no keys */

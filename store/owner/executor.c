@@ -610,7 +610,7 @@ void tes_executor_on_task(struct tes_master_link *link,
 
 	if (!task || !copy_holds(task)) {
 		tei_frame_bad(link->heartbeat, "malformed task");
-	} else if (!x->ended && task->epoch == link->epoch &&
+	} else if (!x->ended && task->epoch >= link->epoch &&
 		   !is_under_way(x, task) && !answer_again(link, task)) {
 		accept_task(link, task);
 		return;

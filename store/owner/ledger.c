@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mapped.h"
 #include "store/client/client.h"
 #include "store/owner/segment.h"
@@ -104,11 +105,13 @@ struct offer {
 	struct tes_segment *segment;
 	uint64_t generation, seed; /* of the link; of digests */
 	uint64_t cursor;
+	uint64_t n_later; /* refused: of a master unknown to this one */
 	struct tei_arena arena;
 	Store__Objects objects;
 	struct tes_key_column keys;
 	bool last, failed; /* failed: no memory */
 	bool rare;         /* some object is to be kept in a special way */
+	bool quiet;        /* nobody writes here before the last offer */
 };
 
 static int offer_init(struct offer *o)
@@ -230,7 +233,8 @@ static void offer_fill(struct offer *o)
 	while (o->keys.n < OFFER_OBJECTS &&
 	       o->keys.bytes.len <= OFFER_KEY_BYTES - TES_INVENTORY_KEY_MAX) {
 		it = tes_inventory_next(&ledger->inventory, &o->cursor);
-		o->last = !it;
+		/* Said by itself: what is refused is void by then. */
+		o->last = !it && !o->keys.n;
 		if (!it)
 			break;
 		if (it->gen_epoch == ledger->epoch)
@@ -254,12 +258,26 @@ static void offer_fill(struct offer *o)
 		o->objects.n_group = o->rare ? o->keys.n : 0;
 }
 
-/* Refused ones have been replaced, or are not what they were. */
-static int take_reply(struct offer *o, const Store__OfferReply *reply)
+/* Gives up object @i, whose first entry is @entry. */
+static void give_up(struct offer *o, size_t i, size_t entry)
 {
 	struct tes_ledger *ledger = &o->segment->ledger;
 	const Store__Objects *m = &o->objects;
 	uint64_t base = (uint64_t)(uintptr_t)o->segment->memory;
+
+	tei_mutex_lock(&ledger->mu);
+	for (size_t k = 0; o->quiet && k < m->extents[i]; k++)
+		void_header(o->segment, m->address[entry + k] - base,
+			    m->gen_epoch[i], m->generation[i]);
+	(void)tes_inventory_drop(&ledger->inventory, m->address[entry] - base,
+				 m->gen_epoch[i], m->generation[i]);
+	tei_mutex_unlock(&ledger->mu);
+}
+
+/* Refused ones have been replaced, or are not what they were. */
+static int take_reply(struct offer *o, const Store__OfferReply *reply)
+{
+	const Store__Objects *m = &o->objects;
 	size_t entry = 0;
 
 	if (reply->status)
@@ -269,13 +287,9 @@ static int take_reply(struct offer *o, const Store__OfferReply *reply)
 	for (size_t i = 0; i < reply->n_object; i++) {
 		if (reply->object[i] == TE_STORE_INTERNAL_ERROR)
 			return TE_STORE_INTERNAL_ERROR; /* no memory there */
-		if (reply->object[i]) {
-			tei_mutex_lock(&ledger->mu);
-			(void)tes_inventory_drop(
-				&ledger->inventory, m->address[entry] - base,
-				m->gen_epoch[i], m->generation[i]);
-			tei_mutex_unlock(&ledger->mu);
-		}
+		o->n_later += reply->object[i] == TE_STORE_INVALID_VERSION;
+		if (reply->object[i])
+			give_up(o, i, entry);
 		entry += m->extents[i];
 	}
 	return 0;
@@ -341,6 +355,7 @@ int tes_ledger_mounted(struct te_store *store, struct tes_segment *segment,
 		.segment = segment,
 		.generation = master->generation,
 		.seed = master->digest_seed,
+		.quiet = !master->kept,
 	};
 	bool first = !ledger->epoch;
 	int code = 0;
@@ -360,6 +375,10 @@ int tes_ledger_mounted(struct te_store *store, struct tes_segment *segment,
 	while (!code && !o.last)
 		code = offer_some(&o);
 	tei_arena_fini(&o.arena);
+	if (o.n_later)
+		LOG_WARN("segment: given up: %llu objects of a master with a "
+			 "later epoch, of which this one knows nothing",
+			 (unsigned long long)o.n_later);
 	if (!code)
 		ledger->offering = false;
 	return code;
@@ -527,6 +546,13 @@ static void committed(struct te_store *store, const Store__Committed *m)
 	}
 }
 
+static void take_committed(struct tes_master_link *link,
+			   const Store__Committed *m)
+{
+	tes_master_link_epoch(link, m->epoch, &m->epoch_proof);
+	committed(link->store, m);
+}
+
 void tes_ledger_on_committed(struct tes_master_link *link,
 			     const struct tei_frame *f)
 {
@@ -539,7 +565,7 @@ void tes_ledger_on_committed(struct tes_master_link *link,
 	    !tenants_fit(m->objects))
 		tei_frame_bad(link->heartbeat, "malformed commits");
 	else
-		committed(link->store, m);
+		take_committed(link, m);
 	tei_arena_fini(&arena);
 }
 

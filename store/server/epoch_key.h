@@ -14,9 +14,9 @@
 
 /*
  * Read the secret from @path, or make it there; "": in the state directory of
- * this user. Masters that do so at once agree. Where that cannot be, a line says
- * what to do, and the secret lasts as long as this master. Negative errno: the
- * kernel has no random bytes.
+ * this user. Masters that do so at once agree. Where that cannot be, a line
+ * says what to do, and the secret lasts as long as this master. Negative errno:
+ * the kernel has no random bytes.
  */
 int tes_epoch_key_load(const char *path, uint8_t key[TES_STORE_EPOCH_KEY_LEN]);
 

@@ -348,6 +348,7 @@ static void refusal_metrics(const struct tes_server *s, struct evbuffer *out)
 	refused(out, "rpc", "version", c->refused_version);
 	refused(out, "rpc", "does not read", c->refused_slow);
 	refused(out, "rpc", "unknown client", c->refused_unknown);
+	refused(out, "rpc", "impossible epoch", c->refused_epoch);
 	for (int i = 0; i < TEI_HTTP_REFUSALS; i++)
 		refused(out, "http", http[i], c->refused_http[i]);
 }

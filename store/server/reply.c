@@ -640,6 +640,12 @@ void tes_server_push_committed(struct tes_server *s,
 	}
 	m.begins = action->u.committed.begins;
 	m.ends = action->u.committed.ends;
+	/* Whoever has objects of an epoch can prove it to the next master. */
+	if (s->epoch != s->first_epoch) {
+		m.epoch = s->epoch;
+		m.epoch_proof.data = s->epoch_proof;
+		m.epoch_proof.len = sizeof(s->epoch_proof);
+	}
 	push(s, action->session, STORE__STORE_TYPE__STORE_COMMITTED, &m.base);
 }
 

@@ -130,6 +130,8 @@ int tes_server_rpc_hello(struct tei_arena *arena, const void *body, size_t len,
 		.tenant = m->tenant,
 		.heartbeat = m->heartbeat,
 		.epoch = m->epoch,
+		.epoch_proof = m->epoch_proof.data,
+		.epoch_proof_len = m->epoch_proof.len,
 	};
 	if (m->version != TES_STORE_VERSION)
 		return 0;

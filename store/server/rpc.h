@@ -29,7 +29,9 @@ struct tes_server_rpc_hello {
 	const char *engine;
 	const uint8_t *host; /* host[host_len] */
 	size_t host_len;
-	uint64_t epoch;     /* of the master before; 0: none */
+	uint64_t epoch;             /* of the master before; 0: none */
+	const uint8_t *epoch_proof; /* epoch_proof[epoch_proof_len] */
+	size_t epoch_proof_len;
 	const char *tenant; /* "": none was named */
 	bool heartbeat;
 };

@@ -21,9 +21,11 @@
 #include "base/mem.h"
 #include "base/net.h"
 #include "store/core/codes.h"
+#include "store/proto/identity.h"
 #include "store/proto/store.pb-c.h"
 #include "store/server/admin.h"
 #include "store/server/admin_reply.h"
+#include "store/server/epoch_key.h"
 #include "store/server/metadata_http.h"
 #include "store/server/random.h"
 #include "store/server/rpc.h"
@@ -236,16 +238,27 @@ static void carry_out_all(struct tes_server *s,
 		tes_server_later(s);
 }
 
+/* Without a proof of it (no memory) clients keep the one that they have. */
+static void prove_epoch(struct tes_server *s)
+{
+	if (tes_epoch_prove(s->epoch_key, s->epoch, s->epoch_proof))
+		memset(s->epoch_proof, 0, sizeof(s->epoch_proof));
+}
+
 static void take_epoch(struct tes_server *s)
 {
+	static struct tei_log_limit limit = {.per_minute = 6};
 	uint64_t epoch = tes_core_epoch(s->core);
 
 	if (epoch == s->epoch)
 		return;
-	LOG_WARN("master: wall clock is behind a known epoch: epoch raised "
-		 "from %llu to %llu",
-		 (unsigned long long)s->epoch, (unsigned long long)epoch);
+	if (tei_log_allowed(&limit))
+		LOG_WARN("master: wall clock is behind a known epoch: epoch "
+			 "raised from %llu to %llu",
+			 (unsigned long long)s->epoch,
+			 (unsigned long long)epoch);
 	s->epoch = epoch;
+	prove_epoch(s);
 }
 
 int tes_server_step(struct tes_server *s, struct tes_event *ev,
@@ -339,6 +352,11 @@ static int draw_secrets(struct tes_server *s)
 		rc = tes_server_random(&s->digest_seed, sizeof(s->digest_seed));
 	if (!rc)
 		rc = tes_server_random(&s->hash_seed, sizeof(s->hash_seed));
+	if (!rc)
+		rc = tes_epoch_key_load(s->settings.epoch_key_file,
+					s->epoch_key);
+	if (!rc)
+		prove_epoch(s);
 	return rc;
 }
 
@@ -412,7 +430,7 @@ static void init(struct tes_server *s, struct tei_loop *loop,
 
 	s->loop = loop;
 	s->settings = *settings;
-	s->epoch = tei_wall_us();
+	s->epoch = s->first_epoch = tei_wall_us();
 	s->started_ms = tei_now_ms();
 	s->heartbeat_ms =
 		(uint32_t)(beat < HEARTBEAT_MAX_MS ? beat : HEARTBEAT_MAX_MS);

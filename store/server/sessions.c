@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/core/codes.h"
+#include "store/proto/identity.h"
 #include "store/proto/store.pb-c.h"
 #include "store/server/metadata_http.h"
 #include "store/server/rpc.h"
@@ -93,6 +94,8 @@ static void send_hello(struct tes_server *s, struct tes_server_link *link,
 		if (s->settings.enable_multi_tenants)
 			m.features = TES_STORE_TENANTS;
 		m.epoch = s->epoch;
+		m.epoch_proof.data = s->epoch_proof;
+		m.epoch_proof.len = sizeof(s->epoch_proof);
 		m.group.data = s->group;
 		m.group.len = sizeof(s->group);
 		m.digest_seed = s->digest_seed;
@@ -175,6 +178,30 @@ static void note_tenant(struct tes_server *s, const char *tenant)
 		 tenant);
 }
 
+/*
+ * Tells whether our epoch is to be above that of @hello: its client has a proof
+ * of a master before us, or is one of us. With --insecure anybody may come, so
+ * only a proof counts.
+ */
+static bool believes(struct tes_server *s,
+		     const struct tes_server_rpc_hello *hello)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+
+	if (hello->epoch <= s->epoch || !s->settings.insecure ||
+	    tes_epoch_is_proven(s->epoch_key, hello->epoch, hello->epoch_proof,
+				hello->epoch_proof_len))
+		return true;
+	if (tei_log_allowed(&limit))
+		LOG_WARN(
+			"master: %s names epoch %llu, later than ours, without "
+			"a proof: not believed, and its objects of later "
+			"epochs are refused. Masters of one pool share their "
+			"--epoch_key_file",
+			hello->engine, (unsigned long long)hello->epoch);
+	return false;
+}
+
 static void hello_main(struct tes_server_link *link, const struct tei_frame *f,
 		       const struct tes_server_rpc_hello *hello)
 {
@@ -194,6 +221,7 @@ static void hello_main(struct tes_server_link *link, const struct tei_frame *f,
 	ev.u.join.host = hello->host;
 	ev.u.join.host_len = hello->host_len;
 	ev.u.join.epoch = hello->epoch;
+	ev.u.join.believed = believes(s, hello);
 	ev.u.join.buries = hello->features & TES_STORE_BURIES;
 	ev.u.join.tenant = hello->tenant;
 	note_tenant(s, hello->tenant);
@@ -238,6 +266,14 @@ static void server_on_hello(struct tes_server_link *link,
 		send_hello(s, link, f, CODE_VERSION,
 			   "this master speaks version 2 of the protocol: use "
 			   "a client of its release");
+		return;
+	}
+	if (hello.epoch > TES_STORE_EPOCH_MAX &&
+	    !tes_epoch_is_proven(s->epoch_key, hello.epoch, hello.epoch_proof,
+				 hello.epoch_proof_len)) {
+		s->counters.refused_epoch++;
+		send_hello(s, link, f, CODE_ARGUMENT,
+			   "no master has had the epoch that your hello names");
 		return;
 	}
 	if (hello.heartbeat)
@@ -298,8 +334,12 @@ static void on_heartbeat(struct tes_server_link *link,
 	}
 	ev.session = link->session->id;
 	m.epoch = s->epoch;
+	if (epoch != s->epoch) {
+		m.epoch_proof.data = s->epoch_proof;
+		m.epoch_proof.len = sizeof(s->epoch_proof);
+	}
 	n_mounts = tes_core_mounted(s->core, ev.session);
-	m.remount = epoch != s->epoch || !n_mounts || n_mounts < claimed;
+	m.remount = !n_mounts || n_mounts < claimed;
 	tes_server_count(s, &ev, 0, NULL, 0);
 	tei_frame_reply(link->conn, f, &m.base);
 	tes_server_step(s, &ev, NULL, NULL);

@@ -92,6 +92,7 @@ struct tes_server_counters {
 	struct tes_server_op_count op[TES_SERVER_OPS];
 	uint64_t refused[TEI_FRAME_FAULTS]; /* at the RPC port */
 	uint64_t refused_version, refused_slow, refused_unknown;
+	uint64_t refused_epoch; /* no master can have had it */
 	uint64_t refused_http[TEI_HTTP_REFUSALS];
 	uint64_t lookup_keys, lookup_hits, lookup_hit_bytes;
 	uint64_t steps_failed; /* the core had no memory */
@@ -132,7 +133,11 @@ struct tes_server {
 	bool tenants_told;      /* that they mean nothing here */
 	uint64_t started_ms;
 
-	uint64_t epoch; /* of this life: wall clock in us at the start */
+	/* Epoch of this life, and the one that it began with: wall clock in us
+	 * at the start. */
+	uint64_t epoch, first_epoch;
+	uint8_t epoch_key[TES_STORE_EPOCH_KEY_LEN];
+	uint8_t epoch_proof[TES_STORE_PROOF_LEN]; /* of epoch */
 	uint64_t digest_seed, hash_seed;
 	uint8_t group[TES_STORE_GROUP_LEN];
 	uint32_t heartbeat_ms;

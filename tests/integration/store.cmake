@@ -17,7 +17,7 @@ target_link_libraries(te_test_wall_step PRIVATE te_flags)
 
 te_tests(integration store
 	TESTS addresses away buried changes chaos clock concurrent cut_off daemon drain drain_jobs drains
-		dummy expiry fence large late_reads mistakes mounts open owner parts
+		dummy epoch expiry fence large late_reads mistakes mounts open owner parts
 		replicas replicas_made restart setup silent stall strangers survivor
 		tasks tenants traffic trouble users
 	SOURCES chaos.c cram.c daemon.c emptied.c late.c leak.c load.c ../../lib/wall.c

@@ -6,7 +6,7 @@ te_tests(unit store_core
 		hits news pin policy probe put random random_bury random_task
 		random_tenant read repair replicas restart session space task task_end
 		task_lost tenant trouble upsert watch
-	SOURCES model/check.c model/end.c model/fence.c model/model.c model/read.c
+	SOURCES model/check.c model/end.c model/fence.c model/model.c model/offer.c model/read.c
 		model/remove.c model/run.c model/session.c model/start.c
 		memory/action.c memory/check.c memory/client.c memory/flight.c
 		memory/put.c memory/task.c memory/world.c

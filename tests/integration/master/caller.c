@@ -182,7 +182,7 @@ Store__Task *caller_wait_task(struct caller *c)
 	return task;
 }
 
-uint64_t caller_features;
+uint64_t caller_features, caller_epoch;
 
 Store__HelloReply *caller_hello(struct caller *c, uint8_t who, bool heartbeat)
 {
@@ -201,6 +201,7 @@ Store__HelloReply *caller_hello(struct caller *c, uint8_t who, bool heartbeat)
 	m.engine = engine;
 	m.features = caller_features;
 	m.heartbeat = heartbeat;
+	m.epoch = caller_epoch;
 	return caller_call(c, STORE__STORE_TYPE__STORE_HELLO, &m,
 			   &store__hello_reply__descriptor);
 }

@@ -72,8 +72,8 @@ bool caller_take_fence(struct caller *c, uint64_t *fence, uint8_t writer[16]);
 /* The next task that is pushed to us; to be freed with caller_free(). */
 Store__Task *caller_wait_task(struct caller *c);
 
-/* Of all hellos from now on: Hello.features. */
-extern uint64_t caller_features;
+/* Of all hellos from now on: Hello.features, and Hello.epoch. */
+extern uint64_t caller_features, caller_epoch;
 /* Say hello as client @who, an arbitrary small number. */
 Store__HelloReply *caller_hello(struct caller *c, uint8_t who, bool heartbeat);
 /* The same, and it must be accepted. */

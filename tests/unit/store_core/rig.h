@@ -56,6 +56,10 @@ static MAYBE bool rig_buries;
 static MAYBE bool rig_probes;
 /* And execute tasks. */
 static MAYBE bool rig_executes;
+/* Of the next joins: the epoch that they know of, and whether they are believed.
+ */
+static MAYBE uint64_t rig_epoch;
+static MAYBE bool rig_believed;
 /* Of the next joins: whose keys they mean; NULL: `default`. */
 static MAYBE const char *rig_tenant;
 
@@ -191,6 +195,8 @@ static MAYBE int rig_join(struct rig *r, tes_session_id s, char client,
 	ev.u.join.probes = rig_probes;
 	ev.u.join.executes = rig_executes;
 	ev.u.join.tenant = rig_tenant;
+	ev.u.join.epoch = rig_epoch;
+	ev.u.join.believed = rig_believed;
 	ev.u.join.host = rig_host;
 	ev.u.join.host_len = rig_host ? 1 : 0;
 	return rig_step(r, &ev)->u.reply.code;

@@ -142,7 +142,8 @@ static void what_is_not_pinned_gives_way_at_another_master(void **state)
 
 /* ---- lives ---- */
 
-static int join_knowing(struct rig *r, tes_session_id s, uint64_t epoch)
+static int join_naming(struct rig *r, tes_session_id s, uint64_t epoch,
+		       bool believed)
 {
 	uint8_t id[TES_CORE_ID_LEN];
 	struct tes_event ev = {.type = TES_EVENT_JOIN, .session = s};
@@ -152,7 +153,13 @@ static int join_knowing(struct rig *r, tes_session_id s, uint64_t epoch)
 	ev.u.join.engine = "k:1";
 	ev.u.join.buries = true;
 	ev.u.join.epoch = epoch;
+	ev.u.join.believed = believed;
 	return rig_step(r, &ev)->u.reply.code;
+}
+
+static int join_knowing(struct rig *r, tes_session_id s, uint64_t epoch)
+{
+	return join_naming(r, s, epoch, true);
 }
 
 static void
@@ -169,14 +176,16 @@ a_master_whose_clock_went_back_is_later_than_what_was_known(void **state)
 	assert_int_equal(tes_core_epoch(r.core), EPOCH);
 	assert_int_equal(join_knowing(&r, 9, LATER), 0);
 	assert_int_equal(tes_core_epoch(r.core), LATER + 1);
-	/* What was put stays what it was; what was begun is over. */
+	/* What was put stays what it was; what was begun is put again. */
 	assert_int_equal(rig_lookup(&r, 2, "a").generation, before.generation);
 	assert_int_equal(r.out.at[0].u.reply.gen_epoch[0], EPOCH);
+	assert_int_equal(rig_end(&r, 2, "a", before.generation), 0);
 	assert_int_equal(rig_end(&r, 2, "b", g.generation), -704);
-	g = rig_start(&r, 2, "c", 1000);
-	assert_int_equal(rig_end_as(&r, 2, "c", g.generation, LATER + 1, true),
+	g = rig_start(&r, 2, "b", 1000);
+	assert_int_equal(g.status, 0);
+	assert_int_equal(rig_end_as(&r, 2, "b", g.generation, LATER + 1, true),
 			 0);
-	assert_int_equal(rig_lookup(&r, 2, "c").status, 0);
+	assert_int_equal(rig_lookup(&r, 2, "b").status, 0);
 	assert_int_equal(r.out.at[0].u.reply.gen_epoch[0], LATER + 1);
 	rig_fini(&r);
 }
@@ -187,9 +196,87 @@ static void a_life_that_nobody_can_have_known_changes_nothing(void **state)
 
 	(void)state;
 	start(&r, EPOCH);
-	assert_int_equal(join_knowing(&r, 1, UINT64_MAX), 0);
-	assert_int_equal(join_knowing(&r, 2, INT64_MAX), 0);
+	assert_int_equal(join_knowing(&r, 1, UINT64_MAX), -600);
+	assert_int_equal(join_knowing(&r, 1, INT64_MAX), -600);
+	assert_int_equal(join_knowing(&r, 1, INT64_MAX - 1), -600);
+	assert_int_equal(rig_figures(&r).sessions, 0);
 	assert_int_equal(tes_core_epoch(r.core), EPOCH);
+	assert_int_equal(join_knowing(&r, 1, INT64_MAX - 2), 0);
+	assert_int_equal(tes_core_epoch(r.core), INT64_MAX - 1);
+	rig_fini(&r);
+}
+
+/* Whoever says so joins, and that is all. */
+static void an_epoch_that_nobody_believes_counts_for_nothing(void **state)
+{
+	struct rig before, after;
+	struct grant g;
+
+	(void)state;
+	start_with_a(&before, LATER);
+	start(&after, EPOCH);
+	rig_pair(&after);
+	g = rig_start(&after, 2, "b", 1000);
+	assert_int_equal(join_naming(&after, 3, LATER, false), 0);
+	assert_int_equal(join_naming(&after, 4, UINT64_MAX, false), 0);
+	assert_int_equal(tes_core_epoch(after.core), EPOCH);
+	assert_int_equal(rig_end(&after, 2, "b", g.generation), 0);
+	rig_plain(&after, TES_EVENT_HEARTBEAT, 3);
+	rig_mount_offering(&after, 3, 'n', BASE);
+	assert_int_equal(offer(&after, 3, 'n', told(&before)), -300);
+	assert_int_equal(tes_core_epoch(after.core), EPOCH);
+	assert_int_equal(rig_exist(&after, 2, "a"), 0);
+	assert_int_equal(rig_figures(&after).offers_refused_total, 1);
+	/* Neither does it when the key is there. */
+	assert_int_equal(rig_unmount(&after, 3, 'n'), 0);
+	rig_pass(&after, 200, "123");
+	assert_int_equal(rig_put(&after, 2, "a", 500).status, 0);
+	rig_mount_offering(&after, 3, 'n', BASE);
+	assert_int_equal(offer(&after, 3, 'n', told(&before)), -300);
+	assert_int_equal(rig_lookup(&after, 2, "a").size, 500);
+	rig_fini(&before);
+	rig_fini(&after);
+}
+
+/* The old one was put under an epoch that was made up, and is not believed by
+ * the master of the new one; nor by the one after that. */
+static void an_old_value_of_a_made_up_life_does_not_come_back(void **state)
+{
+	const uint64_t made_up = INT64_MAX - 3;
+	struct rig first, second, third;
+	struct grant g;
+
+	(void)state;
+	start_with_a(&first, made_up);
+	start(&second, EPOCH);
+	rig_pair(&second);
+	g = rig_put(&second, 2, "a", 500);
+	assert_int_equal(g.status, 0);
+	start_anew(&third, LATER);
+	assert_int_equal(offer(&third, 1, 'm', told(&second)), 0);
+	assert_int_equal(join_naming(&third, 3, made_up, false), 0);
+	rig_plain(&third, TES_EVENT_HEARTBEAT, 3);
+	rig_mount_offering(&third, 3, 'n', BASE);
+	assert_int_equal(offer(&third, 3, 'n', told(&first)), -300);
+	assert_int_equal(rig_lookup(&third, 2, "a").size, 500);
+	rig_fini(&first);
+	rig_fini(&second);
+	rig_fini(&third);
+}
+
+/* Each is told apart from all others, however many there are. */
+static void many_lives_are_told_from_one_another(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	start(&r, EPOCH);
+	for (uint64_t i = 0; i < 3000; i++) {
+		uint64_t epoch = tes_core_epoch(r.core) + i % 7;
+
+		assert_int_equal(join_knowing(&r, i + 1, epoch), 0);
+		assert_true(tes_core_epoch(r.core) >= epoch);
+	}
 	rig_fini(&r);
 }
 
@@ -200,6 +287,7 @@ static void what_a_later_life_left_is_taken_and_exceeded(void **state)
 	(void)state;
 	start_with_a(&before, LATER);
 	start_anew(&after, EPOCH);
+	assert_int_equal(join_knowing(&after, 3, LATER), 0);
 	assert_int_equal(offer(&after, 1, 'm', told(&before)), 0);
 	assert_int_equal(tes_core_epoch(after.core), LATER + 1);
 	assert_int_equal(rig_lookup(&after, 2, "a").status, 0);
@@ -212,7 +300,7 @@ static void what_a_later_life_left_is_taken_and_exceeded(void **state)
 /* Session 3 mounts another segment, and offers what @before was told. */
 static int offer_of(struct rig *r, const struct rig *before)
 {
-	assert_int_equal(join_knowing(r, 3, 0), 0);
+	assert_int_equal(join_knowing(r, 3, LATER), 0);
 	rig_plain(r, TES_EVENT_HEARTBEAT, 3);
 	rig_mount_offering(r, 3, 'n', BASE);
 	return offer(r, 3, 'n', told(before));
@@ -450,6 +538,11 @@ int main(void)
 			a_master_whose_clock_went_back_is_later_than_what_was_known),
 		cmocka_unit_test(
 			a_life_that_nobody_can_have_known_changes_nothing),
+		cmocka_unit_test(
+			an_epoch_that_nobody_believes_counts_for_nothing),
+		cmocka_unit_test(
+			an_old_value_of_a_made_up_life_does_not_come_back),
+		cmocka_unit_test(many_lives_are_told_from_one_another),
 		cmocka_unit_test(what_a_later_life_left_is_taken_and_exceeded),
 		cmocka_unit_test(
 			what_was_put_since_is_newer_than_what_is_offered),

@@ -156,6 +156,7 @@ static void grow_older(struct rig *r, tes_session_id s)
 	ev.u.join.client_id = ev.u.join.incarnation = id;
 	ev.u.join.engine = "k:1";
 	ev.u.join.epoch = EPOCH + 100;
+	ev.u.join.believed = true;
 	assert_int_equal(rig_step(r, &ev)->u.reply.code, 0);
 	assert_int_equal(tes_core_epoch(r->core), EPOCH + 101);
 }

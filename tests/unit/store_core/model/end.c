@@ -25,6 +25,20 @@ static bool not_in(const struct model *m, const struct part *p, uint64_t mask)
 	return !(mask >> p->replica & 1);
 }
 
+/* Mostly that of its start. */
+static uint64_t roll_epoch(struct model *m, const struct thing *t)
+{
+	switch (model_roll(m, 60)) {
+	case 0:
+		return t->epoch - 1;
+	case 1:
+		return m->epoch;
+	case 2:
+		return UINT64_MAX;
+	}
+	return t->epoch;
+}
+
 static void roll_end(struct model *m, struct end *e)
 {
 	struct thing *t;
@@ -41,8 +55,8 @@ static void roll_end(struct model *m, struct end *e)
 	if (t->state == BUILDING && model_roll(m, 10))
 		e->session = t->writer;
 	e->generation = t->generation + !model_roll(m, 20);
-	e->epoch = EPOCH - !model_roll(m, 20);
 	e->thing = t = meant(m, e->key, e->generation);
+	e->epoch = roll_epoch(m, t);
 	e->n = (uint32_t)t->n + !model_roll(m, 30);
 	e->written =
 		model_roll(m, 8) ? UINT32_MAX : model_roll(m, 1u << REPLICAS);
@@ -72,10 +86,13 @@ static const struct tes_action *send_end(struct model *m, struct end *e,
 	return model_try_step(m, &ev, struck);
 }
 
+/* None, where the epoch of its start is over. */
 static uint32_t replicas_there(const struct model *m, const struct thing *t)
 {
 	uint32_t mask = 0;
 
+	if (t->epoch != m->epoch)
+		return 0;
 	for (int i = 0; i < t->n; i++)
 		if (model_part_there(m, &t->parts[i]))
 			mask |= 1u << t->parts[i].replica;
@@ -95,7 +112,7 @@ static int expect_end(const struct model *m, const struct end *e)
 		return -700;
 	if (t->state == BUILDING && t->writer != e->session)
 		return -601;
-	if (t->generation != e->generation || e->epoch != EPOCH)
+	if (t->generation != e->generation || e->epoch != t->epoch)
 		return -704;
 	if (t->state == READY)
 		return 0;
@@ -110,6 +127,7 @@ static void take_end(struct model *m, const struct end *e, uint64_t cookie)
 	uint32_t good = e->written & replicas_there(m, t);
 
 	model_fence_parts(m, t, ~(e->quiet | e->written));
+	model_met.outlived += t->epoch != m->epoch;
 	model_met.fenced_replicas += (~(e->quiet | e->written) & 7) != 0;
 	if (!good) {
 		model_vanish(m, t);
@@ -159,7 +177,7 @@ void model_end(struct model *m)
 	want = expect_end(m, &e);
 	building = e.thing->state == BUILDING &&
 		   e.thing->generation == e.generation &&
-		   e.n == (uint32_t)e.thing->n && e.epoch == EPOCH;
+		   e.n == (uint32_t)e.thing->n && e.epoch == e.thing->epoch;
 	waits = building && !want && has_to_wait(m, &e);
 	a = send_end(m, &e, &struck);
 	CHECK(m, a || struck || waits);

@@ -67,6 +67,7 @@ bool model_bury_parts(struct model *m, const struct thing *t, part_fn *where,
 						.writer = t->writer,
 						.burial = true,
 						.generation = t->generation,
+						.epoch = t->epoch,
 						.waits = live ? cookie : 0});
 		waits |= live && cookie;
 		model_met.buried++;
@@ -121,7 +122,7 @@ static bool has_grave(const struct tes_action *a, const struct fencing *t)
 	for (size_t i = 0; i < a->u.bury.n; i++)
 		if (a->u.bury.address[i] == t->part.address &&
 		    a->u.bury.generation[i] == t->generation &&
-		    a->u.bury.gen_epoch[i] == EPOCH)
+		    a->u.bury.gen_epoch[i] == t->epoch)
 			return true;
 	return false;
 }

@@ -58,7 +58,7 @@ struct part { /* an extent */
 struct thing { /* an object */
 	enum thing_state state;
 	int writer, n, group; /* group 0: none */
-	uint64_t size, generation, started;
+	uint64_t size, generation, epoch, started;
 	uint64_t read_until, weak_until, pin_ms, pin_until;
 	struct readers readers;
 	bool leased, named, hard, no_crc;
@@ -73,8 +73,8 @@ struct fencing { /* an extent under a fence, or being buried */
 	uint64_t fence; /* its id, 0 until it was sent */
 	uint64_t since; /* when the owner began to owe an answer */
 	bool burial;
-	uint64_t generation; /* burial: whose extent it was */
-	uint64_t waits;      /* burial: cookie of who waits, or 0 */
+	uint64_t generation, epoch; /* burial: whose extent it was */
+	uint64_t waits;             /* burial: cookie of who waits, or 0 */
 };
 
 struct fence {
@@ -93,6 +93,7 @@ struct met {
 	uint64_t splits, upserts, successions, promotions, pinned, groups;
 	uint64_t walked, cleared, faults, fenced_replicas;
 	uint64_t buried, waited, silent, unsummed; /* of owners that bury */
+	uint64_t claims, forged, offers, outlived; /* epochs */
 };
 extern struct met model_met;
 
@@ -110,6 +111,7 @@ struct model {
 	struct tes_core_config config;
 	const struct emphasis *emphasis;
 	uint64_t seed, random, stalled, generation, evicted, digest;
+	uint64_t epoch; /* the core's, which only grows */
 	unsigned int step;
 	bool faulty;
 	tes_session_id numbers;
@@ -197,6 +199,12 @@ void model_mount(struct model *m);
 void model_unmount(struct model *m);
 void model_heartbeats(struct model *m);
 void model_tick(struct model *m);
+
+/* ---- offer.c ---- */
+
+int model_claim(struct model *m, uint64_t *epoch, bool *believed);
+void model_take_claim(struct model *m, uint64_t epoch, bool believed);
+void model_offer(struct model *m, int s, const uint8_t *segment);
 
 /* ---- start.c ---- */
 

@@ -51,7 +51,7 @@ static size_t take_lookup(struct model *m, struct thing *k,
 		return 1;
 	CHECK(m, a->u.reply.size[i] == k->size);
 	CHECK(m, a->u.reply.generation[i] == k->generation);
-	CHECK(m, a->u.reply.gen_epoch[i] == EPOCH);
+	CHECK(m, a->u.reply.gen_epoch[i] == k->epoch);
 	CHECK(m, a->u.reply.no_crc[i] == k->no_crc);
 	n = check_entries(m, k, a, i, e);
 	if (k->read_until + m->config.lease_ttl_ms <= model_now(m))

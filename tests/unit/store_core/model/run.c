@@ -110,6 +110,7 @@ static uint64_t run_seed(const struct emphasis *emphasis, uint64_t seed)
 	assert_non_null(m);
 	m->emphasis = emphasis;
 	m->seed = m->random = seed;
+	m->epoch = EPOCH;
 	configure(m);
 	rig_init(&m->rig, &m->config);
 	/* It keeps a block, so that what fails is the core's. */
@@ -139,6 +140,8 @@ static const struct tally of_all[] = {
 	{TALLY(all.fences_total)},          {TALLY(all.fences_failed_total)},
 	{TALLY(all.discarded_puts_total)},  {TALLY(all.lost_replicas_total)},
 	{TALLY(all.partial_puts_total)},    {TALLY(all.late_ends_total)},
+	{TALLY(model_met.claims)},          {TALLY(model_met.forged)},
+	{TALLY(model_met.offers)},          {TALLY(model_met.outlived)},
 };
 
 static const struct tally of_burials[] = {

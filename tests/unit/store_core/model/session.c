@@ -6,8 +6,9 @@ void model_join(struct model *m)
 {
 	uint8_t client = (uint8_t)model_roll(m, N_CLIENTS);
 	static const char hosts[N_CLIENTS + 1] = "abcab";
-	int old = -1, s;
-	bool again;
+	bool again, believed;
+	int old = -1, s, want;
+	uint64_t epoch;
 
 	for (int i = 0; i < m->n_sessions; i++)
 		if (m->sessions[i].life != GONE &&
@@ -20,17 +21,25 @@ void model_join(struct model *m)
 		return;
 	s = again ? old : m->n_sessions;
 	CHECK(m, s < N_SESSIONS);
+	want = model_claim(m, &epoch, &believed);
+	rig_host = &hosts[client];
+	rig_buries = m->emphasis->buries;
+	rig_epoch = epoch;
+	rig_believed = believed;
+	CHECK(m, rig_join(&m->rig, ++m->numbers, (char)(client + 1),
+			  (char)(again ? m->sessions[s].incarnation
+				       : m->lives + 1)) == want);
+	rig_host = NULL;
+	rig_epoch = 0;
+	model_digest_actions(m);
+	if (want)
+		return; /* refused: all is as it was */
+	model_take_claim(m, epoch, believed);
 	if (!again) {
 		m->sessions[s] = (struct session){.client = client,
 						  .incarnation = ++m->lives};
 		m->n_sessions++;
 	}
-	rig_host = &hosts[client];
-	rig_buries = m->emphasis->buries;
-	CHECK(m, rig_join(&m->rig, ++m->numbers, (char)(client + 1),
-			  (char)m->sessions[s].incarnation) == 0);
-	rig_host = NULL;
-	model_digest_actions(m);
 	if (!again && old >= 0)
 		model_end_session(m, old);
 	m->sessions[s].number = m->numbers;
@@ -78,8 +87,11 @@ void model_mount(struct model *m)
 	ev.u.mount.name = model_name_of(i);
 	ev.u.mount.base = m->mounts[i].base;
 	ev.u.mount.size = m->mounts[i].size;
+	ev.u.mount.offering = !model_roll(m, 3);
 	CHECK(m, model_step(m, &ev)->u.reply.code == 0);
 	model_seen(m, s);
+	if (ev.u.mount.offering)
+		model_offer(m, s, id);
 }
 
 void model_unmount(struct model *m)

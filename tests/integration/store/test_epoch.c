@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_epoch.c - epochs that strangers make up: no get returns an old value, no
+ * put under way fails, and no owner has to give up what it has
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/integration/master/caller.h"
+#include "tests/lib/test.h"
+#include "tests/lib/wait.h"
+#include "tests/lib/wall.h"
+#include "tests/store/pool.h"
+
+#define MIB   ((uint64_t)1 << 20)
+#define LARGE 8192u
+
+static const char *const insecure[] = {"--client_ttl", "100s", "--insecure",
+				       NULL};
+
+/* ---- a stranger, who only says hello ---- */
+
+/* Returns the status of a hello that names @epoch; 1: none was answered. */
+static int32_t claim(const struct pool *pool, uint8_t who, uint64_t epoch)
+{
+	struct master m = {
+		.rpc = (uint16_t)atoi(strchr(pool->address, ':') + 1)};
+	struct caller *c = caller_open(&m);
+	Store__HelloReply *reply;
+	int32_t status = 1;
+
+	caller_epoch = epoch;
+	reply = caller_hello(c, who, false);
+	caller_epoch = 0;
+	if (reply)
+		status = reply->status;
+	caller_free(reply);
+	caller_close(c);
+	return status;
+}
+
+/* ---- an old value does not come back ---- */
+
+struct value {
+	struct te_store *client;
+	const char *key;
+	uint64_t id; /* of its bytes */
+};
+
+static bool is_put(void *arg)
+{
+	const struct value *v = arg;
+	uint8_t bytes[LARGE];
+
+	pool_fill(bytes, LARGE, v->id);
+	return pool_put(v->client, v->key, bytes, LARGE) == 0;
+}
+
+static bool is_got(void *arg)
+{
+	const struct value *v = arg;
+	uint8_t bytes[LARGE];
+
+	return pool_get(v->client, v->key, bytes, LARGE) == LARGE &&
+	       pool_is_filled(bytes, LARGE, v->id);
+}
+
+/*
+ * The old value is put after the attack. Its owner is stopped, and the new one
+ * is put at a master that knows nothing of either; the third is offered both.
+ */
+static void play(const char *const *args, uint64_t epoch)
+{
+	struct value old = {.key = "k", .id = 1}, new = {.key = "k", .id = 2};
+	struct value mark = {.key = "mark", .id = 3};
+	struct test_process *a, *b;
+	struct pool pool;
+
+	pool_start(&pool, args);
+	old.client = new.client = mark.client = pool_client(&pool, 0);
+	(void)claim(&pool, 1, epoch);
+	a = pool_owner(&pool, "2 MB");
+	pool_await_capacity(old.client, 2 * MIB);
+	assert_true(test_wait_until(is_put, &old, POOL_START_MS));
+	assert_true(test_wait_until(is_put, &mark, POOL_START_MS));
+	test_process_signal(a, SIGSTOP);
+	pool_kill(&pool);
+	pool_restart(&pool, args);
+	b = pool_owner(&pool, "2 MB");
+	assert_true(test_wait_until(is_put, &new, POOL_START_MS));
+	assert_true(is_got(&new));
+	pool_kill(&pool);
+	pool_restart(&pool, args);
+	assert_true(test_wait_until(is_got, &new, POOL_START_MS));
+	test_process_signal(a, SIGCONT);
+	/* What else it has is there: so it has been heard about the key. */
+	pool_await_capacity(old.client, 4 * MIB);
+	assert_true(test_wait_until(is_got, &mark, POOL_START_MS));
+	assert_true(is_got(&new));
+	te_store_close(old.client);
+	test_process_end(a);
+	test_process_end(b);
+	pool_stop(&pool);
+}
+
+static void an_old_value_does_not_come_back(void **state)
+{
+	(void)state;
+	play(pool_patient, (UINT64_C(1) << 63) - 3);
+}
+
+static void nor_does_it_where_anybody_may_come(void **state)
+{
+	(void)state;
+	play(insecure, UINT64_C(1) << 61);
+}
+
+/* ---- puts go on while epochs are made up ---- */
+
+#define CLAIMS      200u
+#define CLAIMS_FULL 4000u
+
+struct putting {
+	struct te_store *client;
+	atomic_bool stop;
+	atomic_uint n, n_failed;
+	unsigned int goal;
+};
+
+static void *put_all_the_time(void *arg)
+{
+	struct putting *p = arg;
+	uint8_t bytes[LARGE];
+	char key[32];
+
+	pool_fill(bytes, LARGE, 1);
+	while (!atomic_load(&p->stop)) {
+		unsigned int i = atomic_fetch_add(&p->n, 1);
+
+		(void)snprintf(key, sizeof(key), "put/%u", i);
+		if (pool_put(p->client, key, bytes, LARGE))
+			atomic_fetch_add(&p->n_failed, 1);
+	}
+	return NULL;
+}
+
+static unsigned int count_in(const char *text, const char *word)
+{
+	unsigned int n = 0;
+
+	for (; (text = strstr(text, word)); text += strlen(word))
+		n++;
+	return n;
+}
+
+/* Two more puts have ended, and so one that began meanwhile. */
+static bool goes_on(void *arg)
+{
+	struct putting *p = arg;
+
+	return atomic_load(&p->n) >= p->goal;
+}
+
+/* Claims later and later epochs while somebody puts. */
+static void claim_under_load(const char *const *args)
+{
+	const char *form = getenv("TE_TEST_ATTACKS");
+	unsigned int n = form && !strcmp(form, "full") ? CLAIMS_FULL : CLAIMS;
+	struct putting p = {.n = 0};
+	struct te_store *owner;
+	struct pool pool;
+	pthread_t thread;
+
+	pool_start(&pool, args);
+	owner = pool_client(&pool, 4 * MIB);
+	p.client = pool_client(&pool, 0);
+	assert_int_equal(pthread_create(&thread, NULL, put_all_the_time, &p),
+			 0);
+	for (unsigned int i = 0; i < n; i++) {
+		assert_int_equal(claim(&pool, (uint8_t)(i % 4),
+				       (UINT64_C(1) << 60) + i * 1000000ull),
+				 0);
+		p.goal = atomic_load(&p.n) + 2;
+		assert_true(test_wait_until(goes_on, &p, POOL_START_MS));
+	}
+	atomic_store(&p.stop, true);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	print_message("%u claims, %u puts\n", n, atomic_load(&p.n));
+	assert_true(atomic_load(&p.n) > 0);
+	assert_int_equal(atomic_load(&p.n_failed), 0);
+	/* Some a minute; and no new session of anybody. */
+	assert_true(count_in(test_process_output(pool.master), "epoch") <= 24);
+	assert_int_equal(te_store_health(owner), 0);
+	te_store_close(p.client);
+	te_store_close(owner);
+	pool_stop(&pool);
+}
+
+static void puts_go_on_while_members_know_later_epochs(void **state)
+{
+	(void)state;
+	claim_under_load(pool_patient);
+}
+
+static void puts_go_on_while_strangers_make_epochs_up(void **state)
+{
+	(void)state;
+	claim_under_load(insecure);
+}
+
+static void what_cannot_be_is_refused_with_words(void **state)
+{
+	struct value v = {.key = "k", .id = 1};
+	struct te_store *owner;
+	struct pool pool;
+
+	(void)state;
+	pool_start(&pool, pool_patient);
+	owner = v.client = pool_client(&pool, MIB);
+	assert_int_equal(claim(&pool, 1, (UINT64_C(1) << 62) + 1), -600);
+	assert_int_equal(claim(&pool, 1, UINT64_MAX), -600);
+	assert_int_equal(claim(&pool, 1, (UINT64_C(1) << 63) - 3), -600);
+	assert_null(strstr(test_process_output(pool.master), "epoch raised"));
+	assert_int_equal(claim(&pool, 1, UINT64_C(1) << 62), 0);
+	/* That is proven from now on, and the next master goes on above it. */
+	assert_true(test_wait_until(is_put, &v, POOL_START_MS));
+	pool_kill(&pool);
+	pool_restart(&pool, pool_patient);
+	assert_true(test_wait_until(is_got, &v, POOL_START_MS));
+	te_store_close(owner);
+	pool_stop(&pool);
+}
+
+/* ---- a master whose clock has gone back, where anybody may come ---- */
+
+struct shifted {
+	struct test_wall wall;
+	char dir[TEST_PATH_MAX], key[TEST_PATH_MAX + 16];
+	const char *args[8];
+	struct pool pool;
+	struct test_process *owner;
+	struct value value;
+};
+
+/* A master that is a day ahead, and an owner with a value. */
+static void shifted_start(struct shifted *w)
+{
+	*w = (struct shifted){.value = {.key = "k", .id = 1}};
+	test_tmpdir_create(w->dir);
+	(void)snprintf(w->key, sizeof(w->key), "%s/epoch.key", w->dir);
+	memcpy(w->args, insecure, sizeof(insecure));
+	w->args[3] = "--epoch_key_file";
+	w->args[4] = w->key;
+	test_wall_init(&w->wall);
+	atomic_store(&w->wall.page->shift_s, 86400);
+	test_wall_enter(&w->wall);
+	pool_start(&w->pool, w->args);
+	test_wall_leave();
+	w->owner = pool_owner(&w->pool, "2 MB");
+	w->value.client = pool_client(&w->pool, 0);
+	assert_true(test_wait_until(is_put, &w->value, POOL_START_MS));
+	pool_kill(&w->pool);
+}
+
+static void shifted_stop(struct shifted *w)
+{
+	te_store_close(w->value.client);
+	test_process_end(w->owner);
+	pool_stop(&w->pool);
+	test_wall_fini(&w->wall);
+	test_tmpdir_remove(w->dir);
+}
+
+static void an_honest_owner_that_is_ahead_keeps_its_data(void **state)
+{
+	struct shifted w;
+
+	(void)state;
+	shifted_start(&w);
+	pool_restart(&w.pool, w.args);
+	assert_true(test_wait_until(is_got, &w.value, POOL_START_MS));
+	assert_non_null(test_process_line(w.pool.master, "epoch raised",
+					  POOL_START_MS));
+	shifted_stop(&w);
+}
+
+/* Nothing shows that its epochs are of the same pool. */
+static void what_is_ahead_of_another_key_is_given_up(void **state)
+{
+	struct shifted w;
+
+	(void)state;
+	shifted_start(&w);
+	assert_int_equal(unlink(w.key), 0);
+	pool_restart(&w.pool, w.args);
+	assert_non_null(
+		test_process_line(w.owner, "given up: 1 ", POOL_START_MS));
+	assert_false(is_got(&w.value));
+	assert_non_null(test_process_line(w.pool.master, "not believed",
+					  POOL_START_MS));
+	assert_true(test_wait_until(is_put, &w.value, POOL_START_MS));
+	assert_true(is_got(&w.value));
+	shifted_stop(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_old_value_does_not_come_back),
+		cmocka_unit_test(nor_does_it_where_anybody_may_come),
+		cmocka_unit_test(puts_go_on_while_members_know_later_epochs),
+		cmocka_unit_test(puts_go_on_while_strangers_make_epochs_up),
+		cmocka_unit_test(what_cannot_be_is_refused_with_words),
+		cmocka_unit_test(an_honest_owner_that_is_ahead_keeps_its_data),
+		cmocka_unit_test(what_is_ahead_of_another_key_is_given_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
