@@ -5,6 +5,7 @@
 #include <event2/buffer.h>
 #include <inttypes.h>
 #include <openssl/rand.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "base/mem.h"
 #include "store/api/http.h"
 #include "store/client/client.h"
+#include "store/proto/identity.h"
 
 /* ---- the HTTP port: health and metrics ---- */
 
@@ -400,12 +402,27 @@ static int lend(struct te_store *store, uint64_t bytes)
 	return 0;
 }
 
-/* Makes the store a client that connects to the master. -errno. */
-static int begin(struct te_store *store, const struct te_store_config *c)
+/* One for all engines of the process, which clients may share. */
+static uint8_t process_secret[TES_STORE_TOKEN_LEN];
+static bool process_secret_drawn;
+
+static void draw_process_secret(void)
 {
-	if (RAND_bytes(store->client_secret, sizeof(store->client_secret)) != 1)
+	process_secret_drawn =
+		RAND_bytes(process_secret, sizeof(process_secret)) == 1;
+}
+
+static int draw_secrets(struct te_store *store)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	uint8_t *secret = store->client_secret;
+
+	pthread_once(&once, draw_process_secret);
+	if (!process_secret_drawn ||
+	    RAND_bytes(secret, sizeof(store->client_secret)) != 1)
 		return -EIO;
-	return start_threads(store, c);
+	return tes_engine_token(process_secret, store->incarnation,
+				store->engine_token);
 }
 
 /*
@@ -424,13 +441,16 @@ static int join_pool(struct te_store *store, const struct te_store_config *c,
 				  c->local_buffer_bytes);
 	if (*cause)
 		goto err_engine;
+	*cause = draw_secrets(store);
+	if (*cause)
+		goto err_buffers;
 	if (c->segment_bytes) {
 		code = lend(store, c->segment_bytes);
 		if (code)
 			goto err_buffers;
 		code = TE_STORE_INTERNAL_ERROR;
 	}
-	*cause = begin(store, c);
+	*cause = start_threads(store, c);
 	if (*cause)
 		goto err_buffers;
 	if (c->setup_timeout_ms == TE_STORE_NO_WAIT)

@@ -40,6 +40,8 @@ static int send_hello(struct tes_master_link *link, struct tei_frame_conn *conn,
 	msg.engine = name;
 	msg.incarnation.data = store->incarnation;
 	msg.incarnation.len = sizeof(store->incarnation);
+	msg.engine_token.data = store->engine_token;
+	msg.engine_token.len = sizeof(store->engine_token);
 	msg.heartbeat = heartbeat;
 	msg.epoch = link->epoch;
 	msg.epoch_proof.data = link->epoch_proof;

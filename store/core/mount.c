@@ -41,11 +41,11 @@ static bool overlaps(const struct tes_session *s, uint64_t base, uint64_t size)
 	return false;
 }
 
-static int32_t check_mount(const struct tes_core *core,
-			   const struct tes_event *ev,
+static int32_t check_mount(struct tes_core *core, const struct tes_event *ev,
 			   const struct tes_session *s)
 {
 	uint64_t base = ev->u.mount.base, size = ev->u.mount.size;
+	struct tes_session *other;
 	const struct tes_mount *m;
 
 	if (!ev->u.mount.segment || !ev->u.mount.name || size < SEGMENT_MIN ||
@@ -56,7 +56,14 @@ static int32_t check_mount(const struct tes_core *core,
 		return CODE_OK;
 	if (m)
 		return CODE_SEGMENT_EXISTS;
-	return overlaps(s, base, size) ? CODE_ARGUMENT : CODE_OK;
+	if (overlaps(s, base, size))
+		return CODE_ARGUMENT;
+	other = tes_core_name_owner(core, s, ev->u.mount.name);
+	if (!other)
+		return CODE_OK;
+	/* It may have died without a word, and @s come in its place. */
+	tes_core_session_doubt(core, other);
+	return CODE_NOT_YOURS;
 }
 
 static int grow_mounts(struct tes_core *core)

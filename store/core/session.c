@@ -84,6 +84,50 @@ static struct tes_session *find_client(const struct tes_core *core,
 	return NULL;
 }
 
+/* ---- names ---- */
+
+static uint64_t hash_of_name(const struct tes_core *core, const char *name)
+{
+	return tes_core_hash(core, name, strlen(name));
+}
+
+/* True: @a is not @b, nor another client of its engine, and lives. */
+static bool is_other(const struct tes_session *a, const struct tes_session *b)
+{
+	return a != b && a->state == TES_SESSION_LIVE &&
+	       memcmp(a->incarnation, b->incarnation, TES_CORE_ID_LEN) != 0;
+}
+
+/* True: @s and @other are both of an engine of that name, and @s is older. */
+static bool came_before(const struct tes_session *s,
+			const struct tes_session *other)
+{
+	return s->serial < other->serial &&
+	       strcmp(s->engine, other->engine) == 0;
+}
+
+struct tes_session *tes_core_name_owner(const struct tes_core *core,
+					const struct tes_session *s,
+					const char *name)
+{
+	struct tei_hash_node *n =
+		tei_hash_first(&core->engines, hash_of_name(core, name));
+
+	for (size_t i = 0; i < core->n_mounts; i++)
+		if (is_other(core->mounts[i]->owner, s) &&
+		    strcmp(core->mounts[i]->name, name) == 0)
+			return core->mounts[i]->owner;
+	for (; n; n = tei_hash_next(&core->engines, n)) {
+		struct tes_session *other =
+			TEI_CONTAINER(n, struct tes_session, by_engine);
+
+		if (is_other(other, s) && strcmp(other->engine, name) == 0 &&
+		    !came_before(s, other))
+			return other;
+	}
+	return NULL;
+}
+
 /* ---- states ---- */
 
 static bool lends_memory(const struct tes_session *s)
@@ -217,6 +261,8 @@ static struct tes_session *new_session(struct tes_core *core,
 	s->probes = ev->u.join.probes;
 	memcpy(s->client_id, ev->u.join.client_id, TES_CORE_ID_LEN);
 	memcpy(s->incarnation, ev->u.join.incarnation, TES_CORE_ID_LEN);
+	if (ev->u.join.token)
+		memcpy(s->token, ev->u.join.token, TES_CORE_TOKEN_LEN);
 	memcpy(s->engine, engine, len + 1);
 	s->host = host_of(core, ev);
 	s->tenant = tenant;
@@ -225,14 +271,38 @@ static struct tes_session *new_session(struct tes_core *core,
 	return s;
 }
 
+/* Finds some client of the engine; NULL: none. */
+static const struct tes_session *find_of_engine(const struct tes_core *core,
+						const uint8_t *incarnation)
+{
+	struct tei_hash_node *n = tei_hash_first(
+		&core->incarnations,
+		tes_core_hash(core, incarnation, TES_CORE_ID_LEN));
+
+	for (; n; n = tei_hash_next(&core->incarnations, n)) {
+		const struct tes_session *s =
+			TEI_CONTAINER(n, struct tes_session, by_incarnation);
+
+		if (memcmp(s->incarnation, incarnation, TES_CORE_ID_LEN) == 0)
+			return s;
+	}
+	return NULL;
+}
+
 static void add_session(struct tes_core *core, struct tes_session *s,
 			tes_session_id id)
 {
+	const struct tes_session *other;
+
 	assign_id(core, s, id);
 	tei_hash_insert(&core->clients, &s->by_client,
 			tes_core_hash(core, s->client_id, TES_CORE_ID_LEN));
+	other = find_of_engine(core, s->incarnation);
+	s->serial = other ? other->serial : ++core->session_serial;
 	tei_hash_insert(&core->incarnations, &s->by_incarnation,
 			tes_core_hash(core, s->incarnation, TES_CORE_ID_LEN));
+	tei_hash_insert(&core->engines, &s->by_engine,
+			hash_of_name(core, s->engine));
 	core->figures.sessions++;
 	make_live(core, s);
 }
@@ -274,6 +344,39 @@ static int32_t take_epoch(struct tes_core *core, const struct tes_event *ev)
 	return rc == -EINVAL ? CODE_ARGUMENT : CODE_INTERNAL;
 }
 
+static bool has_token(const struct tes_session *s, const uint8_t *token)
+{
+	static const uint8_t none[TES_CORE_TOKEN_LEN];
+
+	return memcmp(s->token, token ? token : none, TES_CORE_TOKEN_LEN) == 0;
+}
+
+/*
+ * Finds a client that lives and is of the engine that @ev names, and does not
+ * know it by the same token: one of the two has only heard of it.
+ */
+static struct tes_session *find_rival(const struct tes_core *core,
+				      const struct tes_event *ev)
+{
+	const uint8_t *life = ev->u.join.incarnation;
+	struct tei_hash_node *n =
+		tei_hash_first(&core->incarnations,
+			       tes_core_hash(core, life, TES_CORE_ID_LEN));
+
+	for (; n; n = tei_hash_next(&core->incarnations, n)) {
+		struct tes_session *s =
+			TEI_CONTAINER(n, struct tes_session, by_incarnation);
+
+		if (memcmp(s->incarnation, life, TES_CORE_ID_LEN) == 0 &&
+		    memcmp(s->client_id, ev->u.join.client_id,
+			   TES_CORE_ID_LEN) != 0 &&
+		    s->state == TES_SESSION_LIVE &&
+		    !has_token(s, ev->u.join.token))
+			return s;
+	}
+	return NULL;
+}
+
 int tes_core_on_join(struct tes_step *step)
 {
 	struct tes_core *core = step->core;
@@ -295,6 +398,10 @@ int tes_core_on_join(struct tes_step *step)
 	tenant = tes_core_tenant_get(core, ev->u.join.tenant);
 	if (!tenant) {
 		reply->u.reply.code = CODE_INTERNAL;
+		return 0;
+	}
+	if (find_rival(core, ev)) {
+		reply->u.reply.code = CODE_NOT_YOURS;
 		return 0;
 	}
 	reply->u.reply.code = take_epoch(core, ev);
@@ -372,6 +479,12 @@ static bool may_probe(const struct tes_core *core, const struct tes_session *s)
 	       s->probe_ms + TES_CORE_PROBE_EVERY_MS <= core->now_ms;
 }
 
+void tes_core_session_doubt(struct tes_core *core, struct tes_session *s)
+{
+	if (may_probe(core, s))
+		tei_list_add_tail(&core->unprobed, &s->probing);
+}
+
 int tes_core_on_report(struct tes_step *step)
 {
 	struct tes_core *core = step->core;
@@ -387,9 +500,8 @@ int tes_core_on_report(struct tes_step *step)
 		struct tes_session *s =
 			TEI_CONTAINER(n, struct tes_session, by_incarnation);
 
-		if (memcmp(s->incarnation, life, TES_CORE_ID_LEN) == 0 &&
-		    may_probe(core, s))
-			tei_list_add_tail(&core->unprobed, &s->probing);
+		if (memcmp(s->incarnation, life, TES_CORE_ID_LEN) == 0)
+			tes_core_session_doubt(core, s);
 	}
 	return 0;
 }
@@ -451,6 +563,7 @@ void tes_core_session_end(struct tes_core *core, struct tes_session *s)
 	tei_hash_remove(&core->sessions, &s->by_id);
 	tei_hash_remove(&core->clients, &s->by_client);
 	tei_hash_remove(&core->incarnations, &s->by_incarnation);
+	tei_hash_remove(&core->engines, &s->by_engine);
 	cancel_probe(s);
 	move_to_list(&core->gone, s);
 	tei_list_add_tail(&core->closes, &s->close);

@@ -26,8 +26,9 @@ enum tes_session_state {
 };
 
 struct tes_session {
-	struct tei_hash_node by_id, by_client, by_incarnation;
+	struct tei_hash_node by_id, by_client, by_incarnation, by_engine;
 	tes_session_id id;
+	uint64_t serial; /* of its engine: grows in order of first joins */
 	uint8_t state;
 	bool left;    /* main connection closed */
 	bool beating; /* heartbeat came since it joined: fences may go */
@@ -38,6 +39,7 @@ struct tes_session {
 	struct tei_list tasks; /* it executes */
 	uint8_t client_id[TES_CORE_ID_LEN];
 	uint8_t incarnation[TES_CORE_ID_LEN];
+	uint8_t token[TES_CORE_TOKEN_LEN]; /* of the engine; zeros: none */
 	struct tei_list age;     /* core's live, silent, left or gone */
 	struct tei_list close;   /* core's closes: an action is due */
 	struct tei_list changed; /* core's changed: operators learn of it */
@@ -60,6 +62,16 @@ struct tes_session {
 
 struct tes_session *tes_core_session_find(const struct tes_core *core,
 					  tes_session_id id);
+/* Probes @s, unless it was probed just now: somebody has doubts. */
+void tes_core_session_doubt(struct tes_core *core, struct tes_session *s);
+/*
+ * Finds who lives and has a better claim to @name than @s: it lends memory
+ * under that name, or its engine has it and was there first. NULL: nobody.
+ * Sessions of the same engine share their names.
+ */
+struct tes_session *tes_core_name_owner(const struct tes_core *core,
+					const struct tes_session *s,
+					const char *name);
 /* Notes a sign of life. */
 void tes_core_session_seen(struct tes_core *core, struct tes_session *s);
 /* GONE: out of the tables at once, its mounts and builds in ticks. */

@@ -40,6 +40,15 @@ static void settle_mount(struct te_store *store, struct tes_segment *segment,
 	tei_mutex_unlock(&store->mu);
 }
 
+/* Notes why a mount failed that is tried again: for who gives it up. */
+static void note_code(struct te_store *store, struct tes_segment *segment,
+		      int code)
+{
+	tei_mutex_lock(&store->mu);
+	segment->code = code;
+	tei_mutex_unlock(&store->mu);
+}
+
 /* We are in the pool when all that is to last is mounted. */
 static void set_ready(struct te_store *store)
 {
@@ -55,16 +64,27 @@ static void set_ready(struct te_store *store)
 
 /* ---- mounting ---- */
 
+/*
+ * A name that another engine has, as the master thinks, may be ours again soon:
+ * that one is asked whether it is there.
+ */
+static bool may_be_tried_again(const struct tes_segment *segment, int status)
+{
+	return segment->lasting || status == TE_STORE_ILLEGAL_CLIENT;
+}
+
 static void take_status(struct te_store *store, struct tes_segment *segment,
 			int status, const char *why)
 {
 	if (!status || status == TE_STORE_SEGMENT_ALREADY_EXISTS) {
 		segment->mounted = segment->lasting = true;
 		settle_mount(store, segment, 0);
-	} else if (segment->lasting) {
+	} else if (may_be_tried_again(segment, status)) {
 		/* The next heartbeat tries again. */
 		cannot_mount(te_store_strerror(status), why);
-		tes_store_set_ready(store, false, TE_STORE_RPC_FAIL);
+		note_code(store, segment, status);
+		if (segment->lasting)
+			tes_store_set_ready(store, false, TE_STORE_RPC_FAIL);
 	} else {
 		settle_mount(store, segment, status);
 	}
@@ -590,7 +610,8 @@ static int await_settled(struct te_store *store, struct tes_segment *segment)
 	while (!segment->settled)
 		if (!tei_cond_wait(&store->changed, &store->mu, deadline))
 			break;
-	code = segment->settled ? segment->code : TE_STORE_RPC_FAIL;
+	code = segment->settled || segment->code ? segment->code
+						 : TE_STORE_RPC_FAIL;
 	tei_mutex_unlock(&store->mu);
 	return code;
 }

@@ -29,6 +29,18 @@ int tes_client_id(const uint8_t secret[TES_STORE_SECRET_LEN],
 	return 0;
 }
 
+int tes_engine_token(const uint8_t secret[TES_STORE_TOKEN_LEN],
+		     const uint8_t incarnation[TES_STORE_CLIENT_ID_LEN],
+		     uint8_t token[TES_STORE_TOKEN_LEN])
+{
+	unsigned int len = TES_STORE_TOKEN_LEN;
+
+	return HMAC(EVP_sha256(), secret, TES_STORE_TOKEN_LEN, incarnation,
+		    TES_STORE_CLIENT_ID_LEN, token, &len)
+		       ? 0
+		       : -ENOMEM;
+}
+
 int tes_epoch_prove(const uint8_t key[TES_STORE_EPOCH_KEY_LEN], uint64_t epoch,
 		    uint8_t proof[TES_STORE_PROOF_LEN])
 {

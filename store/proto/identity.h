@@ -22,6 +22,11 @@
 int tes_client_id(const uint8_t secret[TES_STORE_SECRET_LEN],
 		  uint8_t id[TES_STORE_CLIENT_ID_LEN]);
 
+/* Make the token of the engine @incarnation, from a secret of its process.
+ * -ENOMEM. */
+int tes_engine_token(const uint8_t secret[TES_STORE_TOKEN_LEN],
+		     const uint8_t incarnation[TES_STORE_CLIENT_ID_LEN],
+		     uint8_t token[TES_STORE_TOKEN_LEN]);
 /* Prove that a master with @key has served under @epoch. -ENOMEM. */
 int tes_epoch_prove(const uint8_t key[TES_STORE_EPOCH_KEY_LEN], uint64_t epoch,
 		    uint8_t proof[TES_STORE_PROOF_LEN]);

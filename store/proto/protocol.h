@@ -19,6 +19,7 @@
 /* An epoch above it needs a proof to be believed of anybody. */
 #define TES_STORE_EPOCH_MAX      ((uint64_t)1 << 62)
 #define TES_STORE_SECRET_LEN     32 /* of a client: see identity.h */
+#define TES_STORE_TOKEN_LEN      32 /* of an engine: see Hello */
 #define TES_STORE_GROUP_LEN      32
 #define TES_STORE_SEGMENT_ID_LEN 16
 #define TES_STORE_HOST_MAX       64 /* bytes of Hello.host */

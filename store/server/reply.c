@@ -219,6 +219,9 @@ static void reply_status(struct tes_server *s, const struct tes_action *action)
 
 	m.status = action->u.reply.code;
 	m.kept = action->u.reply.kept;
+	if (action->u.reply.of == TES_EVENT_MOUNT && m.status == CODE_NOT_YOURS)
+		m.why = (char *)(uintptr_t) "another engine that is there has "
+					    "this name";
 	send_reply(s, &m.base);
 }
 

@@ -217,6 +217,7 @@ static void hello_main(struct tes_server_link *link, const struct tei_frame *f,
 	ev.session = session->id;
 	ev.u.join.client_id = hello->client_id;
 	ev.u.join.incarnation = hello->incarnation;
+	ev.u.join.token = hello->token;
 	ev.u.join.engine = hello->engine;
 	ev.u.join.host = hello->host;
 	ev.u.join.host_len = hello->host_len;
@@ -247,7 +248,10 @@ void tes_server_hello_done(struct tes_server *s, struct tes_server_link *link,
 	link->session = NULL;
 	link->role = TES_SERVER_UNKNOWN;
 	tes_server_session_end(s, session->id);
-	send_hello(s, link, f, code, "the master could not open a session");
+	send_hello(s, link, f, code,
+		   code == CODE_NOT_YOURS
+			   ? "another client that is there is of this engine"
+			   : "the master could not open a session");
 }
 
 static void server_on_hello(struct tes_server_link *link,

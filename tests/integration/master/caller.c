@@ -183,22 +183,29 @@ Store__Task *caller_wait_task(struct caller *c)
 }
 
 uint64_t caller_features, caller_epoch;
+uint8_t caller_copies;
+const char *caller_engine;
 
 Store__HelloReply *caller_hello(struct caller *c, uint8_t who, bool heartbeat)
 {
 	Store__Hello m = STORE__HELLO__INIT;
 	uint8_t secret[TES_STORE_SECRET_LEN], incarnation[16];
+	uint8_t token[TES_STORE_TOKEN_LEN];
 	char engine[32];
 
 	memset(secret, who, sizeof(secret));
-	memset(incarnation, who + 100, sizeof(incarnation));
+	memset(token, who, sizeof(token));
+	memset(incarnation, (caller_copies ? caller_copies : who) + 100,
+	       sizeof(incarnation));
 	snprintf(engine, sizeof(engine), "127.0.0.1:%u", 1000u + who);
 	m.version = TES_STORE_VERSION;
 	m.client_secret.data = secret;
 	m.client_secret.len = sizeof(secret);
 	m.incarnation.data = incarnation;
 	m.incarnation.len = sizeof(incarnation);
-	m.engine = engine;
+	m.engine = caller_engine ? (char *)(uintptr_t)caller_engine : engine;
+	m.engine_token.data = token;
+	m.engine_token.len = sizeof(token);
 	m.features = caller_features;
 	m.heartbeat = heartbeat;
 	m.epoch = caller_epoch;
@@ -258,6 +265,30 @@ int32_t caller_mount_at(struct caller *c, uint8_t id, uint64_t address,
 	m.address = address;
 	m.size = size;
 	return ask_status(c, STORE__STORE_TYPE__STORE_MOUNT, &m);
+}
+
+int32_t caller_mount_as(struct caller *c, uint8_t id, const char *name,
+			char why[128])
+{
+	Store__Mount m = STORE__MOUNT__INIT;
+	Store__Status *reply;
+	uint8_t segment[16];
+	int32_t status;
+
+	memset(segment, id, sizeof(segment));
+	m.segment.data = segment;
+	m.segment.len = sizeof(segment);
+	m.name = (char *)(uintptr_t)name;
+	m.address = CALLER_BASE;
+	m.size = 1u << 20;
+	reply = caller_call(c, STORE__STORE_TYPE__STORE_MOUNT, &m,
+			    &store__status__descriptor);
+	assert_non_null(reply);
+	status = reply->status;
+	if (why)
+		(void)snprintf(why, 128, "%s", reply->why);
+	caller_free(reply);
+	return status;
 }
 
 int32_t caller_unmount(struct caller *c, uint8_t id)

@@ -72,7 +72,11 @@ bool caller_take_fence(struct caller *c, uint64_t *fence, uint8_t writer[16]);
 /* The next task that is pushed to us; to be freed with caller_free(). */
 Store__Task *caller_wait_task(struct caller *c);
 
-/* Of all hellos from now on: Hello.features, and Hello.epoch. */
+/* Of all hellos from now on: Hello.features and Hello.epoch, and, unless it is 0,
+ * whose engine the client says it is of, without knowing its token. */
+extern uint8_t caller_copies;
+/* Name of the engine in all hellos from now on; NULL: each its own. */
+extern const char *caller_engine;
 extern uint64_t caller_features, caller_epoch;
 /* Say hello as client @who, an arbitrary small number. */
 Store__HelloReply *caller_hello(struct caller *c, uint8_t who, bool heartbeat);
@@ -85,6 +89,9 @@ void caller_client_id(uint8_t who, uint8_t id[16]);
 int32_t caller_mount(struct caller *c, uint8_t id, uint64_t size);
 int32_t caller_mount_at(struct caller *c, uint8_t id, uint64_t address,
 			uint64_t size);
+/* The same as caller_mount() under a name; @why: room for the words, or NULL. */
+int32_t caller_mount_as(struct caller *c, uint8_t id, const char *name,
+			char why[128]);
 int32_t caller_unmount(struct caller *c, uint8_t id);
 void caller_heartbeat(struct caller *c, uint64_t epoch, bool *remount);
 /* Of one that believes to have so many segments mounted. */

@@ -14,6 +14,7 @@
 #include "tests/integration/master/caller.h"
 #include "tests/lib/json.h"
 #include "tests/lib/test.h"
+#include "tests/lib/wait.h"
 
 #define MIB   (1u << 20)
 #define OWNER 1
@@ -127,10 +128,55 @@ static void an_id_that_is_shown_opens_nothing(void **state)
 	caller_close(user);
 }
 
+/* ---- an engine's incarnation, which every look-up shows ---- */
+
+static int32_t join_as_a_copy(uint8_t who)
+{
+	struct caller *c = caller_open(&master);
+	Store__HelloReply *reply;
+	int32_t status;
+
+	caller_copies = OWNER;
+	reply = caller_hello(c, who, false);
+	caller_copies = 0;
+	assert_non_null(reply);
+	status = reply->status;
+	if (status)
+		assert_int_equal(reply->group.len, 0);
+	caller_free(reply);
+	caller_close(c);
+	return status;
+}
+
+static bool is_free(void *arg)
+{
+	(void)arg;
+	return join_as_a_copy(7) == 0;
+}
+
+static void an_incarnation_that_is_shown_opens_nothing(void **state)
+{
+	struct caller *owner = caller_join(&master, OWNER, false);
+	struct caller *user = caller_join(&master, USER, false);
+	uint64_t size;
+
+	(void)state;
+	assert_int_equal(caller_mount(owner, OWNER, MIB), 0);
+	caller_put(user, "k");
+	assert_int_equal(join_as_a_copy(7), -601);
+	assert_int_equal(caller_lookup(user, "k", &size), 0);
+	assert_int_equal(caller_unmount(owner, OWNER), 0);
+	caller_close(owner);
+	/* Nobody lives who has it. */
+	assert_true(test_wait_until(is_free, NULL, SOON_MS));
+	caller_close(user);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_id_that_is_shown_opens_nothing),
+		cmocka_unit_test(an_incarnation_that_is_shown_opens_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

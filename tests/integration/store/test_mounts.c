@@ -2,13 +2,17 @@
 /*
  * test_mounts.c - segments that are lent and taken back while the pool runs
  */
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/integration/master/caller.h"
 #include "tests/lib/test.h"
 #include "tests/lib/tmpdir.h"
 #include "tests/lib/wait.h"
@@ -269,6 +273,108 @@ static void a_store_closes_while_the_master_stands_still(void **state)
 	test_process_signal(pool->master, SIGCONT);
 }
 
+/* ---- names of owners ---- */
+
+static struct master raw_master(const struct pool *pool)
+{
+	static const char line[] = "HTTP metrics server started on port ";
+	const char *http = strstr(test_process_output(pool->master), line);
+
+	assert_non_null(http);
+	return (struct master){
+		.rpc = (uint16_t)atoi(strchr(pool->address, ':') + 1),
+		.http = (uint16_t)atoi(http + strlen(line))};
+}
+
+static void a_stranger_lends_nothing_under_an_owners_name(void **state)
+{
+	struct pool *pool = *state;
+	struct master m = raw_master(pool);
+	struct te_store *owner = pool_client(pool, MIB);
+	struct caller *stranger = caller_join(&m, 1, false);
+	char why[128];
+
+	assert_int_equal(
+		caller_mount_as(stranger, 1, te_store_hostname(owner), why),
+		-601);
+	assert_non_null(strstr(why, "has this name"));
+	assert_int_equal(pool_capacity(owner), MIB);
+	for (int i = 0; i < 60; i++)
+		assert_int_equal(pool_put(owner, "k", "v", 1), 0);
+	caller_close(stranger);
+	te_store_close(owner);
+}
+
+/* A port that was free just now. */
+static uint16_t free_port(void)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET,
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(in);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (const void *)&in, sizeof(in)), 0);
+	assert_int_equal(getsockname(fd, (void *)&in, &len), 0);
+	(void)close(fd);
+	return ntohs(in.sin_port);
+}
+
+struct refusals {
+	struct master m;
+	struct caller *heart; /* of who has the name, and lives */
+	uint64_t before;
+};
+
+static uint64_t n_refused(const struct master *m)
+{
+	return master_metric(m, "master_mount_segment_failures_total");
+}
+
+static bool was_refused_twice(void *arg)
+{
+	struct refusals *r = arg;
+	bool remount;
+
+	caller_heartbeat(r->heart, 0, &remount);
+	return n_refused(&r->m) >= r->before + 2;
+}
+
+/* As an owner that was started anew, while its host has not yet told that the
+ * one before is dead. */
+static void an_owner_waits_for_its_name(void **state)
+{
+	struct pool *pool = *state;
+	struct refusals r = {.m = raw_master(pool)};
+	struct te_store_config config = {
+		.size = sizeof(config),
+		.setup_timeout_ms = TE_STORE_NO_WAIT,
+		.master = pool->address,
+		.segment_bytes = MIB,
+	};
+	struct caller *before;
+	struct te_store *owner, *user = pool_client(pool, 0);
+	char name[32], why[128];
+
+	(void)snprintf(name, sizeof(name), "127.0.0.1:%u", free_port());
+	caller_engine = name;
+	before = caller_join(&r.m, 1, false);
+	r.heart = caller_join(&r.m, 1, true);
+	caller_engine = NULL;
+	assert_int_equal(caller_mount_as(before, 1, name, why), 0);
+	config.host = name;
+	r.before = n_refused(&r.m);
+	assert_int_equal(te_store_setup(&config, &owner), 0);
+	assert_true(test_wait_until(was_refused_twice, &r, POOL_START_MS));
+	assert_int_not_equal(te_store_health(owner), 0);
+	caller_close(r.heart);
+	caller_close(before);
+	assert_true(test_wait_until(healthy, owner, POOL_START_MS));
+	assert_int_equal(pool_put(user, "k", "v", 1), 0);
+	te_store_close(owner);
+	te_store_close(user);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -281,6 +387,8 @@ int main(void)
 		cmocka_unit_test(a_segment_is_read_until_its_grace_is_over),
 		cmocka_unit_test(a_new_master_hears_of_a_grace),
 		cmocka_unit_test(a_store_closes_while_the_master_stands_still),
+		cmocka_unit_test(a_stranger_lends_nothing_under_an_owners_name),
+		cmocka_unit_test(an_owner_waits_for_its_name),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

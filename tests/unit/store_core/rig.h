@@ -202,6 +202,17 @@ static MAYBE int rig_join(struct rig *r, tes_session_id s, char client,
 	return rig_step(r, &ev)->u.reply.code;
 }
 
+/* Each owner has its own, of which the first is "name". */
+static MAYBE const char *rig_usual_name(tes_session_id s)
+{
+	static char name[32];
+
+	if (s == 1)
+		return "name";
+	snprintf(name, sizeof(name), "name-%u", (unsigned int)s);
+	return name;
+}
+
 static MAYBE int rig_mount_as(struct rig *r, tes_session_id s, char id,
 			      uint64_t base, uint64_t size, bool offering)
 {
@@ -210,7 +221,7 @@ static MAYBE int rig_mount_as(struct rig *r, tes_session_id s, char id,
 
 	memset(segment, id, sizeof(segment));
 	ev.u.mount.segment = segment;
-	ev.u.mount.name = rig_name ? rig_name : "name";
+	ev.u.mount.name = rig_name ? rig_name : rig_usual_name(s);
 	ev.u.mount.base = base;
 	ev.u.mount.size = size;
 	ev.u.mount.offering = offering;

@@ -356,9 +356,109 @@ static void a_grace_can_be_cut_short(void **state)
 	rig_fini(&r);
 }
 
+/* ---- names ---- */
+
+/* Client and incarnation as in rig_join(); the engine has that name. */
+static int join_as(struct rig *r, tes_session_id s, char client, char life,
+		   const char *engine)
+{
+	uint8_t id[TES_CORE_ID_LEN], incarnation[TES_CORE_ID_LEN];
+	struct tes_event ev = {.type = TES_EVENT_JOIN, .session = s};
+	int code;
+
+	memset(id, client, sizeof(id));
+	memset(incarnation, life, sizeof(incarnation));
+	ev.u.join.client_id = id;
+	ev.u.join.incarnation = incarnation;
+	ev.u.join.engine = engine;
+	ev.u.join.probes = true;
+	code = rig_step(r, &ev)->u.reply.code;
+	if (!code)
+		rig_plain(r, TES_EVENT_HEARTBEAT, s);
+	return code;
+}
+
+static int mount_as(struct rig *r, tes_session_id s, char id, const char *name)
+{
+	int code;
+
+	rig_name = name;
+	code = rig_mount(r, s, id, (uint64_t)id << 20, 0x10000);
+	rig_name = NULL;
+	return code;
+}
+
+static void a_name_is_its_first_living_owners(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	assert_int_equal(join_as(&r, 1, 'a', 'A', "a:1"), 0);
+	assert_int_equal(join_as(&r, 2, 'b', 'B', "b:1"), 0);
+	assert_int_equal(mount_as(&r, 1, 'm', "owner"), 0);
+	assert_int_equal(mount_as(&r, 2, 'n', "owner"), -601);
+	assert_int_equal(rig_figures(&r).segments, 1);
+	/* Its owner has as many of the name as it likes. */
+	assert_int_equal(mount_as(&r, 1, 'o', "owner"), 0);
+	assert_int_equal(mount_as(&r, 2, 'n', "b:1"), 0);
+	assert_int_equal(rig_unmount(&r, 1, 'm'), 0);
+	assert_int_equal(mount_as(&r, 2, 'p', "owner"), -601);
+	assert_int_equal(rig_unmount(&r, 1, 'o'), 0);
+	assert_int_equal(mount_as(&r, 2, 'p', "owner"), 0);
+	assert_int_equal(mount_as(&r, 1, 'm', "owner"), -601);
+	rig_fini(&r);
+}
+
+static void an_engines_name_is_its_own(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	assert_int_equal(join_as(&r, 1, 'a', 'A', "a:1"), 0);
+	assert_int_equal(join_as(&r, 2, 'b', 'B', "b:1"), 0);
+	assert_int_equal(join_as(&r, 3, 'c', 'C', "a:1"), 0);
+	/* Though it lends nothing yet, and whoever says that he has it, too. */
+	assert_int_equal(mount_as(&r, 2, 'n', "a:1"), -601);
+	assert_int_equal(mount_as(&r, 3, 'n', "a:1"), -601);
+	assert_int_equal(mount_as(&r, 1, 'm', "a:1"), 0);
+	/* Another client of the same engine. */
+	assert_int_equal(join_as(&r, 4, 'd', 'A', "a:1"), 0);
+	assert_int_equal(mount_as(&r, 4, 'q', "a:1"), 0);
+	rig_fini(&r);
+}
+
+/* It crashed without a word, and its successor has its name. */
+static void who_does_not_answer_gives_its_name_away(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	assert_int_equal(join_as(&r, 1, 'a', 'A', "a:1"), 0);
+	assert_int_equal(mount_as(&r, 1, 'm', "a:1"), 0);
+	assert_int_equal(join_as(&r, 2, 'b', 'B', "a:1"), 0);
+	assert_int_equal(mount_as(&r, 2, 'n', "a:1"), -601);
+	assert_non_null(rig_find(&r, TES_ACTION_PROBE));
+	rig_pass(&r, 200, "2");
+	assert_int_equal(mount_as(&r, 2, 'n', "a:1"), -601);
+	rig_pass(&r, 200, "2");
+	assert_int_equal(mount_as(&r, 2, 'n', "a:1"), 0);
+	/* At once where its connection has gone with it. */
+	assert_int_equal(join_as(&r, 3, 'c', 'C', "a:1"), 0);
+	assert_int_equal(mount_as(&r, 3, 'o', "a:1"), -601);
+	rig_plain(&r, TES_EVENT_LEAVE, 2);
+	assert_int_equal(mount_as(&r, 3, 'o', "a:1"), 0);
+	rig_fini(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_name_is_its_first_living_owners),
+		cmocka_unit_test(an_engines_name_is_its_own),
+		cmocka_unit_test(who_does_not_answer_gives_its_name_away),
 		cmocka_unit_test(
 			what_the_policy_takes_for_time_goes_on_while_owners_are_away),
 		cmocka_unit_test(

@@ -43,7 +43,7 @@ struct session {
 };
 
 struct mount {
-	int owner;
+	int owner, name;
 	uint64_t base, size;
 	bool there;
 };
@@ -94,6 +94,7 @@ struct met {
 	uint64_t walked, cleared, faults, fenced_replicas;
 	uint64_t buried, waited, silent, unsummed; /* of owners that bury */
 	uint64_t claims, forged, offers, outlived; /* epochs */
+	uint64_t taken;                            /* names */
 };
 extern struct met model_met;
 

@@ -53,7 +53,7 @@ void model_remove(struct model *m)
 static bool is_named(const struct model *m, const struct part *p, uint64_t i)
 {
 	(void)m;
-	return i == N_NAMES || (uint64_t)p->mount % N_NAMES == i;
+	return i == N_NAMES || (uint64_t)m->mounts[p->mount].name == i;
 }
 
 void model_clear(struct model *m)

@@ -67,9 +67,19 @@ void model_leave(struct model *m)
 	m->sessions[s].seen = model_now(m);
 }
 
+/* True: another that lives has segments of that name. */
+static bool is_taken(const struct model *m, int s, int name)
+{
+	for (int i = 0; i < m->n_mounts; i++)
+		if (model_mount_live(m, i) && m->mounts[i].owner != s &&
+		    m->mounts[i].name == name)
+			return true;
+	return false;
+}
+
 void model_mount(struct model *m)
 {
-	int s = model_any_session(m), i = m->n_mounts, n = 0;
+	int s = model_any_session(m), i = m->n_mounts, n = 0, name;
 	uint8_t id[TES_CORE_ID_LEN] = {(uint8_t)i, (uint8_t)(i >> 8)};
 	struct tes_event ev = {.type = TES_EVENT_MOUNT};
 
@@ -79,17 +89,26 @@ void model_mount(struct model *m)
 		n += m->mounts[j].there && m->mounts[j].owner == s;
 	if (n == 2)
 		return;
-	m->mounts[i] = (struct mount){s, (uint64_t)(i + 1) << 24,
-				      4096u << model_roll(m, 8), true};
-	m->n_mounts++;
+	name = model_roll(m, 8) ? m->sessions[s].client % N_NAMES
+				: (int)model_roll(m, N_NAMES);
+	m->mounts[i] = (struct mount){s, name, (uint64_t)(i + 1) << 24,
+				      4096u << model_roll(m, 8), false};
 	ev.session = m->sessions[s].number;
 	ev.u.mount.segment = id;
-	ev.u.mount.name = model_name_of(i);
+	ev.u.mount.name = model_name_of(name);
 	ev.u.mount.base = m->mounts[i].base;
 	ev.u.mount.size = m->mounts[i].size;
 	ev.u.mount.offering = !model_roll(m, 3);
+	if (is_taken(m, s, name)) {
+		CHECK(m, model_step(m, &ev)->u.reply.code == -601);
+		model_seen(m, s);
+		model_met.taken++;
+		return;
+	}
 	CHECK(m, model_step(m, &ev)->u.reply.code == 0);
 	model_seen(m, s);
+	m->mounts[i].there = true;
+	m->n_mounts++;
 	if (ev.u.mount.offering)
 		model_offer(m, s, id);
 }
