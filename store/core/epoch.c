@@ -6,8 +6,9 @@
  * Generations are distinguished by the life that gave them: epochs only grow,
  * but ours began with the clock, which may have gone back since the last life.
  * Clients that join name the last epoch that they have seen, and a master never
- * serves under one below what a client that it believes knows of. An object that was put in this life, under whatever number, is newer than
- * everything that comes from others.
+ * serves under one below what a client that it believes knows of. An object
+ * that was put in this life, under whatever number, is newer than everything
+ * that comes from others.
  *
  * Owners bring objects of earlier lives one after the other, some late. Values
  * that were removed or replaced here meanwhile must not come back with one of

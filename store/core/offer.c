@@ -8,8 +8,9 @@
  * before. What was put in this life is known here better than to its owner: it
  * is newer than all that is offered, and what is not here any more was given
  * up. A life above ours is one that its owner was not believed to know of, or
- * ours would be above it: nothing of it is taken. Nobody has looked at the bytes: space that was given to a put which never
- * ended is still the older object's by the owner's directory.
+ * ours would be above it: nothing of it is taken. Nobody has looked at the
+ * bytes: space that was given to a put which never ended is still the older
+ * object's by the owner's directory.
  */
 #include <errno.h>
 
