@@ -268,8 +268,7 @@ static void set_end_result(struct tes_put_pipeline *p,
 		    p->chunk->items[item].tries < TRIES)
 			tes_put_again(p, item);
 	} else if (entry->written) {
-		/* The master has given the space to others meanwhile, or has
-		 * taken a later epoch. */
+		/* The master has given the space to others meanwhile. */
 		tes_put_set_result(p, item,
 				   status ? TE_STORE_TRANSFER_FAIL : 0);
 		if (lost_to_another(p, status) &&
@@ -278,7 +277,9 @@ static void set_end_result(struct tes_put_pipeline *p,
 		if (status)
 			LOG_DEBUG("put: end refused: %s",
 				  te_store_strerror(status));
-		if (status == TE_STORE_OBJECT_NOT_FOUND &&
+		/* Or has taken a later epoch since the start. */
+		if (status == TE_STORE_INVALID_VERSION &&
+		    p->chunk->call.values &&
 		    p->chunk->items[item].tries < TRIES)
 			tes_put_again(p, item);
 	} else if (entry->again) {

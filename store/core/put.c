@@ -601,8 +601,8 @@ static int32_t finish_put(struct tes_step *step, struct tes_object *o, size_t i,
 	uint32_t quiet =
 		ev->u.put_end.quiet ? ev->u.put_end.quiet[i] : UINT32_MAX;
 	/* Nothing is committed under a number that we have exceeded since. */
-	uint32_t good =
-		o->epoch == core->own_epoch ? written & replicas_there(o) : 0;
+	bool outlived = o->epoch != core->own_epoch;
+	uint32_t good = outlived ? 0 : written & replicas_there(o);
 	uint32_t not_quiet = ~(quiet | written);
 	const struct tes_session *writer = o->writer;
 	struct tes_object *old = tes_core_predecessor_find(core, o);
@@ -622,7 +622,9 @@ static int32_t finish_put(struct tes_step *step, struct tes_object *o, size_t i,
 	}
 	tes_core_fence_chain(core, tes_core_object_forget(core, o), writer,
 			     not_quiet);
-	return written ? CODE_NOT_FOUND : CODE_OK;
+	if (!written)
+		return CODE_OK;
+	return outlived ? CODE_VERSION : CODE_NOT_FOUND;
 }
 
 /* @entry: the first of key @i. */

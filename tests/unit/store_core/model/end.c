@@ -118,7 +118,9 @@ static int expect_end(const struct model *m, const struct end *e)
 		return 0;
 	if (e->n != (uint32_t)t->n)
 		return -600;
-	return !e->written || e->written & replicas_there(m, t) ? 0 : -704;
+	if (!e->written || e->written & replicas_there(m, t))
+		return 0;
+	return t->epoch != m->epoch ? -300 : -704;
 }
 
 static void take_end(struct model *m, const struct end *e, uint64_t cookie)
@@ -189,7 +191,7 @@ void model_end(struct model *m)
 	if (struck && got == -1)
 		return; /* as it was */
 	CHECK(m, got == want && waits == !a);
-	if (building && (want == 0 || want == -704))
+	if (building && (want == 0 || want == -704 || want == -300))
 		take_end(m, &e, m->rig.cookie);
 	model_take_fences(m);
 }
