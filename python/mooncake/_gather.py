@@ -184,12 +184,13 @@ def batch_get_tensor_with_parallelism(store, keys, targets=None):
 # ---- reading into the caller's memory ----
 
 
-def _fill(made: Made, addr: int, size: int) -> torch.Tensor | None:
+def _fill(store, made: Made, addr: int, size: int) -> torch.Tensor | None:
     """Lay metadata and data down there, and return the tensor of them."""
     tensor, layout = made
     tensor = tensor.contiguous()
     length = tensor.numel() * tensor.element_size()
-    if METADATA + length > size or not _is_usable(addr, METADATA + length, True):
+    if (METADATA + length > size or not tensors.is_inside(store, addr, size)
+            or not _is_usable(addr, METADATA + length, True)):
         _log.warning("buffer_ptr: %d bytes do not fit into %d at %#x",
                      METADATA + length, size, addr)
         return None
@@ -219,5 +220,5 @@ def batch_get_tensor_with_parallelism_into(store, keys, buffer_ptrs, sizes,
         if not made or (there and made[0] is there[0]):
             got.append(made and made[0])
         else:
-            got.append(_fill(made, addr, size))
+            got.append(_fill(store, made, addr, size))
     return got + [None] * (len(keys) - len(got))

@@ -207,8 +207,10 @@ def batch_upsert_tensor_with_parallelism(store, keys, tensors_list,
 # ---- writing what lies in the caller's memory ----
 
 
-def _found(addr: int, size: int) -> tuple[torch.Tensor, Metadata] | None:
-    if not _is_usable(addr, size, False):
+def _found(store, addr: int,
+           size: int) -> tuple[torch.Tensor, Metadata] | None:
+    if not (tensors.is_inside(store, addr, size)
+            and _is_usable(addr, size, False)):
         _log.warning("buffer_ptr: %d bytes at %#x are not readable memory", size,
                      addr)
         return None
@@ -219,7 +221,7 @@ def _write_from(store, keys, buffer_ptrs, sizes, parallelisms, config, partition
                 upsert):
     if not are_places(buffer_ptrs, sizes, keys):
         return [INVALID_PARAMS] * len(keys)
-    found = [_found(*place) for place in zip(buffer_ptrs, sizes)]
+    found = [_found(store, *place) for place in zip(buffer_ptrs, sizes)]
     return _write_all(store, keys, [one and one[0] for one in found],
                       parallelisms, config, partitions, upsert)
 
@@ -325,7 +327,7 @@ def fits(metadata: Metadata, axes: list[ParallelAxis]) -> bool:
 def put_tensor_with_tp_from(store, key, buffer_ptr, size, tp_rank=0, tp_size=1,
                             split_dim=0):
     """All shards of a whole that lies there; of a shard, it alone."""
-    found = _found(buffer_ptr, size)
+    found = _found(store, buffer_ptr, size)
     if found is None:
         return INVALID_PARAMS
     tensor, metadata = found

@@ -223,6 +223,12 @@ def batch_get_tensor(store, keys):
 # ---- memory of the caller's ----
 
 
+def is_inside(store, addr: int, size: int) -> bool:
+    """Whether memory that begins in registered memory ends in it, too."""
+    left = store._registered_bytes(addr)
+    return not left or size <= left
+
+
 def get_tensor_into(store, key, buffer_ptr, size):
     return batch_get_tensor_into(store, [key], [buffer_ptr], [size])[0]
 

@@ -146,6 +146,108 @@ def test_addresses_of_no_memory_are_refused(store):
                                      [[[8]], [[8]]]) == [[[-600]], [[8]]]
 
 
+REGISTERED = 32
+
+
+@pytest.fixture
+def region(store):
+    """Registered memory with the test's own around it."""
+    memory = Memory(4096)
+    addr = memory.addr + 1024
+    assert store.register_buffer(addr, REGISTERED) == 0
+    yield memory, addr
+    assert store.unregister_buffer(addr) == 0
+
+
+CROSSING = [(31, 4), (0, 33), (28, 8), (1, 1 << 40)]
+
+
+@pytest.mark.parametrize("skip,size", CROSSING)
+def test_nothing_is_written_past_the_end_of_registered_memory(
+        store, region, skip, size):
+    memory, addr = region
+    before = bytes(memory.bytes)
+    assert store.put("k", b"x" * REGISTERED) == 0
+    place = addr + skip
+    small = min(size, 8)
+    assert store.get_into("k", place, size) == -600
+    assert store.batch_get_into(["k", "k"], [place, memory.addr],
+                                [size, 64]) == [-600, REGISTERED]
+    memory.fill(before)
+    assert store.batch_get_into_multi_buffers(
+        ["k"], [[memory.addr, place]], [[1, size]]) == [-600]
+    assert store.batch_get_session_start(["k"]) == [0]
+    assert store.batch_get_into_multi_buffer_ranges(
+        ["k"], [[place]], [[size]], [[0]]) == [-600]
+    assert store.batch_get_session_end(["k"]) == 0
+    assert store.get_into_ranges([place], [["k"]], [[[0]]], [[[0]]],
+                                 [[[size]]]) == [[[-600]]]
+    assert store.get_into_ranges([addr], [["k"]], [[[skip, 0]]], [[[0, 0]]],
+                                 [[[size, small]]]) == [[[-600, small]]]
+    memory.fill(before)
+    assert bytes(memory.bytes) == before
+
+
+def test_ranges_end_in_the_memory_that_their_buffer_begins_in(store, region):
+    memory, addr = region
+    before = bytes(memory.bytes)
+    assert store.put("k", b"12345678") == 0
+    for skip in (REGISTERED, REGISTERED + 1, 1000):
+        assert store.get_into_ranges(
+            [addr], [["k"]], [[[skip, 28]]], [[[0, 0]]],
+            [[[4, 4]]]) == [[[-600, 4]]]
+    assert memory.read(1024 + 28, 4) == b"1234"
+    assert memory.read(1024 + 32, 2048) == before[1056:3104]
+
+
+@pytest.mark.parametrize("skip,size", CROSSING)
+def test_nothing_is_put_from_past_the_end_of_registered_memory(
+        store, region, skip, size):
+    memory, addr = region
+    place = addr + skip
+    assert store.put_from("k", place, size) == -600
+    assert store.upsert_from("k", place, size) == -600
+    assert store.put_from_with_metadata("k", place, memory.addr, size,
+                                        8) == -600
+    assert store.put_from_with_metadata("k", memory.addr, place, 8,
+                                        size) == -600
+    assert store.batch_put_from(["k", "l"], [place, memory.addr],
+                                [size, 8]) == [-600, 0]
+    assert store.batch_upsert_from(["k", "l"], [place, memory.addr],
+                                   [size, 8]) == [-600, 0]
+    for scattered in (store.batch_put_from_multi_buffers,
+                      store.batch_upsert_from_multi_buffers):
+        assert scattered(["k"], [[memory.addr, place]], [[1, size]]) == [-600]
+    assert store.is_exist("k") == 0
+    assert store.batch_put_session_start(["m"], [64]) == [0]
+    assert store.batch_put_from_multi_buffer_ranges(
+        ["m"], [[place]], [[size]], [[0]]) == [-600]
+    assert store.batch_put_from_multi_buffer_ranges(
+        ["m"], [[memory.addr]], [[64]], [[0]]) == [64]
+    assert store.batch_put_session_end(["m"]) == [0]
+
+
+def test_registered_memory_is_used_to_its_end(store, region):
+    memory, addr = region
+    memory.fill(b"abcd", 1024 + 28)
+    assert store.put_from("k", addr + 28, 4) == 0
+    assert store.get_into("k", addr, REGISTERED) == 4
+    assert memory.read(1024, 4) == b"abcd"
+    # What begins outside is not looked at by this rule.
+    assert store.get_into("k", addr - 2, 4) == 4
+    assert store.get_into("k", addr + REGISTERED, 4) == 4
+    # Another one follows: the first still ends where it ends.
+    assert store.register_buffer(addr + REGISTERED, 32) == 0
+    assert store.put_from("l", addr + 30, 4) == -600
+    assert store.unregister_buffer(addr + REGISTERED) == 0
+
+
+def test_a_line_says_why_memory_is_refused(store, region, capfd):
+    _, addr = region
+    assert store.put_from("k", addr + 31, 4) == -600
+    assert "past the end" in capfd.readouterr().err
+
+
 def test_nothing_is_read_into_memory_that_only_can_be_read(store):
     store.put("k", b"x" * 8)
     libc = ctypes.CDLL(None)

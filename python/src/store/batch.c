@@ -4,6 +4,10 @@
  */
 #include "python/src/store/batch.h"
 
+#include <sys/mman.h>
+
+#include <te/memory.h>
+
 #include "python/src/args.h"
 #include "python/src/store/client.h"
 
@@ -317,36 +321,26 @@ int ps_batch_parts(struct ps_batch *batch, PyObject *parts)
 	return rc;
 }
 
-bool ps_batch_suspects(const struct ps_batch *batch,
-		       const struct ps_client *client,
-		       struct ps_suspects *suspects)
-{
-	bool done = true;
-
-	if (batch->n_views)
-		return true; /* Python vouches for it */
-	for (size_t i = 0; done && i < batch->n_pieces; i++)
-		done = ps_suspect(suspects, client,
-				  (uintptr_t)batch->pieces[i].iov_base,
-				  batch->pieces[i].iov_len, i);
-	return done;
-}
-
-void ps_batch_forget(struct ps_batch *batch, const struct ps_suspects *suspects)
-{
-	for (size_t i = 0; i < suspects->n; i++)
-		batch->pieces[suspects->list[i].at].iov_base = NULL;
-}
-
-/* The key has a piece without memory. */
-static bool has_none(const struct ps_batch *batch, size_t i)
+/* Says what is wrong with the memory of key @i, or NULL. */
+static const char *wrong_memory(const struct ps_batch *batch, size_t i)
 {
 	const struct te_store_value *value = &batch->values[i];
+	int wanted = batch->is_read ? PROT_WRITE : PROT_READ;
 
-	for (uint32_t k = 0; k < value->n_pieces; k++)
-		if (value->pieces[k].iov_len && !value->pieces[k].iov_base)
-			return true;
-	return false;
+	for (uint32_t k = 0; k < value->n_pieces; k++) {
+		const struct iovec *piece = &value->pieces[k];
+		uint64_t addr = (uintptr_t)piece->iov_base, left;
+
+		if (!piece->iov_len)
+			continue;
+		left = te_store_registered_bytes(batch->te, piece->iov_base);
+		if (left && piece->iov_len > left)
+			return "memory runs past the end of what is registered";
+		if (!te_memory_is_mapped(addr, piece->iov_len) ||
+		    !(te_memory_protection(addr, piece->iov_len) & wanted))
+			return "no memory of ours is";
+	}
+	return NULL;
 }
 
 uint64_t ps_batch_bytes(const struct ps_batch *batch, size_t i)
@@ -365,20 +359,21 @@ uint64_t ps_batch_bytes(const struct ps_batch *batch, size_t i)
 void ps_batch_explain(const struct ps_batch *batch, size_t i,
 		      const char *otherwise)
 {
-	const char *function = batch->function;
+	const char *function = batch->function, *wrong = NULL;
 	uint32_t len = batch->keys[i].len;
 
 	if (batch->is_explained)
 		return;
+	if (batch->values && batch->values[i].n_pieces < TE_PIECES_MAX)
+		wrong = wrong_memory(batch, i);
 	if (!len || len > TE_STORE_KEY_MAX)
 		py_warn(function, "key %zu has %u bytes, not 1 to %u", i, len,
 			TE_STORE_KEY_MAX);
 	else if (batch->values && batch->values[i].n_pieces > TE_PIECES_MAX - 1)
 		py_warn(function, "key %zu has more than %u buffers", i,
 			TE_PIECES_MAX - 1);
-	else if (batch->values && has_none(batch, i))
-		py_warn(function,
-			"buffer_ptrs: no memory of ours is at one of key %zu",
+	else if (wrong)
+		py_warn(function, "buffer_ptrs: %s at one of key %zu", wrong,
 			i);
 	else if (batch->values && !ps_batch_bytes(batch, i))
 		py_warn(function, "sizes: those of key %zu are 0, or too large",

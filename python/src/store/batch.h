@@ -22,8 +22,6 @@
 
 #include <te/store.h>
 
-#include "python/src/store/regions.h"
-
 struct ps_batch {
 	const char *function; /* static; of the log */
 	size_t n;
@@ -33,6 +31,9 @@ struct ps_batch {
 	size_t n_pieces;
 	Py_buffer *views;
 	size_t n_views;
+	/* Store of the call under way, and whether it writes to the pieces. */
+	struct te_store *te;
+	bool is_read;
 	PyObject *names;   /* a tuple of the keys */
 	bool is_explained; /* what is wrong with it */
 };
@@ -58,17 +59,6 @@ int ps_batch_views(struct ps_batch *batch, PyObject *values,
  * buffer that is not one dimension of bytes raises a RuntimeError.
  */
 int ps_batch_parts(struct ps_batch *batch, PyObject *parts);
-
-/*
- * Pieces that the caller named by address, and that are in no region of
- * @client. False: no memory, raised.
- */
-bool ps_batch_suspects(const struct ps_batch *batch,
-		       const struct ps_client *client,
-		       struct ps_suspects *suspects);
-/* Have the library refuse the keys of those. Without the GIL. */
-void ps_batch_forget(struct ps_batch *batch,
-		     const struct ps_suspects *suspects);
 
 /* Bytes of the value of a key; 0 also for one that cannot be. */
 uint64_t ps_batch_bytes(const struct ps_batch *batch, size_t i);

@@ -62,7 +62,6 @@ void ps_client_unpin(struct ps_client *client)
 	if (client->pid == getpid())
 		close_unlocked(client->te);
 	Py_XDECREF(client->engine);
-	PyMem_Free(client->regions);
 	PyMem_Free(client);
 	PyErr_Restore(type, value, trace);
 }

@@ -23,18 +23,11 @@
 
 #include "python/src/warn.h"
 
-struct ps_region {
-	uint64_t addr, length;
-	int protection; /* PROT_*, by te_memory_protection() when added */
-};
-
 struct ps_client {
 	struct te_store *te;
 	PyObject *engine; /* a capsule that keeps the engine; or NULL */
 	size_t n_pins;
 	bool is_dummy;
-	struct ps_region *regions; /* regions[n_regions], in no order */
-	size_t n_regions;
 	pid_t pid; /* who set it up */
 };
 

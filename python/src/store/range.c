@@ -11,7 +11,8 @@
 
 struct ranges {
 	struct te_store_range *ranges; /* ranges[n], of room */
-	int64_t *results;              /* results[n]; NULL: not done yet */
+	uint64_t *buffers; /* buffers[n], of room: where each begins */
+	int64_t *results;  /* results[n]; NULL: not done yet */
 	size_t n, room;
 };
 
@@ -23,6 +24,7 @@ typedef int ranges_fn(struct te_store *store, const struct te_store_key *keys,
 static void ranges_free(struct ranges *list)
 {
 	PyMem_Free(list->ranges);
+	PyMem_Free(list->buffers);
 	PyMem_Free(list->results);
 }
 
@@ -31,26 +33,34 @@ static int grow_ranges(struct ranges *list, size_t n)
 {
 	size_t room = list->room ? list->room : 64;
 	struct te_store_range *more;
+	uint64_t *buffers;
 
 	while (room < list->n + n)
 		room *= 2;
 	if (room == list->room)
 		return PY_ARG_OK;
 	more = PyMem_Realloc(list->ranges, room * sizeof(*more));
-	if (!more) {
+	if (more)
+		list->ranges = more;
+	buffers = PyMem_Realloc(list->buffers, room * sizeof(*buffers));
+	if (buffers)
+		list->buffers = buffers;
+	if (!more || !buffers) {
 		PyErr_NoMemory();
 		return PY_ARG_RAISED;
 	}
-	list->ranges = more;
 	list->room = room;
 	return PY_ARG_OK;
 }
 
-static void add_range(struct ranges *list, size_t key, uint64_t addr,
-		      uint64_t offset, uint64_t length)
+/* A range at @skip in a buffer, which it must not leave. */
+static void add_range(struct ranges *list, size_t key, uint64_t buffer,
+		      uint64_t skip, uint64_t offset, uint64_t length)
 {
+	uint64_t addr = buffer + skip;
 	bool holds = addr && length <= UINTPTR_MAX - addr;
 
+	list->buffers[list->n] = buffer;
 	list->ranges[list->n++] = (struct te_store_range){
 		.key = (uint32_t)key,
 		.offset = offset,
@@ -60,31 +70,43 @@ static void add_range(struct ranges *list, size_t key, uint64_t addr,
 	};
 }
 
+/*
+ * Empties ranges that end behind the registered memory that their buffer begins
+ * in; the library only knows where they begin themselves.
+ */
+static void keep_inside(struct te_store *te, struct ranges *list)
+{
+	uint64_t buffer = 0, left = 0;
+
+	for (size_t i = 0; i < list->n; i++) {
+		struct te_store_range *range = &list->ranges[i];
+		uint64_t skip = (uintptr_t)range->addr - list->buffers[i];
+
+		if (!range->length || !skip)
+			continue;
+		if (list->buffers[i] != buffer) {
+			buffer = list->buffers[i];
+			left = te_store_registered_bytes(
+				te, (void *)(uintptr_t)buffer);
+		}
+		if (left && (skip > left || range->length > left - skip))
+			range->length = 0;
+	}
+}
+
 /* Reads without the GIL, in as many calls as it takes. False: raised. */
 static bool read_ranges(struct ps_store *self, const struct ps_batch *batch,
 			struct ranges *list, ranges_fn *op)
 {
 	struct ps_client *client = NULL;
-	struct ps_suspects suspects = {
-		.writable = op == te_store_get_ranges,
-	};
-	bool done = true;
 
 	list->results = ps_sizes(list->n);
 	if (list->results && list->n)
 		client = ps_client_pin(self, batch->function);
 	if (!client)
 		return list->results != NULL;
-	for (size_t i = 0; done && i < list->n; i++)
-		done = ps_suspect(&suspects, client,
-				  (uintptr_t)list->ranges[i].addr,
-				  list->ranges[i].length, i);
-	if (!done)
-		goto unpin;
 	Py_BEGIN_ALLOW_THREADS;
-	ps_suspects_ask(&suspects);
-	for (size_t i = 0; i < suspects.n; i++)
-		list->ranges[suspects.list[i].at].length = 0;
+	keep_inside(client->te, list);
 	for (size_t at = 0, n; at < list->n; at += n) {
 		n = list->n - at < TE_STORE_RANGES_MAX ? list->n - at
 						       : TE_STORE_RANGES_MAX;
@@ -95,15 +117,14 @@ static bool read_ranges(struct ps_store *self, const struct ps_batch *batch,
 	for (size_t i = 0; i < list->n; i++)
 		if (list->results[i] == TE_STORE_INVALID_PARAMS) {
 			py_warn(batch->function,
-				"key %u: a range is empty, not inside, or "
-				"of no memory of ours",
+				"key %u: a range is empty or not inside the "
+				"value, or its memory is not ours or ends "
+				"before it does",
 				list->ranges[i].key);
 			break;
 		}
-unpin:
 	ps_client_unpin(client);
-	ps_suspects_free(&suspects);
-	return done;
+	return true;
 }
 
 static PyObject *item(PyObject *tuple, size_t i)
@@ -133,10 +154,10 @@ static int add_key(struct ranges *list, size_t key, PyObject *const columns[])
 	if (rc != PY_ARG_RAISED && grow_ranges(list, n[ADDRS].n + 1))
 		rc = PY_ARG_RAISED;
 	for (size_t i = 0; !rc && i < n[ADDRS].n; i++)
-		add_range(list, key, n[ADDRS].values[i], n[OFFSETS].values[i],
-			  n[SIZES].values[i]);
+		add_range(list, key, n[ADDRS].values[i], 0,
+			  n[OFFSETS].values[i], n[SIZES].values[i]);
 	if (rc == PY_ARG_RANGE)
-		add_range(list, key, 0, 0, 0);
+		add_range(list, key, 0, 0, 0, 0);
 	for (int c = 0; c < COLUMNS; c++)
 		py_numbers_free(&n[c]);
 	return rc;
@@ -300,10 +321,10 @@ static int add_nested(struct ranges *list, size_t key, uint64_t buffer,
 		rc = PY_ARG_RAISED;
 	for (size_t i = 0; rc != PY_ARG_RAISED && i < *n_ranges; i++) {
 		if (fits && n[DST].values[i] <= UINT64_MAX - buffer)
-			add_range(list, key, buffer + n[DST].values[i],
+			add_range(list, key, buffer, n[DST].values[i],
 				  n[SRC].values[i], n[LENGTHS].values[i]);
 		else
-			add_range(list, key, 0, 0, 0);
+			add_range(list, key, 0, 0, 0, 0);
 	}
 	for (int c = DST; c < NESTED; c++)
 		py_numbers_free(&n[c]);

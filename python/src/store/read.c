@@ -22,28 +22,22 @@ static void explain(const struct ps_batch *batch, const int64_t *results)
 static int64_t *get_all(struct ps_store *self, struct ps_batch *batch, int rc)
 {
 	struct ps_client *client = NULL;
-	struct ps_suspects suspects = {.writable = true};
 	int64_t *results = NULL;
 
 	if (rc != PY_ARG_RAISED)
 		results = ps_sizes(batch->n);
 	if (results && !rc && batch->n)
 		client = ps_client_pin(self, batch->function);
-	if (client && !ps_batch_suspects(batch, client, &suspects)) {
-		PyMem_Free(results);
-		results = NULL;
-	} else if (client) {
+	if (client) {
+		batch->te = client->te;
+		batch->is_read = true;
 		Py_BEGIN_ALLOW_THREADS;
-		ps_suspects_ask(&suspects);
-		ps_batch_forget(batch, &suspects);
 		(void)te_store_get(client->te, batch->keys, batch->values,
 				   batch->n, results);
 		Py_END_ALLOW_THREADS;
 		explain(batch, results);
-	}
-	if (client)
 		ps_client_unpin(client);
-	ps_suspects_free(&suspects);
+	}
 	return results;
 }
 

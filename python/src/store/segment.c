@@ -44,9 +44,6 @@ static PyObject *register_buffer(PyObject *self, PyObject *args,
 		code = te_store_register(client->te, (void *)(uintptr_t)addr,
 					 size);
 		Py_END_ALLOW_THREADS;
-		/* Without memory for it the kernel is asked each time. */
-		if (!code)
-			(void)ps_region_add(client, addr, size);
 		ps_client_unpin(client);
 		if (code == TE_STORE_INVALID_PARAMS)
 			py_warn("register_buffer",
@@ -74,7 +71,6 @@ static PyObject *unregister_buffer(PyObject *self, PyObject *args,
 		return PyLong_FromLong(code);
 	client = ps_client_pin((struct ps_store *)self, "unregister_buffer");
 	if (client) {
-		ps_region_remove(client, addr);
 		Py_BEGIN_ALLOW_THREADS;
 		code = te_store_unregister(client->te, (void *)(uintptr_t)addr);
 		Py_END_ALLOW_THREADS;
@@ -84,6 +80,25 @@ static PyObject *unregister_buffer(PyObject *self, PyObject *args,
 				"buffer_ptr: nothing is registered there");
 	}
 	return PyLong_FromLong(code);
+}
+
+static PyObject *registered_bytes(PyObject *self, PyObject *addr)
+{
+	struct ps_client *client = NULL;
+	uint64_t number, left = 0;
+	int rc = py_arg_number("_registered_bytes", addr, "addr", &number);
+
+	if (rc == PY_ARG_RAISED)
+		return NULL;
+	if (!rc)
+		client = ps_client_pin((struct ps_store *)self,
+				       "_registered_bytes");
+	if (client) {
+		left = te_store_registered_bytes(client->te,
+						 (void *)(uintptr_t)number);
+		ps_client_unpin(client);
+	}
+	return PyLong_FromUnsignedLongLong(left);
 }
 
 static PyObject *alloc_from_mem_pool(PyObject *self, PyObject *args,
@@ -365,9 +380,13 @@ const PyMethodDef ps_segment_methods[] = {
 	PS_METHOD("register_buffer", register_buffer,
 		  "buffer_ptr, size)\n--\n\n"
 		  "Have memory at hand for puts and gets; they need it not.\n\n"
+		  "Values that begin in it must end in it.\n\n"
 		  "0, -600: it overlaps what is registered, -1."),
 	PS_METHOD("unregister_buffer", unregister_buffer,
 		  "buffer_ptr)\n--\n\n0, -600: nothing is registered there."),
+	{"_registered_bytes", registered_bytes, METH_O,
+	 "_registered_bytes($self, addr)\n--\n\n"
+	 "From there to the end of registered memory; 0: it is in none."},
 	PS_METHOD("alloc_from_mem_pool", alloc_from_mem_pool,
 		  "size)\n--\n\n"
 		  "An address in the memory that is shared with the daemon\n"

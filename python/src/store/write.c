@@ -22,28 +22,21 @@ static int *write_all(struct ps_store *self, struct ps_batch *batch, int rc,
 {
 	struct ps_how how = {0};
 	struct ps_client *client = NULL;
-	struct ps_suspects suspects = {0};
 	int *results = NULL;
 
 	if (rc != PY_ARG_RAISED && !ps_how_read(&how, config))
 		results = ps_codes(batch->n);
 	if (results && !rc && batch->n)
 		client = ps_client_pin(self, batch->function);
-	if (client && !ps_batch_suspects(batch, client, &suspects)) {
-		PyMem_Free(results);
-		results = NULL;
-	} else if (client) {
+	if (client) {
+		batch->te = client->te;
 		Py_BEGIN_ALLOW_THREADS;
-		ps_suspects_ask(&suspects);
-		ps_batch_forget(batch, &suspects);
 		(void)op(client->te, batch->keys, batch->values, batch->n,
 			 how.is_given ? &how.replicate : NULL, results);
 		Py_END_ALLOW_THREADS;
 		ps_batch_explain_codes(batch, results, PS_HOW_WRONG);
-	}
-	if (client)
 		ps_client_unpin(client);
-	ps_suspects_free(&suspects);
+	}
 	ps_how_free(&how);
 	return results;
 }
