@@ -272,6 +272,55 @@ static void memory_is_registered_once(void **state)
 		mooncake_store_unregister_buffer(one->store, one->from), -600);
 }
 
+/* Calls by whose memory @addr[@len] does not do: all refuse it alone. */
+static void refuse_memory(struct one *one, void *addr, size_t len)
+{
+	mooncake_store_t s = one->store;
+	const char *keys[2] = {"bad", "good"};
+	void *memory[2] = {addr, one->to};
+	const size_t sizes[2] = {len, 8}, per_key[1] = {2};
+	const struct mooncake_key key = {"bad", 3};
+	const struct mooncake_pieces pieces = {memory, sizes, per_key};
+	int64_t got[2];
+	int results[2];
+
+	assert_int_equal(mooncake_store_put(s, "bad", addr, len, NULL), -600);
+	assert_int_equal(mooncake_store_put_from(s, "bad", addr, len, NULL),
+			 -600);
+	assert_int_equal(mooncake_store_batch_put_from(s, keys, memory, sizes,
+						       2, NULL, results),
+			 0);
+	assert_int_equal(results[0], -600);
+	assert_int_equal(results[1], 0);
+	(void)mooncake_store_put_keys(s, &key, &pieces, 1, NULL, results);
+	assert_int_equal(results[0], -600);
+	assert_int_equal(mooncake_store_is_exist(s, "bad"), 0);
+	assert_int_equal(mooncake_store_get_into(s, "good", addr, len), -600);
+	keys[0] = keys[1];
+	assert_int_equal(
+		mooncake_store_batch_get_into(s, keys, memory, sizes, 2, got),
+		0);
+	assert_int_equal(got[0], -600);
+	assert_int_equal(got[1], 8);
+	(void)mooncake_store_get_keys(
+		s, &(const struct mooncake_key){"good", 4}, &pieces, 1, got);
+	assert_int_equal(got[0], -600);
+	assert_int_equal(mooncake_store_remove(s, "good", 1), 0);
+}
+
+static void memory_that_does_not_do_is_refused(void **state)
+{
+	struct one *one = *state;
+
+	refuse_memory(one, (void *)8, 8);
+	assert_int_equal(
+		mooncake_store_register_buffer(one->store, one->from, 32), 0);
+	refuse_memory(one, one->from + 31, 4);
+	refuse_memory(one, one->from, 33);
+	assert_int_equal(
+		mooncake_store_unregister_buffer(one->store, one->from), 0);
+}
+
 /* Of a store that nobody may use any more, or not yet. */
 static void refused(mooncake_store_t s)
 {
@@ -446,6 +495,7 @@ int main(void)
 		cmocka_unit_test(how_values_are_kept_is_passed_on),
 		cmocka_unit_test(bad_arguments_are_refused),
 		cmocka_unit_test(memory_is_registered_once),
+		cmocka_unit_test(memory_that_does_not_do_is_refused),
 		cmocka_unit_test(stores_that_are_not_there_are_refused),
 		cmocka_unit_test(a_fork_child_has_no_store),
 		cmocka_unit_test(a_store_is_set_up_again_after_closing),
