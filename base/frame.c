@@ -13,6 +13,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,7 +23,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/net.h"
-#include "base/peer.h"
 #include "base/thread.h"
 
 /* ---- state of a connection ---- */
@@ -31,23 +31,13 @@
 #define N_REFUSED_MAX    64
 #define NO_FDS_PAUSE_US  (100 * 1000)
 
-struct tei_frame_server {
-	struct tei_loop *loop;
-	struct tei_frame_server_config config;
-	struct tei_peer_rule rule;
-	int fd;
-	struct event acceptable, resume;
-	struct tei_list conns; /* all that count here */
-	unsigned int n_conns, n_refused;
-	bool accepting, closed; /* inside on_acceptable(); closed in there */
-};
-
 static void leave_server(struct tei_frame_conn *conn)
 {
 	struct tei_frame_server *server = conn->server;
 
 	if (!server)
 		return;
+	tei_frame_peers_leave(&server->peers, conn);
 	tei_list_del(&conn->link);
 	conn->server = NULL;
 	if (conn->refused)
@@ -65,7 +55,6 @@ static void free_conn(struct tei_frame_conn *conn)
 {
 	tei_alarm_clear(&conn->tick);
 	tei_list_del(&conn->orphan.link);
-	leave_server(conn);
 	assert(tei_list_empty(&conn->calls));
 	tei_heap_fini(&conn->due);
 	tei_free(conn->text);
@@ -214,6 +203,7 @@ static int leave_wire(struct tei_frame_conn *conn)
 	conn->fd = -1;
 	tei_frame_drop_input(conn);
 	tei_frame_drop_output(conn);
+	leave_server(conn);
 	conn->state = TEI_FRAME_ENDED;
 	return fd;
 }
@@ -410,6 +400,8 @@ create_conn(struct tei_loop *loop, const struct tei_frame_protocol *protocol,
 	conn->tick_ms = conn->step_ms = conn->part_ms = TEI_FRAME_NEVER;
 	conn->orphan.fn = on_orphan;
 	tei_list_init(&conn->link);
+	tei_list_init(&conn->of_holder);
+	tei_list_init(&conn->of_bodies);
 	tei_list_init(&conn->calls);
 	tei_list_init(&conn->orphan.link);
 	tei_heap_init(&conn->due);
@@ -562,6 +554,38 @@ void tei_frame_bad(struct tei_frame_conn *conn, const char *text)
 	tei_frame_leave(conn);
 }
 
+/*
+ * At once: who waits for its place needs the descriptor. An idle connection has
+ * nothing unread that would make the kernel forget the text.
+ */
+void tei_frame_make_way(struct tei_frame_conn *conn, enum tei_frame_fault fault,
+			const char *text)
+{
+	tei_frame_enter(conn);
+	tei_frame_count(conn, fault);
+	tei_frame_refuse_for_now(conn, text);
+	tei_frame_end(conn, -EPROTO);
+	tei_frame_leave(conn);
+}
+
+#define IDLE_TEXT "it was idle, and others need its place"
+
+void tei_frame_name(struct tei_frame_conn *conn,
+		    const uint8_t name[TEI_FRAME_NAME_LEN])
+{
+	struct tei_frame_server *server = conn->server;
+	struct tei_frame_conn *older;
+
+	if (!server || !conn->holder)
+		return;
+	tei_frame_peers_name(&server->peers, conn, name);
+	if (!server->config.n_each || conn->holder->n <= server->config.n_each)
+		return;
+	older = tei_frame_peers_older(&server->peers, conn);
+	if (older)
+		tei_frame_make_way(older, TEI_FRAME_IDLE, IDLE_TEXT);
+}
+
 void tei_frame_set_ops(struct tei_frame_conn *conn,
 		       const struct tei_frame_ops *ops, void *arg)
 {
@@ -609,8 +633,10 @@ size_t tei_frame_backlog(const struct tei_frame_conn *conn)
  * without a text.
  */
 
+/* Adds one that counts as refused, or else belongs to its source. */
 static struct tei_frame_conn *add_conn(struct tei_frame_server *server, int fd,
-				       const struct tei_address *peer)
+				       const struct tei_address *peer,
+				       bool refused)
 {
 	const struct tei_frame_server_config *config = &server->config;
 	struct tei_frame_conn *conn;
@@ -622,8 +648,13 @@ static struct tei_frame_conn *add_conn(struct tei_frame_server *server, int fd,
 	conn->state = TEI_FRAME_UP;
 	conn->server = server;
 	tei_list_add_tail(&server->conns, &conn->link);
-	server->n_conns++;
-	if (event_add(&conn->readable, NULL)) {
+	conn->refused = refused;
+	if (refused)
+		server->n_refused++;
+	else
+		server->n_conns++;
+	if ((!refused && tei_frame_peers_enter(&server->peers, conn)) ||
+	    event_add(&conn->readable, NULL)) {
 		tei_frame_close(conn);
 		return NULL;
 	}
@@ -632,7 +663,7 @@ static struct tei_frame_conn *add_conn(struct tei_frame_server *server, int fd,
 
 static void reject(struct tei_frame_server *server, int fd,
 		   const struct tei_address *peer, enum tei_frame_fault fault,
-		   const char *text)
+		   const char *why)
 {
 	struct tei_frame_conn *conn;
 
@@ -642,16 +673,13 @@ static void reject(struct tei_frame_server *server, int fd,
 		close(fd);
 		return;
 	}
-	conn = add_conn(server, fd, peer);
+	conn = add_conn(server, fd, peer, true);
 	if (!conn)
 		return;
-	conn->refused = true;
-	server->n_conns--;
-	server->n_refused++;
 	if (fault == TEI_FRAME_FULL)
-		tei_frame_refuse_for_now(conn, text);
+		tei_frame_refuse_for_now(conn, why);
 	else
-		tei_frame_refuse(conn, text);
+		tei_frame_refuse(conn, why);
 	tei_frame_close(conn);
 }
 
@@ -679,6 +707,46 @@ static bool judge(struct tei_frame_server *server, int fd,
 	}
 }
 
+/* No connection makes way for this one. */
+static void turn_away(struct tei_frame_server *server,
+		      struct tei_frame_conn *conn)
+{
+	tei_frame_count(conn, TEI_FRAME_FULL);
+	if (server->n_refused < N_REFUSED_MAX) {
+		tei_frame_peers_leave(&server->peers, conn);
+		conn->refused = true;
+		server->n_conns--;
+		server->n_refused++;
+		tei_frame_refuse_for_now(conn, "too many connections");
+	}
+	tei_frame_close(conn);
+}
+
+/* The rest of the descriptors is for data connections and files. */
+static bool is_full(const struct tei_frame_server *server)
+{
+	unsigned int n_max = server->config.n_max;
+	struct rlimit limit;
+
+	if (!n_max)
+		return false;
+	if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur / 2 < n_max)
+		n_max = (unsigned int)(limit.rlim_cur / 2);
+	return server->n_conns > n_max;
+}
+
+/* False: none makes way. */
+static bool make_room(struct tei_frame_server *server,
+		      const struct tei_frame_conn *comer)
+{
+	struct tei_frame_conn *idlest =
+		tei_frame_peers_idlest(&server->peers, comer);
+
+	if (idlest)
+		tei_frame_make_way(idlest, TEI_FRAME_IDLE, IDLE_TEXT);
+	return idlest != NULL;
+}
+
 static void admit(struct tei_frame_server *server, int fd,
 		  const struct tei_address *peer)
 {
@@ -688,14 +756,13 @@ static void admit(struct tei_frame_server *server, int fd,
 
 	if (!judge(server, fd, peer, &verdict))
 		return;
-	if (config->n_max && server->n_conns >= config->n_max) {
-		reject(server, fd, peer, TEI_FRAME_FULL,
-		       "too many connections");
-		return;
-	}
-	conn = add_conn(server, fd, peer);
+	conn = add_conn(server, fd, peer, false);
 	if (!conn)
 		return; /* out of memory: the peer sees a reset and tries on */
+	if (is_full(server) && !make_room(server, conn)) {
+		turn_away(server, conn);
+		return;
+	}
 	tei_frame_enter(conn);
 	conn->hello_max = config->hello_max;
 	conn->member = verdict == TEI_PEER_MEMBER;
@@ -731,10 +798,17 @@ static void pause_accepting(struct tei_frame_server *server, int err)
 	event_add(&server->resume, &pause);
 }
 
+static void free_server(struct tei_frame_server *server)
+{
+	tei_frame_peers_fini(&server->peers);
+	tei_free(server);
+}
+
 static void on_acceptable(evutil_socket_t listener, short what, void *arg)
 {
 	struct tei_frame_server *server = arg;
 	struct tei_address peer;
+	bool made_room = false;
 
 	(void)what;
 	tei_loop_note(server->loop);
@@ -744,7 +818,11 @@ static void on_acceptable(evutil_socket_t listener, short what, void *arg)
 
 		if (fd >= 0) {
 			admit(server, fd, &peer);
+			made_room = false;
 		} else if (tei_is_shortage(fd)) {
+			made_room = !made_room && make_room(server, NULL);
+			if (made_room)
+				continue;
 			pause_accepting(server, fd);
 			break;
 		} else if (fd == -EAGAIN) {
@@ -753,7 +831,7 @@ static void on_acceptable(evutil_socket_t listener, short what, void *arg)
 	}
 	server->accepting = false;
 	if (server->closed)
-		tei_free(server);
+		free_server(server);
 }
 
 static void on_resume_accepting(evutil_socket_t fd, short what, void *arg)
@@ -784,11 +862,14 @@ int tei_frame_listen(struct tei_loop *loop,
 	rc = tei_peer_rule_init(&server->rule, config->insecure,
 				config->allow_uids);
 	if (rc)
-		goto free_server;
+		goto free_memory;
+	rc = tei_frame_peers_init(&server->peers);
+	if (rc)
+		goto free_memory;
 	rc = tei_listen(config->host, config->port, config->protocol->name,
 			out_port);
 	if (rc < 0)
-		goto free_server;
+		goto fini_peers;
 	server->fd = rc;
 	event_assign(&server->acceptable, base, server->fd,
 		     EV_READ | EV_PERSIST, on_acceptable, server);
@@ -802,7 +883,9 @@ int tei_frame_listen(struct tei_loop *loop,
 
 close_fd:
 	close(server->fd);
-free_server:
+fini_peers:
+	tei_frame_peers_fini(&server->peers);
+free_memory:
 	tei_free(server);
 	assert(rc < 0);
 	return rc;
@@ -810,17 +893,16 @@ free_server:
 
 void tei_frame_server_close(struct tei_frame_server *server)
 {
-	struct tei_list *node;
-
 	event_del(&server->acceptable);
 	event_del(&server->resume);
 	/* A forked child has it too, so close() alone would keep the port. */
 	(void)shutdown(server->fd, SHUT_RDWR);
 	close(server->fd);
-	while ((node = tei_list_pop(&server->conns)))
-		TEI_CONTAINER(node, struct tei_frame_conn, link)->server = NULL;
+	while (!tei_list_empty(&server->conns))
+		leave_server(tei_list_entry(server->conns.next,
+					    struct tei_frame_conn, link));
 	if (server->accepting)
 		server->closed = true;
 	else
-		tei_free(server);
+		free_server(server);
 }

@@ -9,7 +9,8 @@
  *
  * A frame whose length exceeds the cap of its type is refused before anything
  * is allocated: the connection is closed and counted, as is one whose frame is
- * not whole 30 s after its first byte. Type 0 is "refused": a text for people,
+ * not whole in time: an answer 30 s after its first byte, what is asked 10 s.
+ * Type 0 is "refused": a text for people,
  * after which the sender closes; a flag says whether to try again.
  *
  * Threads: everything here belongs to the connection's loop. Memory of an idle
@@ -31,6 +32,7 @@
 #define TEI_FRAME_REPLY      (1u << 0) /* flag: answers that request id */
 #define TEI_FRAME_RETRY      (1u << 1) /* flag of "refused": only for now */
 #define TEI_FRAME_TYPES      64        /* types are 0 .. 63 */
+#define TEI_FRAME_NAME_LEN   16
 
 struct tei_loop;
 struct tei_frame_conn;
@@ -46,18 +48,23 @@ struct tei_frame {
 /* Agreed on by the two sides of a protocol; static const. */
 struct tei_frame_protocol {
 	const char *name; /* "control", "master"; for logs */
-	/* Most bytes of a body per type; 0: this type is refused. */
-	uint32_t cap[TEI_FRAME_TYPES];
+	/*
+	 * Most bytes of a body per type, from the side that has connected and
+	 * from the one that has accepted; 0: the type is refused.
+	 */
+	uint32_t request[TEI_FRAME_TYPES], reply[TEI_FRAME_TYPES];
 };
 
 /* Reasons to refuse or close a connection; counted per protocol user. */
 enum tei_frame_fault {
 	TEI_FRAME_BAD_TYPE,
 	TEI_FRAME_TOO_LONG,
-	TEI_FRAME_BAD_BODY,  /* reported by the user with tei_frame_bad() */
-	TEI_FRAME_TIMEOUT,   /* a step did not end in time */
-	TEI_FRAME_PROTECTED, /* protected mode */
-	TEI_FRAME_FULL,      /* too many connections */
+	TEI_FRAME_BAD_BODY,   /* reported by the user with tei_frame_bad() */
+	TEI_FRAME_TIMEOUT,    /* a step did not end in time */
+	TEI_FRAME_PROTECTED,  /* protected mode */
+	TEI_FRAME_FULL,       /* too many connections, and none makes way */
+	TEI_FRAME_IDLE,       /* it made way for others */
+	TEI_FRAME_UNFINISHED, /* the part of a body that it sent took room */
 	TEI_FRAME_FAULTS,
 };
 
@@ -85,6 +92,11 @@ struct tei_frame_ops {
 	void (*up)(struct tei_frame_conn *conn, void *arg);
 	/* Optional, counts refusals. */
 	void (*fault)(enum tei_frame_fault fault, void *arg);
+	/*
+	 * Optional, of a server's connections: an answer is owed, or the peer
+	 * would lose something by its end, so idle ones make way before it.
+	 */
+	bool (*needed)(void *arg);
 };
 
 /*
@@ -133,6 +145,13 @@ void tei_frame_bad(struct tei_frame_conn *conn, const char *text);
 /* Replace ops and arg, e.g. once the peer has said hello. */
 void tei_frame_set_ops(struct tei_frame_conn *conn,
 		       const struct tei_frame_ops *ops, void *arg);
+/*
+ * The peer has said who it is, which nobody has proven: connections of a source
+ * with the same name are counted together. More than the server's n_each of
+ * them: the idlest other one makes way.
+ */
+void tei_frame_name(struct tei_frame_conn *conn,
+		    const uint8_t name[TEI_FRAME_NAME_LEN]);
 /*
  * The next frame() must come within @ms (0: no limit), else down(-ETIMEDOUT);
  * replies do not count.
@@ -192,7 +211,18 @@ int tei_frame_call(struct tei_frame_conn *conn, struct tei_frame_call *call,
 void tei_frame_call_cancel(struct tei_frame_conn *conn,
 			   struct tei_frame_call *call);
 
-/* A listening port. */
+/*
+ * A listening port. When it has n_max connections, or half of the descriptors
+ * that the process may have, or none is left to accept with, a connection makes
+ * way for the next: of the source (the address) that has most, there of the
+ * name that has most, the one without a frame for longest; if possible one that
+ * is not needed. It is refused for now, so an honest peer comes back when it
+ * wants something. A source that has least makes way for none with more; then
+ * the newcomer is refused for now.
+ *
+ * Bodies that have come in part may take 64 MiB, those of a source 32 MiB;
+ * beyond that the oldest of who has most is refused for now.
+ */
 struct tei_frame_server;
 struct tei_frame_server_config {
 	const struct tei_frame_protocol *protocol;
@@ -201,7 +231,8 @@ struct tei_frame_server_config {
 	/* Whom to serve, base/peer.h. */
 	bool insecure;
 	const char *allow_uids; /* NULL: nobody else */
-	unsigned int n_max;     /* connections at a time; more: refused */
+	unsigned int n_max;     /* connections at a time; 0: no limit */
+	unsigned int n_each;    /* of the same name; 0: no limit */
 	uint64_t hello_ms; /* the first frame must come within; 0: no limit */
 	/* Most bytes of a first frame, whatever its type; 0: as its type. A
 	 * peer that is not identified must not cost much memory. */

@@ -64,15 +64,39 @@ void tei_frame_decode_header(const uint8_t from[TEI_FRAME_HEADER_LEN],
 	out->body = NULL;
 }
 
-static uint32_t max_body(const struct tei_frame_protocol *protocol,
-			 uint16_t type)
+/* @asks: of the side that has connected. */
+static uint32_t max_body(const struct tei_frame_conn *conn, uint16_t type,
+			 bool asks)
 {
+	const struct tei_frame_protocol *protocol = conn->protocol;
+
 	if (type == TEI_FRAME_REFUSED)
 		return TEI_FRAME_TEXT_MAX;
-	return type < TEI_FRAME_TYPES ? protocol->cap[type] : 0;
+	if (type >= TEI_FRAME_TYPES)
+		return 0;
+	return asks ? protocol->request[type] : protocol->reply[type];
 }
 
 /* ---- input: from bytes to frames ---- */
+
+/*
+ * Counts the memory of the body that has come in part. False: it was too much,
+ * and this connection is the one that is refused for it.
+ */
+static bool hold_body(struct tei_frame_conn *conn)
+{
+	struct tei_frame_server *server = conn->server;
+	struct tei_frame_conn *most;
+
+	if (!server || !conn->holder || conn->n_held == conn->room_body)
+		return true;
+	tei_frame_peers_hold(&server->peers, conn, conn->room_body);
+	while (conn->holder &&
+	       (most = tei_frame_peers_heaviest(&server->peers, conn)))
+		tei_frame_make_way(most, TEI_FRAME_UNFINISHED,
+				   "too many unfinished messages");
+	return conn->holder != NULL;
+}
 
 void tei_frame_drop_input(struct tei_frame_conn *conn)
 {
@@ -83,6 +107,7 @@ void tei_frame_drop_input(struct tei_frame_conn *conn)
 	conn->n_body = conn->room_body = conn->n_head = 0;
 	conn->in_body = false;
 	conn->part_ms = TEI_FRAME_NEVER;
+	(void)hold_body(conn);
 }
 
 static void refuse_frame(struct tei_frame_conn *conn,
@@ -116,7 +141,7 @@ static bool accept_header(struct tei_frame_conn *conn, const uint8_t *bytes)
 	uint32_t cap;
 
 	tei_frame_decode_header(bytes, &conn->in);
-	cap = max_body(conn->protocol, conn->in.type);
+	cap = max_body(conn, conn->in.type, !conn->outgoing);
 	if (cap == 0)
 		refuse_frame(conn, TEI_FRAME_BAD_TYPE, "unknown frame type");
 	else if (conn->in.len > cap ||
@@ -159,6 +184,8 @@ static void deliver_frame(struct tei_frame_conn *conn, const void *body)
 	} else if (conn->ops->frame) {
 		conn->step_ms = TEI_FRAME_NEVER;
 		conn->hello_max = 0;
+		if (conn->server)
+			tei_frame_peers_note(&conn->server->peers, conn);
 		conn->ops->frame(conn, &f, conn->arg);
 	}
 }
@@ -171,6 +198,7 @@ static void deliver_own(struct tei_frame_conn *conn)
 	conn->body = NULL;
 	conn->n_body = conn->room_body = 0;
 	conn->in_body = false;
+	(void)hold_body(conn);
 	deliver_frame(conn, body);
 	tei_free(body);
 }
@@ -194,7 +222,7 @@ static bool grow_body(struct tei_frame_conn *conn)
 	}
 	conn->body = body;
 	conn->room_body = room;
-	return true;
+	return hold_body(conn);
 }
 
 static size_t min_size(size_t a, size_t b)
@@ -325,7 +353,8 @@ static void watch_part(struct tei_frame_conn *conn)
 		return;
 	if (conn->part_ms != TEI_FRAME_NEVER)
 		return;
-	conn->part_ms = tei_frame_due_ms(TEI_FRAME_PART_MS);
+	conn->part_ms = tei_frame_due_ms(conn->outgoing ? TEI_FRAME_PART_MS
+							: TEI_FRAME_ASKED_MS);
 	tei_frame_rearm(conn);
 }
 
@@ -523,7 +552,7 @@ static int add_message(struct tei_frame_conn *conn, uint16_t type,
 
 	if (!tei_frame_is_open(conn) || conn->broken)
 		return -ENOTCONN;
-	if (len > max_body(conn->protocol, type))
+	if (len > max_body(conn, type, conn->outgoing))
 		return -EMSGSIZE;
 	at = add_frame(conn, type, flags, id, len);
 	if (!at)

@@ -20,18 +20,80 @@
 #include <event2/event_struct.h>
 
 #include "base/frame.h"
+#include "base/hash.h"
 #include "base/loop.h"
+#include "base/peer.h"
 
-#define TEI_FRAME_TEXT_MAX  1000  /* bytes of a refusal's text */
-#define TEI_FRAME_LINGER_MS 2000  /* most time to deliver a refusal */
-#define TEI_FRAME_PART_MS   30000 /* for a frame from its first byte on */
-#define TEI_FRAME_NEVER     UINT64_MAX
+#define TEI_FRAME_TEXT_MAX  1000 /* bytes of a refusal's text */
+#define TEI_FRAME_LINGER_MS 2000 /* most time to deliver a refusal */
+/* Time for a frame from its first byte on: an answer, what is asked. */
+#define TEI_FRAME_PART_MS  30000
+#define TEI_FRAME_ASKED_MS 10000
+/* Memory of bodies that have come in part: of a port, of one source. */
+#define TEI_FRAME_BODIES_MAX  ((size_t)64 << 20)
+#define TEI_FRAME_BODIES_EACH ((size_t)32 << 20)
+#define TEI_FRAME_NEVER       UINT64_MAX
 
 enum tei_frame_state {
 	TEI_FRAME_CONNECTING,
 	TEI_FRAME_UP,
 	TEI_FRAME_REFUSING, /* last words go out, what comes in is dropped */
 	TEI_FRAME_ENDED,    /* no socket any more */
+};
+
+#define TEI_FRAME_RANKS      16
+#define TEI_FRAME_SOURCE_LEN 16
+
+/* Lists by number of connections: list[0] up to 3, list[i] from 2^(i+1) on. */
+struct tei_frame_ranks {
+	struct tei_list list[TEI_FRAME_RANKS];
+};
+
+/* Connections of a source that were given the same name, or none yet. */
+struct tei_frame_holder {
+	struct tei_list link;      /* source->holders, unless it has none */
+	struct tei_hash_node node; /* peers->holders, unless it is nameless */
+	struct tei_frame_source *source;
+	uint8_t name[TEI_FRAME_NAME_LEN];
+	struct tei_list conns;
+	unsigned int n;        /* of conns */
+	size_t bytes;          /* n_held of all */
+	uint64_t used, queued; /* as of a connection */
+};
+
+/* Origin of connections, an address. Freed with the last of them. */
+struct tei_frame_source {
+	struct tei_hash_node node;         /* peers->sources */
+	struct tei_list link;              /* peers->ranks */
+	uint8_t key[TEI_FRAME_SOURCE_LEN]; /* the address */
+	unsigned int n;
+	size_t bytes;
+	struct tei_frame_ranks holders;
+	struct tei_frame_holder nameless;
+};
+
+/* Who has the connections of a server; frame_peers.c. */
+struct tei_frame_peers {
+	struct tei_hash sources, holders;
+	uint64_t seed;
+	struct tei_frame_ranks ranks; /* of sources */
+	struct tei_list bodies;       /* connections, by when they began */
+	size_t bytes;                 /* n_held of all */
+	unsigned int n;               /* connections */
+	unsigned int n_in_vain;       /* looked at since one made way */
+	uint64_t n_used;              /* the clock of use */
+};
+
+struct tei_frame_server {
+	struct tei_loop *loop;
+	struct tei_frame_server_config config;
+	struct tei_peer_rule rule;
+	int fd;
+	struct event acceptable, resume;
+	struct tei_list conns; /* all that count here */
+	struct tei_frame_peers peers;
+	unsigned int n_conns, n_refused;
+	bool accepting, closed; /* inside on_acceptable(); closed in there */
 };
 
 /* A piece of the send queue: bytes[from .. to) are still to go. */
@@ -48,6 +110,12 @@ struct tei_frame_conn {
 	void *arg;
 	struct tei_frame_server *server; /* that accepted it and lives */
 	struct tei_list link;            /* in server->conns */
+	struct tei_frame_holder *holder; /* NULL: of no server */
+	struct tei_list of_holder;       /* holder->conns */
+	struct tei_list of_bodies;       /* peers->bodies, while n_held */
+	size_t n_held;                   /* memory of its unfinished body */
+	/* n_used when a frame came; when it was put at the end of a list. */
+	uint64_t used, queued;
 
 	int fd;
 	uint8_t state;
@@ -111,6 +179,49 @@ static inline bool tei_frame_is_open(const struct tei_frame_conn *conn)
 uint64_t tei_frame_due_ms(uint64_t timeout_ms);
 /* Hand a reply to the call that awaits it. */
 void tei_frame_answer(struct tei_frame_conn *conn, const struct tei_frame *f);
+
+/* Ends a connection that makes way for others; down() follows. */
+void tei_frame_make_way(struct tei_frame_conn *conn, enum tei_frame_fault fault,
+			const char *text);
+
+/* frame_peers.c */
+int tei_frame_peers_init(struct tei_frame_peers *peers); /* -ENOMEM */
+/* No connection is left. */
+void tei_frame_peers_fini(struct tei_frame_peers *peers);
+int tei_frame_peers_enter(struct tei_frame_peers *peers,
+			  struct tei_frame_conn *conn); /* -ENOMEM */
+void tei_frame_peers_leave(struct tei_frame_peers *peers,
+			   struct tei_frame_conn *conn);
+void tei_frame_peers_name(struct tei_frame_peers *peers,
+			  struct tei_frame_conn *conn,
+			  const uint8_t name[TEI_FRAME_NAME_LEN]);
+/* A whole frame has come. */
+static inline void tei_frame_peers_note(struct tei_frame_peers *peers,
+					struct tei_frame_conn *conn)
+{
+	if (conn->holder)
+		conn->used = conn->holder->used = ++peers->n_used;
+}
+/*
+ * The connection that makes way for @comer, or, with NULL, for want of
+ * descriptors. NULL: none does.
+ */
+struct tei_frame_conn *
+tei_frame_peers_idlest(struct tei_frame_peers *peers,
+		       const struct tei_frame_conn *comer);
+/* The connection of @conn's name, but not @conn, that makes way for it. */
+struct tei_frame_conn *tei_frame_peers_older(struct tei_frame_peers *peers,
+					     const struct tei_frame_conn *conn);
+/* The unfinished body of @conn takes that much memory now. */
+void tei_frame_peers_hold(struct tei_frame_peers *peers,
+			  struct tei_frame_conn *conn, size_t bytes);
+/*
+ * Whose unfinished body must go, since there are too many, or too many of
+ * @of's source. NULL: there are not.
+ */
+struct tei_frame_conn *
+tei_frame_peers_heaviest(struct tei_frame_peers *peers,
+			 const struct tei_frame_conn *of);
 
 /* frame_io.c */
 /* Read what is there, within limits of fairness. */

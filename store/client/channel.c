@@ -33,12 +33,13 @@
  * that drives.
  */
 
-#define IN_ROOM   (64u << 10)
-#define OUT_LEAST 4096u
-#define OUT_KEEP  (256u << 10)        /* of a queue that has become empty */
-#define PART_NS   (30 * TEI_NS_PER_S) /* for a frame from its first byte on */
-#define OUT_MAX   (64u << 20) /* a master that does not read so much is gone */
-#define SPIN_NS   (20 * TEI_NS_PER_US)
+#define IN_ROOM     (64u << 10)
+#define REFUSAL_MAX 1024u
+#define OUT_LEAST   4096u
+#define OUT_KEEP    (256u << 10)        /* of a queue that has become empty */
+#define PART_NS     (30 * TEI_NS_PER_S) /* for a frame from its first byte on */
+#define OUT_MAX     (64u << 20) /* a master that reads none of it is gone */
+#define SPIN_NS     (20 * TEI_NS_PER_US)
 
 /* ---- sending ---- */
 
@@ -214,11 +215,11 @@ static bool header_holds(const struct tei_frame *f)
 	uint32_t cap = 0;
 
 	if (f->type < TEI_FRAME_TYPES)
-		cap = tes_store_protocol.cap[f->type];
+		cap = tes_store_protocol.reply[f->type];
+	if (f->type == TEI_FRAME_REFUSED)
+		return f->len <= REFUSAL_MAX && !(f->flags & ~TEI_FRAME_RETRY);
 	if (!cap || f->len > cap)
 		return false;
-	if (f->type == TEI_FRAME_REFUSED)
-		return !(f->flags & ~TEI_FRAME_RETRY);
 	return !(f->flags & ~TEI_FRAME_REPLY);
 }
 
@@ -620,7 +621,7 @@ static uint8_t *pack(uint16_t type, const struct ProtobufCMessage *msg,
 		.type = type, .len = protobuf_c_message_get_packed_size(msg)};
 	uint8_t *frame;
 
-	if (f.len > tes_store_protocol.cap[type])
+	if (f.len > tes_store_protocol.request[type])
 		return NULL;
 	*out_len = TEI_FRAME_HEADER_LEN + f.len;
 	frame = tei_arena_alloc(arena, *out_len);

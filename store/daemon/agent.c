@@ -206,6 +206,8 @@ static void faults(struct evbuffer *out, const struct tes_agent *agent)
 		[TEI_FRAME_TIMEOUT] = "late",
 		[TEI_FRAME_PROTECTED] = "protected_mode",
 		[TEI_FRAME_FULL] = "too_many_connections",
+		[TEI_FRAME_IDLE] = "idle",
+		[TEI_FRAME_UNFINISHED] = "unfinished",
 	};
 
 	tei_http_metric_head(out, name, "counter",

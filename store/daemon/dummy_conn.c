@@ -493,7 +493,7 @@ static uint8_t *pack(struct tei_arena *arena, uint16_t type, uint64_t id,
 		.len = msg ? protobuf_c_message_get_packed_size(msg) : 0};
 	uint8_t *bytes;
 
-	if (f.len > tes_agent_protocol.cap[type])
+	if (f.len > tes_agent_protocol.request[type])
 		return NULL;
 	*len = TEI_FRAME_HEADER_LEN + f.len;
 	bytes = tei_arena_alloc(arena, *len);
@@ -514,7 +514,7 @@ static int take_header(const uint8_t head[TEI_FRAME_HEADER_LEN], uint16_t type,
 
 	tei_frame_decode_header(head, &f);
 	if (f.type != type || f.flags != TEI_FRAME_REPLY || f.id != id ||
-	    f.len > tes_agent_protocol.cap[type])
+	    f.len > tes_agent_protocol.reply[type])
 		return -EPROTO;
 	*len = f.len;
 	return 0;

@@ -328,6 +328,8 @@ static void refusal_metrics(const struct tes_server *s, struct evbuffer *out)
 		[TEI_FRAME_TIMEOUT] = "late",
 		[TEI_FRAME_PROTECTED] = "protected mode",
 		[TEI_FRAME_FULL] = "too many connections",
+		[TEI_FRAME_IDLE] = "idle",
+		[TEI_FRAME_UNFINISHED] = "unfinished",
 	};
 	static const char *const http[TEI_HTTP_REFUSALS] = {
 		[TEI_HTTP_MALFORMED] = "malformed",

@@ -98,9 +98,10 @@ static int server_open_rpc(struct tes_server *s, char error[TEI_CONF_ERROR_LEN])
 		.insecure = set->insecure,
 		.allow_uids = set->allow_uids,
 		.n_max = TES_SERVER_LINKS_MAX,
+		.n_each = TES_SERVER_LINKS_EACH,
 		.hello_ms = TES_SERVER_HELLO_MS,
-		.hello_max =
-			tes_store_protocol.cap[STORE__STORE_TYPE__STORE_HELLO],
+		.hello_max = tes_store_protocol
+				     .request[STORE__STORE_TYPE__STORE_HELLO],
 		.ops = &port_ops,
 		.arg = s,
 		.accepted = tes_server_accepted,

@@ -26,6 +26,7 @@
 /* Bytes of answers that a client may leave unread before it is disconnected. */
 #define TES_SERVER_BACKLOG_MAX  (32u << 20)
 #define TES_SERVER_LINKS_MAX    4096u
+#define TES_SERVER_LINKS_EACH   4u /* two, and two that take their place */
 #define TES_SERVER_SESSIONS_MAX 8192u
 #define TES_SERVER_HELLO_MS     2000u
 

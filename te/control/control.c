@@ -20,29 +20,39 @@
 #include "te/region/region.h"
 #include "te/worker/worker.h"
 
-#define INBOUND_CONNS_MAX 4096u
-#define HELLO_MAX         16384u
-#define PROVE_MAX         8192u
-#define SMALL_MAX         1024u
-#define DESCRIPTION_MAX   (16u << 20)
-#define NOTIFY_MAX        (72u << 10)
-#define PUSH_AGAIN_MS     100u
-#define ARENA_MAX         ((size_t)64 << 20)
+#define INBOUND_CONNS_MAX  4096u
+#define INBOUND_CONNS_EACH 16u /* one for each name that leads here */
+#define HELLO_MAX          16384u
+#define PROVE_MAX          8192u
+#define SMALL_MAX          1024u
+#define DESCRIPTION_MAX    (16u << 20)
+#define NOTIFY_MAX         (72u << 10)
+#define PUSH_AGAIN_MS      100u
+#define ARENA_MAX          ((size_t)64 << 20)
 
 const struct tei_frame_protocol tei_control_protocol = {
 	.name = "control",
-	.cap =
+	.request =
 		{
-			[TE__CONTROL_TYPE__CONTROL_REFUSED] = SMALL_MAX,
 			[TE__CONTROL_TYPE__CONTROL_HELLO] = HELLO_MAX,
 			[TE__CONTROL_TYPE__CONTROL_PROVE] = PROVE_MAX,
+			[TE__CONTROL_TYPE__CONTROL_DESCRIBE] = SMALL_MAX,
+			[TE__CONTROL_TYPE__CONTROL_CONNECT] = SMALL_MAX,
+			[TE__CONTROL_TYPE__CONTROL_DROP] = SMALL_MAX,
+			[TE__CONTROL_TYPE__CONTROL_PROBE] = SMALL_MAX,
+			[TE__CONTROL_TYPE__CONTROL_NOTIFY] = NOTIFY_MAX,
+		},
+	.reply =
+		{
+			[TE__CONTROL_TYPE__CONTROL_HELLO] = HELLO_MAX,
+			[TE__CONTROL_TYPE__CONTROL_PROVE] = SMALL_MAX,
 			[TE__CONTROL_TYPE__CONTROL_DESCRIBE] = DESCRIPTION_MAX,
 			[TE__CONTROL_TYPE__CONTROL_CONNECT] = SMALL_MAX,
 			[TE__CONTROL_TYPE__CONTROL_DROP] = SMALL_MAX,
 			[TE__CONTROL_TYPE__CONTROL_PROBE] = SMALL_MAX,
 			[TE__CONTROL_TYPE__CONTROL_REGIONS] = DESCRIPTION_MAX,
 			[TE__CONTROL_TYPE__CONTROL_REVOKED] = SMALL_MAX,
-			[TE__CONTROL_TYPE__CONTROL_NOTIFY] = NOTIFY_MAX,
+			[TE__CONTROL_TYPE__CONTROL_NOTIFY] = SMALL_MAX,
 			[TE__CONTROL_TYPE__CONTROL_ROOM] = SMALL_MAX,
 			[TE__CONTROL_TYPE__CONTROL_GONE] = SMALL_MAX,
 		},
@@ -103,6 +113,7 @@ int tei_control_listen(struct te_engine *engine, uint16_t port)
 				.insecure = engine->config.insecure,
 				.allow_uids = engine->config.allow_uids,
 				.n_max = INBOUND_CONNS_MAX,
+				.n_each = INBOUND_CONNS_EACH,
 				.hello_ms = 2 * engine->config.connect_timeout,
 				.hello_max = HELLO_MAX,
 				.ops = &stray_ops,
@@ -151,6 +162,12 @@ void tei_control_count_fault(struct te_engine *engine,
 		break;
 	case TEI_FRAME_FULL:
 		TEI_COUNT(engine, crowd);
+		break;
+	case TEI_FRAME_IDLE:
+		TEI_COUNT(engine, idle);
+		break;
+	case TEI_FRAME_UNFINISHED:
+		TEI_COUNT(engine, unfinished);
 		break;
 	case TEI_FRAME_FAULTS:
 		break;

@@ -57,6 +57,8 @@
 	X(late, "te_control_refused_total", "late")                    \
 	X(stranger, "te_control_refused_total", "stranger")            \
 	X(crowd, "te_control_refused_total", "crowd")                  \
+	X(idle, "te_control_refused_total", "idle")                    \
+	X(unfinished, "te_control_refused_total", "unfinished")        \
 	X(revocations, "te_revocations_total", "")                     \
 	X(restarts_seen, "te_peer_restarts_total", "")                 \
 	X(topo_affinity, "te_topology_faults_total", "affinity")       \

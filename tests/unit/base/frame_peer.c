@@ -19,12 +19,18 @@
 
 const struct tei_frame_protocol peer_protocol = {
 	.name = "test",
-	.cap = {[ECHO] = CAP_BIG,
-		[SILENT] = 1024,
-		[CLOSE] = 1024,
-		[BAD] = 1024,
-		[BIG] = CAP_BIG,
-		[REFUSE] = 1024},
+	.request = {[ECHO] = CAP_BIG,
+		    [SILENT] = 1024,
+		    [CLOSE] = 1024,
+		    [BAD] = 1024,
+		    [BIG] = 1024,
+		    [REFUSE] = 1024},
+	.reply = {[ECHO] = CAP_BIG,
+		  [SILENT] = 1024,
+		  [CLOSE] = 1024,
+		  [BAD] = 1024,
+		  [BIG] = CAP_BIG,
+		  [REFUSE] = 1024},
 };
 
 struct tei_loop *loop;

@@ -273,26 +273,6 @@ static void refused_connection_goes_down_if_its_user_keeps_it(void **state)
 	assert_string_equal(server.text, "no");
 }
 
-static void crowd_is_told_and_counted(void **state)
-{
-	int a, b;
-
-	(void)state;
-	serve(2, 0);
-	a = raw_connect();
-	b = raw_connect();
-	pump_until(int_is_set, &server.n_accepted);
-	assert_string_equal(raw_refusal(raw_connect()), "too many connections");
-	assert_int_equal(server.faults[TEI_FRAME_FULL], 1);
-	close(a);
-	pump_until(int_is_set, &server.n_closed);
-	server.n_closed = server.n_accepted = 0;
-	connect_up(); /* a place is free again */
-	pump_until(int_is_set, &server.n_accepted);
-	close(b);
-	server.n_accepted++; /* b's, which was set to 0 */
-}
-
 static void connections_outlive_their_server(void **state)
 {
 	struct asked a = {0};
@@ -414,7 +394,6 @@ int main(void)
 		T(refusal_reaches_who_still_sends),
 		T(refusal_for_now_is_told_from_others),
 		T(refused_connection_goes_down_if_its_user_keeps_it),
-		T(crowd_is_told_and_counted),
 		T(connections_outlive_their_server),
 		T(idle_connection_is_small),
 		T(reader_that_sleeps_bounds_the_senders_queue),

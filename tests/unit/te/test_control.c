@@ -165,7 +165,8 @@ static void nobody_is_heard_before_hello(void **state)
 	fd = raw_greet(engine, me, NULL);
 	raw_send_message(fd, REVOKED, 1, &connect.base);
 	raw_await_close(fd);
-	assert_int_equal(refused("body"), 3);
+	assert_int_equal(refused("body"), 2);
+	assert_int_equal(refused("type"), 1);
 	still_serves();
 }
 

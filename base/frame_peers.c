@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * frame_peers.c - who has the connections of a port, and who makes way
+ *
+ *   server --> source: an address --> holder: a name its peers gave --> conn
+ *
+ * Only the address is known for certain; any number of names may be claimed.
+ * So the source with the most connections makes way first, then the name with
+ * the most in it, and of equals the one that was idle for longest. Equal are
+ * numbers with the same binary logarithm, and all up to 3, since a client of
+ * the master has two: thus who has most is found without a search, within a
+ * factor of two.
+ *
+ * Lists are in the order of use only when they are looked at: what was used
+ * since it was put into its list goes to the end of it then. So a frame costs
+ * two stores. One search takes at most N_STEPS looks.
+ */
+#include <assert.h>
+#include <string.h>
+#include <sys/random.h>
+#include <xxhash.h>
+
+#include "base/frame_private.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#define N_STEPS        512
+#define NAMELESS_SHIFT 6
+/* Without descriptors only who has that many connections makes way. */
+#define SHORT_RANK 3 /* 2^4 */
+
+/* ---- ranks ---- */
+
+static void ranks_init(struct tei_frame_ranks *ranks)
+{
+	for (unsigned int i = 0; i < TEI_FRAME_RANKS; i++)
+		tei_list_init(&ranks->list[i]);
+}
+
+static unsigned int rank_of(unsigned int n)
+{
+	unsigned int log = 31 - (unsigned int)__builtin_clz(n | 2);
+
+	return log <= TEI_FRAME_RANKS ? log - 1 : TEI_FRAME_RANKS - 1;
+}
+
+/*
+ * What is at @link has @n connections now and had @old; each weighs
+ * 1 / 2^@shift. True: it is at the end of another list, or of none, now.
+ */
+static bool rank_move(struct tei_frame_ranks *ranks, struct tei_list *link,
+		      unsigned int old, unsigned int n, unsigned int shift)
+{
+	unsigned int rank = rank_of(n >> shift);
+
+	if (old && n && rank_of(old >> shift) == rank)
+		return false;
+	tei_list_del(link);
+	if (n)
+		tei_list_add_tail(&ranks->list[rank], link);
+	return true;
+}
+
+/*
+ * A name is given a moment after a connection came, and those of honest peers
+ * are among them; so the nameless are many only when they are hundreds.
+ */
+static unsigned int shift_of(const struct tei_frame_holder *holder)
+{
+	return holder == &holder->source->nameless ? NAMELESS_SHIFT : 0;
+}
+
+/* ---- sources and holders ---- */
+
+int tei_frame_peers_init(struct tei_frame_peers *peers)
+{
+	int rc = tei_hash_init(&peers->sources);
+
+	if (rc)
+		return rc;
+	rc = tei_hash_init(&peers->holders);
+	if (rc) {
+		tei_hash_fini(&peers->sources);
+		return rc;
+	}
+	ranks_init(&peers->ranks);
+	tei_list_init(&peers->bodies);
+	/* A seed that peers cannot choose; without one they are only slower. */
+	if (getrandom(&peers->seed, sizeof(peers->seed), GRND_NONBLOCK) < 0)
+		peers->seed = (uintptr_t)peers;
+	return 0;
+}
+
+void tei_frame_peers_fini(struct tei_frame_peers *peers)
+{
+	assert(peers->sources.n_nodes == 0);
+	tei_hash_fini(&peers->holders);
+	tei_hash_fini(&peers->sources);
+}
+
+static void holder_init(struct tei_frame_holder *holder,
+			struct tei_frame_source *source, uint64_t now)
+{
+	tei_list_init(&holder->link);
+	tei_list_init(&holder->conns);
+	holder->source = source;
+	holder->used = holder->queued = now;
+}
+
+/* The network part of an IPv6 address: its owner has all the rest. */
+static void key_of(const struct tei_address *peer,
+		   uint8_t key[TEI_FRAME_SOURCE_LEN])
+{
+	size_t len;
+
+	memset(key, 0, TEI_FRAME_SOURCE_LEN);
+	len = tei_address_bytes(peer, key);
+	if (len == TEI_FRAME_SOURCE_LEN)
+		memset(key + len / 2, 0, len / 2);
+}
+
+static struct tei_frame_source *
+find_source(const struct tei_frame_peers *peers, uint64_t hash,
+	    const uint8_t key[TEI_FRAME_SOURCE_LEN])
+{
+	struct tei_hash_node *node = tei_hash_first(&peers->sources, hash);
+
+	for (; node; node = tei_hash_next(&peers->sources, node)) {
+		struct tei_frame_source *source =
+			TEI_CONTAINER(node, struct tei_frame_source, node);
+
+		if (!memcmp(source->key, key, TEI_FRAME_SOURCE_LEN))
+			return source;
+	}
+	return NULL;
+}
+
+static struct tei_frame_source *get_source(struct tei_frame_peers *peers,
+					   const struct tei_address *peer)
+{
+	uint8_t key[TEI_FRAME_SOURCE_LEN];
+	struct tei_frame_source *source;
+	uint64_t hash;
+
+	key_of(peer, key);
+	hash = XXH3_64bits_withSeed(key, sizeof(key), peers->seed);
+	source = find_source(peers, hash, key);
+	if (source)
+		return source;
+	source = tei_calloc(1, sizeof(*source));
+	if (!source)
+		return NULL;
+	memcpy(source->key, key, sizeof(key));
+	tei_list_init(&source->link);
+	ranks_init(&source->holders);
+	holder_init(&source->nameless, source, peers->n_used);
+	tei_hash_insert(&peers->sources, &source->node, hash);
+	return source;
+}
+
+static void join(struct tei_frame_peers *peers, struct tei_frame_holder *holder,
+		 struct tei_frame_conn *conn)
+{
+	struct tei_frame_source *source = holder->source;
+
+	conn->holder = holder;
+	conn->used = conn->queued = holder->used = ++peers->n_used;
+	tei_list_add_tail(&holder->conns, &conn->of_holder);
+	rank_move(&peers->ranks, &source->link, source->n, source->n + 1, 0);
+	source->n++;
+	peers->n++;
+	if (rank_move(&source->holders, &holder->link, holder->n, holder->n + 1,
+		      shift_of(holder)))
+		holder->queued = peers->n_used;
+	holder->n++;
+	holder->bytes += conn->n_held;
+	source->bytes += conn->n_held;
+}
+
+static void part(struct tei_frame_peers *peers, struct tei_frame_conn *conn)
+{
+	struct tei_frame_holder *holder = conn->holder;
+	struct tei_frame_source *source = holder->source;
+
+	conn->holder = NULL;
+	tei_list_del(&conn->of_holder);
+	if (rank_move(&source->holders, &holder->link, holder->n, holder->n - 1,
+		      shift_of(holder)))
+		holder->queued = peers->n_used;
+	holder->n--;
+	rank_move(&peers->ranks, &source->link, source->n, source->n - 1, 0);
+	source->n--;
+	peers->n--;
+	holder->bytes -= conn->n_held;
+	source->bytes -= conn->n_held;
+	if (!holder->n && holder != &source->nameless) {
+		tei_hash_remove(&peers->holders, &holder->node);
+		tei_free(holder);
+	}
+}
+
+static void source_release(struct tei_frame_peers *peers,
+			   struct tei_frame_source *source)
+{
+	if (source->n)
+		return;
+	tei_hash_remove(&peers->sources, &source->node);
+	tei_free(source);
+}
+
+int tei_frame_peers_enter(struct tei_frame_peers *peers,
+			  struct tei_frame_conn *conn)
+{
+	struct tei_frame_source *source = get_source(peers, &conn->peer);
+
+	if (!source)
+		return -ENOMEM;
+	join(peers, &source->nameless, conn);
+	return 0;
+}
+
+void tei_frame_peers_leave(struct tei_frame_peers *peers,
+			   struct tei_frame_conn *conn)
+{
+	struct tei_frame_source *source;
+
+	if (!conn->holder)
+		return;
+	source = conn->holder->source;
+	tei_frame_peers_hold(peers, conn, 0);
+	part(peers, conn);
+	source_release(peers, source);
+}
+
+static struct tei_frame_holder *
+get_holder(struct tei_frame_peers *peers, struct tei_frame_source *source,
+	   const uint8_t name[TEI_FRAME_NAME_LEN])
+{
+	uint64_t hash = XXH3_64bits_withSeed(name, TEI_FRAME_NAME_LEN,
+					     peers->seed ^ (uintptr_t)source);
+	struct tei_hash_node *node = tei_hash_first(&peers->holders, hash);
+	struct tei_frame_holder *holder;
+
+	for (; node; node = tei_hash_next(&peers->holders, node)) {
+		holder = TEI_CONTAINER(node, struct tei_frame_holder, node);
+		if (holder->source == source &&
+		    !memcmp(holder->name, name, TEI_FRAME_NAME_LEN))
+			return holder;
+	}
+	holder = tei_calloc(1, sizeof(*holder));
+	if (!holder)
+		return NULL;
+	holder_init(holder, source, peers->n_used);
+	memcpy(holder->name, name, TEI_FRAME_NAME_LEN);
+	tei_hash_insert(&peers->holders, &holder->node, hash);
+	return holder;
+}
+
+void tei_frame_peers_name(struct tei_frame_peers *peers,
+			  struct tei_frame_conn *conn,
+			  const uint8_t name[TEI_FRAME_NAME_LEN])
+{
+	struct tei_frame_holder *holder;
+
+	if (!conn->holder)
+		return;
+	holder = get_holder(peers, conn->holder->source, name);
+	if (!holder || holder == conn->holder)
+		return; /* without memory it stays one of the nameless */
+	part(peers, conn);
+	join(peers, holder, conn);
+}
+
+/* ---- who makes way ---- */
+
+struct search {
+	struct tei_frame_peers *peers;
+	const struct tei_frame_conn *but; /* never this one */
+	bool whatever;                    /* also what is needed */
+	unsigned int steps;
+};
+
+static bool may_go(const struct search *s, const struct tei_frame_conn *conn)
+{
+	if (conn == s->but)
+		return false;
+	if (s->whatever || conn->state != TEI_FRAME_UP || conn->closed)
+		return true;
+	return !conn->ops->needed || !conn->ops->needed(conn->arg);
+}
+
+static struct tei_frame_conn *idlest_conn(struct search *s,
+					  struct tei_frame_holder *holder)
+{
+	for (unsigned int i = 2 * holder->n; i && s->steps; i--, s->steps--) {
+		struct tei_frame_conn *conn = tei_list_entry(
+			holder->conns.next, struct tei_frame_conn, of_holder);
+
+		if (conn->used <= conn->queued && may_go(s, conn))
+			return conn;
+		tei_list_del(&conn->of_holder);
+		tei_list_add_tail(&holder->conns, &conn->of_holder);
+		conn->queued = s->peers->n_used;
+	}
+	return NULL;
+}
+
+/* The one that was idle for longest of the holders in @list. */
+static struct tei_frame_conn *of_holders(struct search *s,
+					 struct tei_list *list)
+{
+	struct tei_list *last = NULL;
+
+	while (!tei_list_empty(list) && s->steps) {
+		struct tei_frame_holder *holder = tei_list_entry(
+			list->next, struct tei_frame_holder, link);
+		struct tei_frame_conn *conn = NULL;
+		bool idle = holder->used <= holder->queued;
+
+		if (idle)
+			conn = idlest_conn(s, holder);
+		if (conn)
+			return conn;
+		if (&holder->link == last)
+			return NULL; /* all were asked, and none may go */
+		if (!idle)
+			last = NULL; /* it is looked at once more */
+		else if (!last)
+			last = &holder->link;
+		tei_list_del(&holder->link);
+		tei_list_add_tail(list, &holder->link);
+		holder->queued = s->peers->n_used;
+		if (s->steps)
+			s->steps--;
+	}
+	return NULL;
+}
+
+static struct tei_frame_conn *of_source(struct search *s,
+					struct tei_frame_source *source)
+{
+	for (unsigned int i = TEI_FRAME_RANKS; i--;) {
+		struct tei_frame_conn *conn =
+			of_holders(s, &source->holders.list[i]);
+
+		if (conn)
+			return conn;
+	}
+	return NULL;
+}
+
+/* Of sources that have 2^@least connections at least. */
+static struct tei_frame_conn *of_sources(struct search *s, unsigned int least)
+{
+	for (unsigned int i = TEI_FRAME_RANKS; i-- > least;) {
+		tei_list_for_each (node, &s->peers->ranks.list[i]) {
+			struct tei_frame_conn *conn = of_source(
+				s, tei_list_entry(node, struct tei_frame_source,
+						  link));
+
+			if (conn || !s->steps)
+				return conn;
+		}
+	}
+	return NULL;
+}
+
+struct tei_frame_conn *
+tei_frame_peers_idlest(struct tei_frame_peers *peers,
+		       const struct tei_frame_conn *comer)
+{
+	unsigned int least = SHORT_RANK;
+	struct search s = {peers, comer, false, N_STEPS};
+	struct tei_frame_conn *conn;
+
+	/* Who has less than the newcomer's source does not make way for it. */
+	if (comer)
+		least = rank_of(comer->holder->source->n);
+	conn = of_sources(&s, least);
+	peers->n_in_vain = conn ? 0 : peers->n_in_vain + N_STEPS - s.steps;
+	/* Waits until all were looked at, some by searches before this one. */
+	if (conn || !comer || (!s.steps && peers->n_in_vain < 2 * peers->n))
+		return conn;
+	s = (struct search){peers, comer, true, N_STEPS};
+	return of_sources(&s, least);
+}
+
+struct tei_frame_conn *tei_frame_peers_older(struct tei_frame_peers *peers,
+					     const struct tei_frame_conn *conn)
+{
+	struct search s = {peers, conn, false, N_STEPS};
+	struct tei_frame_conn *old = NULL;
+	bool old_may_go = false;
+
+	tei_list_for_each (node, &conn->holder->conns) {
+		struct tei_frame_conn *other =
+			tei_list_entry(node, struct tei_frame_conn, of_holder);
+		bool may = may_go(&s, other);
+
+		if (other == conn || may < old_may_go)
+			continue;
+		if (!old || may > old_may_go || other->used < old->used)
+			old = other;
+		old_may_go = may;
+	}
+	return old;
+}
+
+/* ---- memory of unfinished bodies ---- */
+
+void tei_frame_peers_hold(struct tei_frame_peers *peers,
+			  struct tei_frame_conn *conn, size_t bytes)
+{
+	struct tei_frame_holder *holder = conn->holder;
+
+	peers->bytes += bytes - conn->n_held;
+	holder->bytes += bytes - conn->n_held;
+	holder->source->bytes += bytes - conn->n_held;
+	if (!bytes)
+		tei_list_del(&conn->of_bodies);
+	else if (!conn->n_held)
+		tei_list_add_tail(&peers->bodies, &conn->of_bodies);
+	conn->n_held = bytes;
+}
+
+static bool holds_more(const struct tei_frame_holder *a,
+		       const struct tei_frame_holder *b)
+{
+	if (a->source->bytes != b->source->bytes)
+		return a->source->bytes > b->source->bytes;
+	return a->bytes > b->bytes;
+}
+
+/*
+ * Bodies come whole in a moment; one that does not is the oldest of its holder.
+ */
+struct tei_frame_conn *tei_frame_peers_heaviest(struct tei_frame_peers *peers,
+						const struct tei_frame_conn *of)
+{
+	struct tei_frame_conn *most = NULL;
+
+	if (peers->bytes <= TEI_FRAME_BODIES_MAX &&
+	    of->holder->source->bytes <= TEI_FRAME_BODIES_EACH)
+		return NULL;
+	tei_list_for_each (node, &peers->bodies) {
+		struct tei_frame_conn *conn =
+			tei_list_entry(node, struct tei_frame_conn, of_bodies);
+
+		if (!most || holds_more(conn->holder, most->holder))
+			most = conn;
+	}
+	return most;
+}

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_frame_crowd.c - ports with more peers than there is room for
+ *
+ * Each source is an address of 127.0.0.0/8. A seat is the server's end of one
+ * connection, in the order in which they came.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/frame_private.h"
+#include "frame_peer.h"
+#include "tests/lib/test.h"
+
+#define N_SEATS  256
+#define BODY_MAX (8u << 20)
+#define PIECE    (64u << 10)
+
+struct seat {
+	struct tei_frame_conn *conn; /* NULL: has ended */
+	bool needed;
+	int n_frames, err;
+};
+
+static struct seat seats[N_SEATS];
+static unsigned int n_seats, n_faults[TEI_FRAME_FAULTS];
+static uint8_t piece[PIECE];
+
+static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
+		     void *arg)
+{
+	struct seat *seat = arg;
+	uint8_t name[TEI_FRAME_NAME_LEN] = {0};
+
+	seat->n_frames++;
+	if (f->type != SILENT || !f->len)
+		return;
+	name[0] = *(const uint8_t *)f->body;
+	tei_frame_name(conn, name);
+}
+
+static void on_down(struct tei_frame_conn *conn, int err, const char *text,
+		    void *arg)
+{
+	struct seat *seat = arg;
+
+	(void)text;
+	seat->conn = NULL;
+	seat->err = err;
+	tei_frame_close(conn);
+}
+
+static void on_fault(enum tei_frame_fault fault, void *arg)
+{
+	(void)arg;
+	n_faults[fault]++;
+}
+
+static bool on_needed(void *arg)
+{
+	return ((struct seat *)arg)->needed;
+}
+
+static const struct tei_frame_ops seat_ops = {
+	.frame = on_frame,
+	.down = on_down,
+	.fault = on_fault,
+	.needed = on_needed,
+};
+
+static void on_accepted(struct tei_frame_conn *conn, void *arg)
+{
+	(void)arg;
+	assert_true(n_seats < N_SEATS);
+	seats[n_seats] = (struct seat){.conn = conn};
+	tei_frame_set_ops(conn, &seat_ops, &seats[n_seats++]);
+}
+
+static void open_port(unsigned int n_max, unsigned int n_each)
+{
+	const struct tei_frame_server_config config = {
+		.protocol = &peer_protocol,
+		.host = "127.0.0.1",
+		.insecure = true,
+		.n_max = n_max,
+		.n_each = n_each,
+		.ops = &seat_ops,
+		.accepted = on_accepted,
+	};
+
+	stop_serving();
+	assert_int_equal(tei_frame_listen(loop, &config, &port, &listener), 0);
+}
+
+static int set_up(void **state)
+{
+	memset(seats, 0, sizeof(seats));
+	memset(n_faults, 0, sizeof(n_faults));
+	n_seats = 0;
+	return peers_setup(state);
+}
+
+static int tear_down(void **state)
+{
+	for (unsigned int i = 0; i < n_seats; i++)
+		if (seats[i].conn)
+			tei_frame_close(seats[i].conn);
+	return peers_teardown(state);
+}
+
+static bool has_come(void *arg)
+{
+	return n_seats == *(unsigned int *)arg;
+}
+
+/* From 127.0.0.@source; its seat is the next one. */
+static int come(uint8_t source)
+{
+	unsigned int n = n_seats + 1;
+	struct tei_address to, from;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_true(tei_address_from_bytes((const uint8_t[]){127, 0, 0, 1}, 4,
+					   port, &to));
+	assert_true(tei_address_from_bytes((const uint8_t[]){127, 0, 0, source},
+					   4, 0, &from));
+	assert_int_equal(bind(fd, (const struct sockaddr *)&from.ss, from.len),
+			 0);
+	assert_int_equal(connect(fd, (const struct sockaddr *)&to.ss, to.len),
+			 0);
+	pump_until(has_come, &n);
+	return fd;
+}
+
+/* Sends a frame by @fd, with @name unless it is 0; awaits it at @seat. */
+static void use(int fd, unsigned int seat, uint8_t name)
+{
+	uint8_t bytes[TEI_FRAME_HEADER_LEN + 1];
+	size_t n = raw_header(bytes, name ? 1 : 0, SILENT, 1);
+
+	if (name)
+		bytes[n++] = name;
+	seats[seat].n_frames = 0;
+	raw_send(fd, bytes, n);
+	pump_until(int_is_set, &seats[seat].n_frames);
+}
+
+static void expect_gone(unsigned int seat)
+{
+	pump_until(int_is_set, &seats[seat].err);
+	assert_int_equal(seats[seat].err, -EPROTO);
+}
+
+static bool made_way(void *arg)
+{
+	return n_faults[TEI_FRAME_IDLE] == *(unsigned int *)arg;
+}
+
+static void expect_that_many_made_way(unsigned int n)
+{
+	pump_until(made_way, &n);
+}
+
+static void the_idlest_makes_way(void **state)
+{
+	int fd[4];
+
+	(void)state;
+	open_port(3, 0);
+	for (unsigned int i = 0; i < 3; i++)
+		fd[i] = come(1);
+	use(fd[0], 0, 0);
+	fd[3] = come(1);
+	expect_gone(1);
+	assert_string_equal(raw_refusal(fd[1]),
+			    "it was idle, and others need its place");
+	assert_int_equal(n_faults[TEI_FRAME_IDLE], 1);
+	use(fd[0], 0, 0);
+	use(fd[2], 2, 0);
+	use(fd[3], 3, 0);
+	for (int i = 0; i < 4; i += i ? 1 : 2)
+		close(fd[i]);
+}
+
+static void what_is_needed_stays_while_anything_else_can_go(void **state)
+{
+	int fd[5];
+
+	(void)state;
+	open_port(3, 0);
+	for (unsigned int i = 0; i < 3; i++)
+		fd[i] = come(1);
+	seats[0].needed = seats[2].needed = true;
+	fd[3] = come(1);
+	expect_gone(1);
+	seats[3].needed = true;
+	fd[4] = come(1); /* all others are needed: one of them */
+	expect_that_many_made_way(2);
+	assert_non_null(seats[4].conn);
+	for (int i = 0; i < 5; i++)
+		close(fd[i]);
+}
+
+static void who_has_most_makes_way(void **state)
+{
+	int fd[10];
+
+	(void)state;
+	open_port(8, 0);
+	fd[0] = come(1); /* idle for longest */
+	for (unsigned int i = 1; i < 8; i++)
+		fd[i] = come(2);
+	fd[8] = come(3);
+	expect_gone(1);
+	fd[9] = come(2);
+	expect_gone(2);
+	use(fd[0], 0, 0);
+	use(fd[8], 8, 0);
+	for (int i = 0; i < 10; i++)
+		close(fd[i]);
+}
+
+static void of_one_source_the_name_with_most_makes_way(void **state)
+{
+	int fd[9];
+
+	(void)state;
+	open_port(8, 0);
+	for (unsigned int i = 0; i < 8; i++) {
+		fd[i] = come(1);
+		use(fd[i], i, i < 3 ? (uint8_t)(1 + i) : 9);
+	}
+	fd[8] = come(1);
+	expect_gone(3);
+	use(fd[0], 0, 0);
+	for (int i = 0; i < 9; i++)
+		close(fd[i]);
+}
+
+static void what_is_needed_stays_though_all_others_speak(void **state)
+{
+	int fd[5];
+
+	(void)state;
+	open_port(4, 0);
+	for (unsigned int i = 0; i < 4; i++) {
+		fd[i] = come(1);
+		use(fd[i], i, (uint8_t)(1 + i));
+	}
+	seats[0].needed = true;
+	for (unsigned int i = 1; i < 4; i++)
+		use(fd[i], i, 0);
+	fd[4] = come(1);
+	expect_gone(1);
+	for (int i = 0; i < 5; i++)
+		close(fd[i]);
+}
+
+static void a_name_has_no_more_than_its_share(void **state)
+{
+	int fd[6];
+
+	(void)state;
+	open_port(0, 4);
+	for (unsigned int i = 0; i < 5; i++) {
+		fd[i] = come(1);
+		seats[i].needed = i != 2;
+		use(fd[i], i, 7);
+	}
+	expect_gone(2);
+	fd[5] = come(1);
+	seats[5].needed = true;
+	use(fd[5], 5, 7); /* all are needed */
+	expect_gone(0);
+	for (int i = 0; i < 6; i++)
+		close(fd[i]);
+}
+
+static void who_has_many_makes_way_when_descriptors_are_short(void **state)
+{
+	struct rlimit before, low;
+	int fd[30], honest;
+
+	(void)state;
+	open_port(0, 0);
+	for (unsigned int i = 0; i < 30; i++)
+		fd[i] = come(2);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	low = before;
+	honest = dup(fd[0]); /* the number that the test's own end will have */
+	low.rlim_cur = (rlim_t)honest + 1;
+	close(honest);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+	honest = come(1);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	expect_gone(0);
+	use(honest, 30, 0);
+	close(honest);
+	for (int i = 0; i < 30; i++)
+		close(fd[i]);
+}
+
+/* ---- bodies that never end ---- */
+
+static void send_part(int fd, size_t len)
+{
+	uint8_t head[TEI_FRAME_HEADER_LEN];
+
+	raw_send(fd, head, raw_header(head, BODY_MAX, ECHO, 1));
+	for (; len; len -= len < PIECE ? len : PIECE)
+		raw_send(fd, piece, len < PIECE ? len : PIECE);
+}
+
+static void unfinished_bodies_have_a_budget(void **state)
+{
+	int fd[30], honest;
+
+	(void)state;
+	open_port(0, 0);
+	for (unsigned int i = 0; i < 30; i++) {
+		fd[i] = come((uint8_t)(2 + i % 3));
+		send_part(fd[i], BODY_MAX - 1);
+		assert_true(listener->peers.bytes <= TEI_FRAME_BODIES_MAX);
+	}
+	assert_true(listener->peers.bytes > 0);
+	assert_true(n_faults[TEI_FRAME_UNFINISHED] >= 30 - 8);
+	honest = come(1);
+	send_part(honest, BODY_MAX);
+	pump_until(int_is_set, &seats[30].n_frames);
+	close(honest);
+	for (int i = 0; i < 30; i++)
+		close(fd[i]);
+}
+
+static void of_one_source_the_oldest_body_makes_way(void **state)
+{
+	int fd[5];
+
+	(void)state;
+	open_port(0, 0);
+	for (unsigned int i = 0; i < 5; i++) {
+		fd[i] = come(1);
+		send_part(fd[i], BODY_MAX - 1);
+		assert_true(listener->peers.bytes <= TEI_FRAME_BODIES_EACH);
+	}
+	expect_gone(0);
+	raw_send(fd[4], piece, 1);
+	pump_until(int_is_set, &seats[4].n_frames);
+	for (int i = 0; i < 5; i++)
+		close(fd[i]);
+}
+
+/* ---- any order ---- */
+
+static uint64_t draw(uint64_t *x)
+{
+	*x ^= *x << 13;
+	*x ^= *x >> 7;
+	*x ^= *x << 17;
+	return *x;
+}
+
+/* The counts of sources and names stay right: a server asserts it at its end.
+ */
+static void counts_hold_in_any_order(void **state)
+{
+	uint64_t x = 0x9e3779b97f4a7c15;
+	int fd[N_SEATS];
+
+	(void)state;
+	open_port(24, 3);
+	for (unsigned int i = 0; i < N_SEATS; i++) {
+		unsigned int other = (unsigned int)(draw(&x) % (i + 1));
+
+		fd[i] = come((uint8_t)(1 + draw(&x) % 3));
+		if (seats[i].conn)
+			use(fd[i], i, (uint8_t)(draw(&x) % 8));
+		seats[i].needed = draw(&x) % 2;
+		if (draw(&x) % 3 == 0 && seats[other].conn) {
+			tei_frame_close(seats[other].conn);
+			seats[other].conn = NULL;
+		}
+		assert_true(listener->n_conns <= 24);
+		assert_int_equal(listener->n_conns, listener->peers.n);
+	}
+	for (unsigned int i = 0; i < N_SEATS; i++) {
+		close(fd[i]);
+		if (seats[i].conn)
+			tei_frame_close(seats[i].conn);
+		seats[i].conn = NULL;
+	}
+	assert_int_equal(listener->peers.n, 0);
+	assert_int_equal(listener->peers.sources.n_nodes, 0);
+	assert_int_equal(listener->peers.holders.n_nodes, 0);
+}
+
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(the_idlest_makes_way),
+		T(what_is_needed_stays_while_anything_else_can_go),
+		T(who_has_most_makes_way),
+		T(of_one_source_the_name_with_most_makes_way),
+		T(what_is_needed_stays_though_all_others_speak),
+		T(a_name_has_no_more_than_its_share),
+		T(who_has_many_makes_way_when_descriptors_are_short),
+		T(unfinished_bodies_have_a_budget),
+		T(of_one_source_the_oldest_body_makes_way),
+		T(counts_hold_in_any_order),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
