@@ -118,6 +118,7 @@ static void adopt(struct tes_server_link *link,
 
 	link->role = role;
 	link->session = session;
+	tei_frame_name(link->conn, session->client_id);
 	*place = link;
 	if (old)
 		server_link_drop(old);
@@ -448,10 +449,21 @@ static void on_fault(enum tei_frame_fault fault, void *arg)
 	link->server->counters.refused[fault]++;
 }
 
+/* It is an owner's, or an answer is still to come. */
+static bool is_needed(void *arg)
+{
+	const struct tes_server_link *link = arg;
+
+	return !tei_list_empty(&link->laters) ||
+	       (link->session &&
+		tes_core_mounted(link->server->core, link->session->id));
+}
+
 const struct tei_frame_ops tes_server_link_ops = {
 	.frame = on_frame,
 	.down = on_down,
 	.fault = on_fault,
+	.needed = is_needed,
 };
 
 void tes_server_accepted(struct tei_frame_conn *conn, void *server)

@@ -446,8 +446,10 @@ static void hello(struct tei_inbound_conn *v, const struct tei_frame *f)
 	}
 	take_name(v, m->name);
 	inbound = tei_inbound_peer_get(engine, v->challenge.initiator);
-	if (inbound)
+	if (inbound) {
 		inbound_came(v, inbound);
+		tei_frame_name(v->conn, inbound->incarnation);
+	}
 	if (!inbound || answer_hello(v, f))
 		tei_frame_refuse_for_now(v->conn, "out of memory");
 }
@@ -836,10 +838,28 @@ static void count_fault(enum tei_frame_fault kind, void *arg)
 	tei_control_count_fault(v->engine, kind);
 }
 
+/* It has links, or awaits that one begins or ends. */
+static bool is_needed(void *arg)
+{
+	const struct tei_inbound_conn *v = arg;
+
+	if (!v->inbound)
+		return false;
+	tei_list_for_each (node, &v->inbound->links) {
+		const struct tei_link *link =
+			tei_list_entry(node, struct tei_link, link);
+
+		if (link->in.conn == v || find_dropper(link, v))
+			return true;
+	}
+	return false;
+}
+
 static const struct tei_frame_ops inbound_ops = {
 	.frame = frame_came,
 	.down = went_down,
 	.fault = count_fault,
+	.needed = is_needed,
 };
 
 int tei_inbound_conn_came(struct te_engine *engine, struct tei_frame_conn *conn)
