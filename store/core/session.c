@@ -445,6 +445,13 @@ int tes_core_on_heartbeat(struct tes_step *step)
 	return 0;
 }
 
+/*
+ * With that many sessions a client that lends nothing is not waited for once
+ * its connection is gone: so hellos that nobody stands behind do not use up the
+ * sessions of others.
+ */
+#define MANY_SESSIONS 6144u
+
 int tes_core_on_leave(struct tes_step *step)
 {
 	struct tes_core *core = step->core;
@@ -459,6 +466,9 @@ int tes_core_on_leave(struct tes_step *step)
 	s->evicted.n = 0; /* a resync will follow */
 	s->seen_ms = core->now_ms;
 	move_to_list(&core->left, s);
+	if (core->figures.sessions > MANY_SESSIONS &&
+	    tei_list_empty(&s->mounts))
+		tes_core_session_end(core, s);
 	return 0;
 }
 

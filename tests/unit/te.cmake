@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 te_tests(unit te
-	TESTS absent batch breaker callback config control crc directory directory_odd
+	TESTS absent attacks batch breaker callback config control crc directory directory_odd
 		driven engine expect group handle idle_wait inbound inbox meter names
 		notify_owner plan queue refusal region remote silence stress topology
 		turns

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_attacks.c - one peer that takes all it can get, and honest ones beside
+ *
+ * TE_TEST_ATTACKS=full: more than twice of everything.
+ */
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/bytes.h"
+#include "base/frame.h"
+#include "store/proto/protocol.h"
+#include "tests/integration/master/caller.h"
+#include "tests/lib/attack.h"
+#include "tests/lib/test.h"
+
+#define OWNER      1
+#define N_HONEST   20
+#define BODY_LEN   ((8u << 20) - 1)
+#define BODIES_MAX ((uint64_t)160 << 20) /* the master with its budget */
+
+static struct master master;
+static struct caller *owner;
+
+static int start(void **state)
+{
+	(void)state;
+	/* Whoever is slow to speak is not given up. */
+	master_start(&master, (const char *const[]){"--client_ttl=600", NULL});
+	owner = caller_join(&master, OWNER, false);
+	assert_int_equal(caller_mount(owner, OWNER, 1 << 20), 0);
+	caller_put(owner, "before");
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	caller_close(owner);
+	master_stop(&master);
+	return 0;
+}
+
+/* What the one that was there does, and what others do who come now. */
+static void honest_are_served(void)
+{
+	uint64_t size;
+
+	assert_int_equal(caller_lookup(owner, "before", &size), 0);
+	for (uint8_t i = 0; i < N_HONEST; i++) {
+		struct caller *c =
+			caller_join(&master, (uint8_t)(OWNER + 1 + i), false);
+		struct caller *heart =
+			caller_join(&master, (uint8_t)(OWNER + 1 + i), true);
+		bool remount;
+
+		caller_heartbeat(heart, 0, &remount);
+		assert_int_equal(caller_lookup(c, "before", &size), 0);
+		caller_close(heart);
+		caller_close(c);
+	}
+	caller_put(owner, "after");
+	assert_int_equal(caller_remove(owner, "after", true), 0);
+}
+
+static size_t header(uint8_t *to, uint32_t len, uint16_t type)
+{
+	const struct tei_frame f = {.type = type, .id = 1, .len = len};
+
+	tei_frame_encode_header(to, &f);
+	return TEI_FRAME_HEADER_LEN;
+}
+
+/* Each is a client of its own. */
+static void say_hello(int fd, unsigned int i)
+{
+	uint8_t secret[TES_STORE_SECRET_LEN] = {0xaa}, incarnation[16] = {0xaa};
+	uint8_t frame[512];
+	Store__Hello m = STORE__HELLO__INIT;
+	size_t len;
+
+	memcpy(secret + 1, &i, sizeof(i));
+	memcpy(incarnation + 1, &i, sizeof(i));
+	m.version = TES_STORE_VERSION;
+	m.client_secret.data = secret;
+	m.client_secret.len = sizeof(secret);
+	m.incarnation.data = incarnation;
+	m.incarnation.len = sizeof(incarnation);
+	m.engine = (char *)(uintptr_t) "127.0.0.1:1";
+	len = store__hello__pack(&m, frame + TEI_FRAME_HEADER_LEN);
+	header(frame, (uint32_t)len, STORE__STORE_TYPE__STORE_HELLO);
+	(void)attack_send(fd, frame, TEI_FRAME_HEADER_LEN + len);
+}
+
+static void say_half_a_batch(int fd, unsigned int i)
+{
+	static const uint8_t piece[64 << 10];
+	uint8_t head[TEI_FRAME_HEADER_LEN];
+	size_t left = BODY_LEN;
+
+	say_hello(fd, i);
+	header(head, BODY_LEN + 1, STORE__STORE_TYPE__STORE_PUT_START);
+	if (!attack_send(fd, head, sizeof(head)))
+		return;
+	while (left) {
+		size_t n = left < sizeof(piece) ? left : sizeof(piece);
+
+		if (!attack_send(fd, piece, n))
+			return;
+		left -= n;
+	}
+}
+
+static void attack(unsigned int n, attack_fn *say)
+{
+	struct attack a;
+
+	attack_start(&a, master.rpc, n, say);
+	honest_are_served();
+	attack_end(&a);
+	honest_are_served();
+}
+
+static void hellos_without_number_shut_nobody_out(void **state)
+{
+	(void)state;
+	attack(attack_size(4300, 9000), say_hello);
+}
+
+/* As a shell gives them; the program would take more. */
+static void few_descriptors(void)
+{
+	const struct rlimit limit = {1024, 1024};
+
+	assert_int_equal(prlimit(test_process_pid(master.process),
+				 RLIMIT_NOFILE, &limit, NULL),
+			 0);
+}
+
+static void who_sits_on_all_descriptors_shuts_nobody_out(void **state)
+{
+	(void)state;
+	few_descriptors();
+	attack(attack_size(1100, 2300), say_hello);
+	assert_true(master_metric(&master, "te_master_connections") <= 512);
+}
+
+static void bodies_without_end_take_little_memory(void **state)
+{
+	(void)state;
+	attack(attack_size(150, 320), say_half_a_batch);
+	assert_in_range(attack_memory(test_process_pid(master.process)), 1,
+			BODIES_MAX);
+}
+
+#define T(test) cmocka_unit_test_setup_teardown(test, start, stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(hellos_without_number_shut_nobody_out),
+		T(who_sits_on_all_descriptors_shuts_nobody_out),
+		T(bodies_without_end_take_little_memory),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
