@@ -72,7 +72,7 @@ struct tei_frame_source {
 	struct tei_frame_holder nameless;
 };
 
-/* Who has the connections of a server; frame_peers.c. */
+/* Accounts of the connections of a server; frame_peers.c. */
 struct tei_frame_peers {
 	struct tei_hash sources, holders;
 	uint64_t seed;
@@ -216,8 +216,8 @@ struct tei_frame_conn *tei_frame_peers_older(struct tei_frame_peers *peers,
 void tei_frame_peers_hold(struct tei_frame_peers *peers,
 			  struct tei_frame_conn *conn, size_t bytes);
 /*
- * Whose unfinished body must go, since there are too many, or too many of
- * @of's source. NULL: there are not.
+ * Returns the connection whose unfinished body must go, since they are too
+ * many, or those of @of's source are. NULL: they are not.
  */
 struct tei_frame_conn *
 tei_frame_peers_heaviest(struct tei_frame_peers *peers,
