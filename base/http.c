@@ -2,9 +2,9 @@
 /*
  * http.c - a small HTTP server: connections, requests, answers
  *
- *   HEAD --> BODY --> ANSWER (pieces ... last byte written) --> lingering
- *    |  \_______________^                                          |
- *    +-- refused, malformed --^              EOF, deadline --> closed
+ *   HEAD --> PARSING --> BODY --> READY --> ANSWER (pieces ...) --> lingering
+ *    |              \______________^          ^                        |
+ *    +-- refused, malformed ------------------+    EOF, deadline --> closed
  *
  * Lingering: after the answer, what the peer still sends is read and discarded
  * for a moment, because a close with unread bytes resets the connection and
@@ -12,8 +12,12 @@
  *
  * An answer in pieces is one chunk a piece, or, for HTTP/1.0, ends with the
  * connection. A piece is made when nothing of the one before is left here, so
- * that a slow reader costs the memory of one piece, and at most one is made in
- * a turn of the loop for a connection.
+ * that a slow reader costs the memory of one piece.
+ *
+ * To parse a head, to handle a request and to make a piece is work, which
+ * others on the loop wait for. So connections queue for it, and a turn of the
+ * loop does one such thing, or several short ones: however many connections
+ * there are, others wait for one.
  */
 #include "base/http.h"
 
@@ -29,6 +33,7 @@
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 
+#include "base/clock.h"
 #include "base/http_request.h"
 #include "base/list.h"
 #include "base/loop.h"
@@ -43,6 +48,7 @@
 #define PAUSE_MS    100 /* after running out of descriptors */
 #define ACCEPTS_MAX 16  /* in one turn of the loop */
 #define DEADLINE_S  10  /* from accept to the end of the answer */
+#define WORK_NS     (TEI_NS_PER_MS / 4) /* in one turn, plus one piece */
 #define RENEW_LEN   (1u << 20) /* bytes of pieces that renew the deadline */
 #define LINGER_S    1
 #define TEXT_TYPE   "text/plain; charset=utf-8"
@@ -53,6 +59,8 @@ struct tei_http {
 	char *allow_host; /* owned copy of the config's, or NULL */
 	struct event_base *base;
 	struct event *readable, *resume;
+	struct event *work; /* set: some connection is in `queue` */
+	struct tei_list queue;
 	int fd;
 	struct tei_list conns;
 	unsigned int n_conns, n_refused;
@@ -60,7 +68,9 @@ struct tei_http {
 
 enum phase {
 	IN_HEAD,
+	IN_PARSING, /* the head is there whole, and queues to be parsed */
 	IN_BODY,
+	IS_READY,  /* the request is there whole, and queues for its handler */
 	IN_ANSWER, /* being written, or lingering */
 };
 
@@ -69,11 +79,13 @@ struct conn {
 	struct tei_http *http;
 	struct bufferevent *bev;
 	struct event *deadline;
-	struct event *turn; /* the next piece, in the loop's next turn */
+	struct event *later;    /* queues again after a while */
+	struct tei_list queued; /* http's queue: its handler, or a piece */
 	enum phase phase;
 	bool eof;
 	bool refused; /* counted in n_refused, not in n_conns */
 	struct tei_address peer;
+	size_t head_len;
 	struct tei_http_head head;
 	char why[TEI_PEER_TEXT_MAX]; /* of a refusal to its user */
 	const struct tei_http_route *route;
@@ -103,18 +115,69 @@ static void end_pieces(struct conn *c)
 static void conn_free(struct conn *c)
 {
 	tei_list_del(&c->link);
+	tei_list_del(&c->queued);
 	if (c->refused)
 		c->http->n_refused--;
 	else
 		c->http->n_conns--;
 	end_pieces(c);
 	tei_http_head_fini(&c->head);
-	if (c->turn)
-		event_free(c->turn);
+	if (c->later)
+		event_free(c->later);
 	if (c->deadline)
 		event_free(c->deadline);
 	bufferevent_free(c->bev);
 	tei_free(c);
+}
+
+/* ---- work that waits for its turn ---- */
+
+static void queue_work(struct conn *c)
+{
+	static const struct timeval soon = {0};
+	struct tei_http *http = c->http;
+
+	if (!tei_list_empty(&c->queued))
+		return;
+	if (tei_list_empty(&http->queue))
+		event_add(http->work, &soon);
+	tei_list_add_tail(&http->queue, &c->queued);
+}
+
+static void on_later(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	queue_work(arg);
+}
+
+static void parse_head(struct conn *c);
+static void serve_request(struct conn *c);
+static void pump(struct conn *c);
+
+static void on_work(evutil_socket_t fd, short what, void *arg)
+{
+	static const struct timeval soon = {0};
+	uint64_t since = tei_now_ns();
+	struct tei_http *http = arg;
+	struct tei_list *first;
+
+	(void)fd;
+	(void)what;
+	while ((first = tei_list_pop(&http->queue))) {
+		struct conn *c = TEI_CONTAINER(first, struct conn, queued);
+
+		if (c->phase == IN_PARSING)
+			parse_head(c);
+		else if (c->phase == IS_READY)
+			serve_request(c);
+		else
+			pump(c);
+		if (tei_now_ns() - since >= WORK_NS)
+			break;
+	}
+	if (!tei_list_empty(&http->queue))
+		event_add(http->work, &soon);
 }
 
 /* ---- answers; each function may free the connection ---- */
@@ -282,7 +345,8 @@ static int add_piece(struct conn *c, struct evbuffer *add)
 /* Makes the next piece; everything before it is written. */
 static void pump(struct conn *c)
 {
-	struct timeval limit = {.tv_sec = DEADLINE_S}, soon = {0};
+	struct timeval limit = {.tv_sec = DEADLINE_S},
+		       later = {.tv_usec = 1000};
 	struct evbuffer *add = evbuffer_new();
 	int rc = -ENOMEM;
 
@@ -308,15 +372,9 @@ static void pump(struct conn *c)
 	}
 	event_add(c->deadline, &limit); /* the handler is slow, not the peer */
 	if (rc == TEI_HTTP_NOT_YET)
-		soon.tv_usec = 1000;
-	event_add(c->turn, &soon);
-}
-
-static void on_turn(evutil_socket_t fd, short what, void *arg)
-{
-	(void)fd;
-	(void)what;
-	pump(arg);
+		event_add(c->later, &later);
+	else
+		queue_work(c);
 }
 
 static void on_written(struct bufferevent *bev, void *arg)
@@ -327,7 +385,7 @@ static void on_written(struct bufferevent *bev, void *arg)
 	if (c->phase != IN_ANSWER)
 		return;
 	if (c->more)
-		pump(c);
+		queue_work(c);
 	else
 		linger(c);
 }
@@ -453,8 +511,15 @@ static void try_body(struct conn *c)
 {
 	struct evbuffer *in = bufferevent_get_input(c->bev);
 
-	if (evbuffer_get_length(in) >= c->head.length)
-		serve_request(c);
+	if (evbuffer_get_length(in) < c->head.length) {
+		if (!c->eof)
+			return;
+		count_refusal(c, TEI_HTTP_MALFORMED);
+		conn_free(c);
+		return;
+	}
+	c->phase = IS_READY;
+	queue_work(c);
 }
 
 static void begin_body(struct conn *c)
@@ -469,8 +534,9 @@ static void begin_body(struct conn *c)
 	try_body(c);
 }
 
-static void parse_head(struct conn *c, size_t len)
+static void parse_head(struct conn *c)
 {
+	size_t len = c->head_len;
 	struct evbuffer *in = bufferevent_get_input(c->bev);
 	const char *head = (char *)evbuffer_pullup(in, (ev_ssize_t)len);
 	int status;
@@ -515,7 +581,9 @@ static void try_head(struct conn *c)
 	}
 	end = evbuffer_search(in, "\r\n\r\n", 4, NULL);
 	if (end.pos >= 0) {
-		parse_head(c, (size_t)end.pos + 2); /* with a last line end */
+		c->head_len = (size_t)end.pos + 2; /* with a last line end */
+		c->phase = IN_PARSING;
+		queue_work(c);
 	} else if (evbuffer_get_length(in) >= HEAD_MAX) {
 		evbuffer_drain(in, evbuffer_get_length(in));
 		refuse_request(c, 431);
@@ -531,7 +599,7 @@ static void on_read(struct bufferevent *bev, void *arg)
 		try_head(c);
 	else if (c->phase == IN_BODY)
 		try_body(c);
-	else
+	else if (c->phase == IN_ANSWER)
 		evbuffer_drain(in, evbuffer_get_length(in));
 }
 
@@ -546,8 +614,9 @@ static void on_end(struct bufferevent *bev, short what, void *arg)
 	    (c->phase == IN_HEAD &&
 	     evbuffer_get_length(bufferevent_get_input(bev))))
 		count_refusal(c, TEI_HTTP_MALFORMED);
-	if ((what & BEV_EVENT_EOF) && c->phase == IN_ANSWER &&
-	    (writing || c->more))
+	if ((what & BEV_EVENT_EOF) &&
+	    (c->phase == IN_PARSING || c->phase == IS_READY ||
+	     (c->phase == IN_ANSWER && (writing || c->more))))
 		c->eof = true;
 	else
 		conn_free(c);
@@ -570,8 +639,8 @@ static int conn_events(struct conn *c)
 	struct event_base *base = c->http->base;
 
 	c->deadline = evtimer_new(base, on_deadline, c);
-	c->turn = evtimer_new(base, on_turn, c);
-	if (!c->deadline || !c->turn)
+	c->later = evtimer_new(base, on_later, c);
+	if (!c->deadline || !c->later)
 		return -ENOMEM;
 	return event_add(c->deadline, &deadline);
 }
@@ -586,6 +655,7 @@ static struct conn *conn_new(struct tei_http *http, int fd)
 		return NULL;
 	}
 	c->http = http;
+	tei_list_init(&c->queued);
 	tei_list_add_tail(&http->conns, &c->link);
 	http->n_conns++;
 	c->bev = bufferevent_socket_new(http->base, fd, BEV_OPT_CLOSE_ON_FREE);
@@ -613,6 +683,8 @@ undo:
 /* No answer is under way: no request came, or all is written. */
 static bool is_idle(const struct conn *c)
 {
+	if (c->phase == IN_PARSING || c->phase == IS_READY)
+		return false;
 	return c->phase != IN_ANSWER ||
 	       (!c->more &&
 		!evbuffer_get_length(bufferevent_get_output(c->bev)));
@@ -724,6 +796,7 @@ int tei_http_start(struct tei_loop *loop, const struct tei_http_config *config,
 	}
 	http->base = tei_loop_base(loop);
 	tei_list_init(&http->conns);
+	tei_list_init(&http->queue);
 	http->fd =
 		tei_listen(config->host, config->port, config->what, out_port);
 	if (http->fd < 0) {
@@ -733,7 +806,8 @@ int tei_http_start(struct tei_loop *loop, const struct tei_http_config *config,
 	http->readable = event_new(http->base, http->fd, EV_READ | EV_PERSIST,
 				   on_readable, http);
 	http->resume = evtimer_new(http->base, on_resume, http);
-	if (!http->readable || !http->resume ||
+	http->work = evtimer_new(http->base, on_work, http);
+	if (!http->readable || !http->resume || !http->work ||
 	    event_add(http->readable, NULL)) {
 		tei_http_stop(http);
 		return -ENOMEM;
@@ -759,6 +833,8 @@ void tei_http_stop(struct tei_http *http)
 		event_free(http->readable);
 	if (http->resume)
 		event_free(http->resume);
+	if (http->work)
+		event_free(http->work);
 	close(http->fd);
 	tei_free(http->allow_host);
 	tei_free(http);

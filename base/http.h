@@ -11,7 +11,8 @@
  * not a library: docs/decisions/008-http-of-our-own.md.
  *
  * Handlers answer at once. A long answer is made in pieces, each when the peer
- * has taken the one before: struct tei_http_reply.
+ * has taken the one before: struct tei_http_reply. A turn of the loop has time
+ * for one handler or piece, or for several short ones.
  *
  * Threads: the loop's, unless a function says otherwise.
  */

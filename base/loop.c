@@ -20,6 +20,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -41,6 +42,12 @@ struct tei_loop {
 	struct tei_list orphans;
 	struct tei_spin spin;             /* max 0: sleeps at once */
 	struct tei_contention contention; /* while it spins */
+	/* Measured: whom to tell, and when the clocks were read. */
+	void (*measured)(uint64_t cpu_ns, void *arg);
+	void *measured_arg;
+	uint64_t read_ns, read_cpu_ns;
+	uint64_t turn_ns; /* when this turn began; 0: not known yet */
+	bool in_turn;
 	/* Under a simulated clock. */
 	struct tei_list turned; /* in turned_loops */
 	struct tei_list alarms; /* struct tei_alarm that are set */
@@ -207,21 +214,80 @@ void tei_loop_spin(struct tei_loop *loop, uint64_t ns)
 	loop->spin = (struct tei_spin){0, ns};
 }
 
+/* ---- turns ---- */
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec t = {0};
+
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * TEI_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+void tei_loop_measure(struct tei_loop *loop,
+		      void (*measured)(uint64_t cpu_ns, void *arg), void *arg)
+{
+	loop->measured = measured;
+	loop->measured_arg = arg;
+}
+
+uint64_t tei_loop_turn_ns(struct tei_loop *loop)
+{
+	uint64_t now;
+
+	if (!loop->in_turn)
+		return 0;
+	now = tei_now_ns();
+	if (!loop->turn_ns)
+		loop->turn_ns = now;
+	return now - loop->turn_ns;
+}
+
+/* Reading the CPU clock is a system call, so not every turn gets one. */
+static void tell_turn(struct tei_loop *loop)
+{
+	uint64_t now = tei_now_ns(), cpu;
+
+	if (now - loop->read_ns < TEI_LOOP_READ_NS)
+		return;
+	cpu = cpu_ns();
+	loop->measured(cpu - loop->read_cpu_ns, loop->measured_arg);
+	loop->read_ns = now;
+	loop->read_cpu_ns = cpu;
+}
+
+static int run_turn(struct tei_loop *loop, int flags)
+{
+	int rc;
+
+	if (!loop->measured)
+		return event_base_loop(loop->base, flags);
+	loop->turn_ns = 0;
+	loop->in_turn = true;
+	rc = event_base_loop(loop->base, flags);
+	loop->in_turn = false;
+	tell_turn(loop);
+	return rc;
+}
+
+/* Of NONBLOCK alone libevent makes turns as long as anything happens. */
+#define POLL (EVLOOP_NONBLOCK | EVLOOP_ONCE)
+
 /* -1, or 0: something may have happened. */
 static int poll_or_sleep(struct tei_loop *loop)
 {
 	uint64_t noted = loop->n_noted, since = tei_now_ns(), now = since;
-	int flags = EVLOOP_NONBLOCK;
+	int flags = POLL;
 
-	while (event_base_loop(loop->base, flags) == 0) {
-		if (flags == EVLOOP_NONBLOCK && loop->n_noted == noted &&
+	while (run_turn(loop, flags) == 0) {
+		if (flags == POLL && loop->n_noted == noted &&
 		    !event_base_got_break(loop->base)) {
 			if (now - since >= loop->spin.now ||
 			    !tei_contention_yield(&loop->contention, &now))
 				flags = EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY;
 			continue;
 		}
-		if (flags != EVLOOP_NONBLOCK)
+		if (flags != POLL)
 			now = tei_now_ns();
 		tei_spin_learn(&loop->spin, now - since);
 		return 0;
@@ -231,6 +297,8 @@ static int poll_or_sleep(struct tei_loop *loop)
 
 static int run_awake(struct tei_loop *loop)
 {
+	loop->read_ns = tei_now_ns();
+	loop->read_cpu_ns = cpu_ns();
 	do {
 		if (poll_or_sleep(loop) < 0)
 			return -1;
@@ -245,7 +313,7 @@ int tei_loop_run(struct tei_loop *loop)
 	block_sigpipe();
 	atomic_store(&loop->owner, self());
 	/* A stop() before run() has written to the eventfd, too. */
-	rc = loop->spin.max
+	rc = loop->spin.max || loop->measured
 		     ? run_awake(loop)
 		     : event_base_loop(loop->base, EVLOOP_NO_EXIT_ON_EMPTY);
 	drain(loop);

@@ -40,6 +40,19 @@ int tei_loop_create_bare(struct tei_loop **out);
  * within that and nobody else needs the core. To be set before it runs.
  */
 void tei_loop_spin(struct tei_loop *loop, uint64_t ns);
+/*
+ * Calls @measured with CPU times of the loop's thread, ns: no turn (what one
+ * wake-up of the loop brings) takes longer than the time it is told with. Short
+ * turns that follow within READ_NS are told together. To be set before it runs.
+ */
+#define TEI_LOOP_READ_NS 100000u
+void tei_loop_measure(struct tei_loop *loop,
+		      void (*measured)(uint64_t cpu_ns, void *arg), void *arg);
+/*
+ * Time of this turn, ns, from the first call in it on; 0 for a loop that is not
+ * measured.
+ */
+uint64_t tei_loop_turn_ns(struct tei_loop *loop);
 /* Runs until tei_loop_stop(); for programs whose main thread is the loop. */
 int tei_loop_run(struct tei_loop *loop);
 /*
