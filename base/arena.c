@@ -60,6 +60,13 @@ void tei_arena_fini(struct tei_arena *a)
 	a->used = a->room = a->total = 0;
 }
 
+void tei_arena_move(struct tei_arena *to, struct tei_arena *from)
+{
+	*to = *from;
+	to->pb.allocator_data = to;
+	tei_arena_init(from, to->cap);
+}
+
 void tei_arena_reset(struct tei_arena *a)
 {
 	struct tei_arena_block *keep = NULL, **link = &a->blocks, **best;

@@ -28,6 +28,8 @@ struct tei_arena {
 /* Takes no memory yet. @cap: most bytes it may ever hold at a time. */
 void tei_arena_init(struct tei_arena *a, size_t cap);
 void tei_arena_fini(struct tei_arena *a);
+/* Initialises @to with what @from has, which is empty then. */
+void tei_arena_move(struct tei_arena *to, struct tei_arena *from);
 /* Forget everything; keeps one block of up to 64 KiB for the next message. */
 void tei_arena_reset(struct tei_arena *a);
 /* 16-byte aligned, not zeroed; NULL: cap reached or out of memory. */

@@ -268,7 +268,7 @@ static void on_tick(void *arg)
 		tei_frame_receive(conn); /* why it was reset may lie there */
 		tei_frame_end(conn, -conn->broken);
 	}
-	if (conn->n_stash && !conn->paused)
+	if (conn->n_stash && !conn->paused && !conn->held)
 		tei_frame_receive(conn);
 	if (now >= conn->step_ms || now >= conn->part_ms)
 		step_is_late(conn);

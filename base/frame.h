@@ -90,6 +90,13 @@ struct tei_frame_ops {
 		     void *arg);
 	/* Outgoing only, optional: connected. */
 	void (*up)(struct tei_frame_conn *conn, void *arg);
+	/*
+	 * Optional: whether frame() may be called with @f now, whose body is
+	 * there but not shown yet. False: the connection keeps it and reads no
+	 * more, until tei_frame_resume(). For users that give each peer a turn.
+	 */
+	bool (*ready)(struct tei_frame_conn *conn, const struct tei_frame *f,
+		      void *arg);
 	/* Optional, counts refusals. */
 	void (*fault)(enum tei_frame_fault fault, void *arg);
 	/*
@@ -157,6 +164,11 @@ void tei_frame_name(struct tei_frame_conn *conn,
  * replies do not count.
  */
 void tei_frame_expect(struct tei_frame_conn *conn, uint64_t ms);
+/*
+ * Delivers the frame for which ready() said no, without asking again, and goes
+ * on with those behind it. Not from inside ready(); nothing is kept: no effect.
+ */
+void tei_frame_resume(struct tei_frame_conn *conn);
 /* Address of our end; false: it has ended, or has none yet. */
 bool tei_frame_local(const struct tei_frame_conn *conn,
 		     struct tei_address *out);

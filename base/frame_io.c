@@ -6,7 +6,9 @@
  * handed over from there: small messages cost no allocation and one read for
  * many. A body that is not there whole is collected in memory of its own, which
  * grows with what has come, not with what was announced; the rest of a large
- * one is read straight into it.
+ * one is read straight into it. A user who takes turns may leave a frame that
+ * is whole where it is: then nothing more is read, so that a peer is limited by
+ * its own socket.
  *
  * Output: a message is packed into the send queue and offered to the kernel at
  * once, unless it is one of several small answers to what one read has brought,
@@ -105,7 +107,7 @@ void tei_frame_drop_input(struct tei_frame_conn *conn)
 	conn->body = conn->stash = NULL;
 	conn->n_stash = 0;
 	conn->n_body = conn->room_body = conn->n_head = 0;
-	conn->in_body = false;
+	conn->in_body = conn->held = false;
 	conn->part_ms = TEI_FRAME_NEVER;
 	(void)hold_body(conn);
 }
@@ -203,6 +205,41 @@ static void deliver_own(struct tei_frame_conn *conn)
 	tei_free(body);
 }
 
+/* False: the user takes the frame, which is whole, later. */
+static bool may_deliver(struct tei_frame_conn *conn)
+{
+	const struct tei_frame *f = &conn->in;
+
+	return f->type == TEI_FRAME_REFUSED || (f->flags & TEI_FRAME_REPLY) ||
+	       !conn->ops->ready || conn->ops->ready(conn, f, conn->arg);
+}
+
+/* Keeps the frame whose body is conn->body until resume(). */
+static void hold(struct tei_frame_conn *conn)
+{
+	conn->held = true;
+	conn->part_ms = TEI_FRAME_NEVER;
+	event_del(&conn->readable);
+}
+
+/* The same where the body lies elsewhere. */
+static void hold_copy(struct tei_frame_conn *conn, const uint8_t *body)
+{
+	size_t len = conn->in.len;
+
+	if (len) {
+		conn->body = tei_malloc(len);
+		if (!conn->body) {
+			tei_frame_end(conn, -ENOMEM);
+			return;
+		}
+		memcpy(conn->body, body, len);
+	}
+	conn->n_body = conn->room_body = len;
+	conn->in_body = true;
+	hold(conn);
+}
+
 /* Room for at least one byte more of an unfinished body. */
 static bool grow_body(struct tei_frame_conn *conn)
 {
@@ -223,6 +260,19 @@ static bool grow_body(struct tei_frame_conn *conn)
 	conn->body = body;
 	conn->room_body = room;
 	return hold_body(conn);
+}
+
+static bool is_wanted(const struct tei_frame_conn *conn)
+{
+	return conn->state == TEI_FRAME_UP && !conn->closed;
+}
+
+static void deliver_or_hold(struct tei_frame_conn *conn)
+{
+	if (may_deliver(conn))
+		deliver_own(conn);
+	else if (is_wanted(conn))
+		hold(conn);
 }
 
 static size_t min_size(size_t a, size_t b)
@@ -247,7 +297,10 @@ static size_t consume_head(struct tei_frame_conn *conn, const uint8_t *p,
 		conn->in_body = true;
 		return take;
 	}
-	deliver_frame(conn, p + take);
+	if (may_deliver(conn))
+		deliver_frame(conn, p + take);
+	else if (is_wanted(conn))
+		hold_copy(conn, p + take);
 	return take + conn->in.len;
 }
 
@@ -262,7 +315,7 @@ static size_t consume_body(struct tei_frame_conn *conn, const uint8_t *p,
 	memcpy(conn->body + conn->n_body, p, take);
 	conn->n_body += take;
 	if (conn->n_body == conn->in.len)
-		deliver_own(conn);
+		deliver_or_hold(conn);
 	return take;
 }
 
@@ -281,14 +334,9 @@ static void stash(struct tei_frame_conn *conn, const uint8_t *p, size_t n)
 	conn->n_stash = n;
 }
 
-static bool is_wanted(const struct tei_frame_conn *conn)
-{
-	return conn->state == TEI_FRAME_UP && !conn->closed;
-}
-
 static void consume(struct tei_frame_conn *conn, const uint8_t *p, size_t n)
 {
-	while (n && is_wanted(conn) && !conn->paused) {
+	while (n && is_wanted(conn) && !conn->paused && !conn->held) {
 		size_t took = conn->in_body ? consume_body(conn, p, n)
 					    : consume_head(conn, p, n);
 
@@ -343,13 +391,13 @@ static bool receive_once(struct tei_frame_conn *conn, uint8_t *scratch)
 	if (!straight)
 		consume(conn, scratch, (size_t)n);
 	else if ((conn->n_body += (size_t)n) == conn->in.len)
-		deliver_own(conn);
+		deliver_or_hold(conn);
 	return (size_t)n == room;
 }
 
 static void watch_part(struct tei_frame_conn *conn)
 {
-	if (!conn->in_body && !conn->n_head)
+	if (conn->held || (!conn->in_body && !conn->n_head))
 		return;
 	if (conn->part_ms != TEI_FRAME_NEVER)
 		return;
@@ -363,10 +411,13 @@ void tei_frame_receive(struct tei_frame_conn *conn)
 	uint8_t scratch[SCRATCH_LEN];
 	bool was_corked = conn->corked;
 
+	if (conn->held)
+		return;
 	conn->corked = true; /* answers of one read go out in one write */
 	consume_stash(conn);
 	for (int i = 0; i < N_READS; i++)
-		if (conn->paused || conn->state == TEI_FRAME_ENDED ||
+		if (conn->paused || conn->held ||
+		    conn->state == TEI_FRAME_ENDED ||
 		    !receive_once(conn, scratch))
 			break;
 	conn->corked = was_corked;
@@ -374,6 +425,27 @@ void tei_frame_receive(struct tei_frame_conn *conn)
 		return;
 	watch_part(conn);
 	tei_frame_flush(conn);
+}
+
+void tei_frame_resume(struct tei_frame_conn *conn)
+{
+	if (!conn->held || !is_wanted(conn))
+		return;
+	tei_frame_enter(conn);
+	conn->held = false;
+	conn->corked = true;
+	deliver_own(conn);
+	if (!conn->held && !conn->paused)
+		consume_stash(conn);
+	conn->corked = false;
+	if (conn->state == TEI_FRAME_UP) {
+		watch_part(conn);
+		tei_frame_flush(conn);
+	}
+	if (is_wanted(conn) && !conn->held && !conn->paused &&
+	    event_add(&conn->readable, NULL))
+		tei_frame_end(conn, -ENOMEM);
+	tei_frame_leave(conn);
 }
 
 /* ---- output: from messages to bytes ---- */
@@ -511,6 +583,8 @@ static void resume_reading(struct tei_frame_conn *conn)
 	if (conn->n_out > RESUME_LEN && conn->state == TEI_FRAME_UP)
 		return;
 	conn->paused = false;
+	if (conn->held)
+		return;
 	if (event_add(&conn->readable, NULL))
 		tei_frame_end(conn, -ENOMEM);
 	else if (conn->n_stash)

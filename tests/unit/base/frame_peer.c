@@ -130,8 +130,20 @@ static void on_fault(enum tei_frame_fault fault, void *arg)
 	((struct side *)arg)->faults[fault]++;
 }
 
+static bool is_ready(struct tei_frame_conn *conn, const struct tei_frame *f,
+		     void *arg)
+{
+	struct side *s = arg;
+
+	(void)conn;
+	(void)f;
+	s->n_asked++;
+	return !s->busy;
+}
+
 const struct tei_frame_ops side_ops = {
 	.frame = on_frame,
+	.ready = is_ready,
 	.down = on_down,
 	.up = on_up,
 	.fault = on_fault,

@@ -36,6 +36,8 @@ struct side {
 	struct tei_frame_conn *conn;
 	unsigned int faults[TEI_FRAME_FAULTS];
 	bool close_in_up, close_in_frame, close_in_accepted;
+	bool busy;   /* not ready for frames */
+	int n_asked; /* whether it is */
 };
 
 extern const struct tei_frame_protocol peer_protocol;

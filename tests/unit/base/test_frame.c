@@ -50,6 +50,54 @@ static void frames_sent_before_up_go_out_once_connected(void **state)
 	assert_int_equal(tei_frame_backlog(client.conn), 0);
 }
 
+/* Small ones, which come in one read, and large ones. */
+static void frames_wait_until_their_user_is_ready(void **state)
+{
+	static const size_t lens[] = {10, 0, 300000, 10};
+	struct asked a[TEST_COUNT(lens)];
+
+	(void)state;
+	memset(a, 0, sizeof(a));
+	connect_up();
+	server.busy = true;
+	for (size_t i = 0; i < TEST_COUNT(lens); i++)
+		assert_int_equal(client_ask(&a[i], ECHO, lens[i], SOON_MS), 0);
+	pump_until(int_is_set, &server.n_asked);
+	pump();
+	assert_int_equal(server.n_frames, 0);
+	assert_int_equal(server.n_asked, 1);
+	/* One at a time. */
+	tei_frame_resume(server.conn);
+	assert_int_equal(server.n_frames, 1);
+	pump_until(int_is_set, &a[0].n_done);
+	assert_int_equal(server.n_frames, 1);
+	/* And then as ever. */
+	server.busy = false;
+	tei_frame_resume(server.conn);
+	pump_until(int_is_set, &a[TEST_COUNT(lens) - 1].n_done);
+	for (size_t i = 0; i < TEST_COUNT(lens); i++)
+		assert_int_equal(a[i].len, lens[i]);
+	tei_frame_resume(server.conn);
+	assert_int_equal(server.n_frames, TEST_COUNT(lens));
+}
+
+/* Nothing is left of a frame that nobody has taken. */
+static void a_connection_may_end_while_a_frame_waits(void **state)
+{
+	struct asked a = {0};
+
+	(void)state;
+	connect_up();
+	server.busy = true;
+	assert_int_equal(client_ask(&a, ECHO, 1000, SOON_MS), 0);
+	pump_until(int_is_set, &server.n_asked);
+	tei_frame_close(server.conn);
+	server.conn = NULL;
+	pump_until(int_is_set, &a.n_done);
+	assert_int_not_equal(a.err, 0);
+	assert_int_equal(server.n_frames, 0);
+}
+
 static bool two_have_come(void *arg)
 {
 	(void)arg;
@@ -381,6 +429,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(call_gets_its_answer_and_ids_start_at_1),
+		T(frames_wait_until_their_user_is_ready),
+		T(a_connection_may_end_while_a_frame_waits),
 		T(frames_sent_before_up_go_out_once_connected),
 		T(lazy_pushes_go_with_the_next_message_or_when_hurried),
 		T(large_bodies_arrive_whole_in_both_directions),
