@@ -342,10 +342,80 @@ static int32_t check_request(const struct tes_step *step)
 	return CODE_OK;
 }
 
+/* ---- batches in parts ---- */
+
+static void resume_part(struct tes_step *step)
+{
+	const struct tes_core_part *part = step->ev->part;
+	struct tes_action *reply = &step->out->at[0];
+
+	assert(step->out->n == 1);
+	step->reply = reply;
+	step->room = (struct tes_reply_room){
+		part->entries, part->names,
+		(struct tes_core_segment_name *)(uintptr_t)
+			reply->u.reply.segments};
+	/* Sessions have been named by others' replies since. */
+	step->core->reply_serial++;
+	step->waiter = part->waiter;
+}
+
+/* True: more parts follow. */
+static bool suspend_part(struct tes_step *step)
+{
+	struct tes_core_part *part = step->ev->part;
+
+	if (!part)
+		return false;
+	part->begun = true;
+	part->waiter = NULL;
+	if (part->to == step->ev->n)
+		return false;
+	part->entries = step->room.entries;
+	part->names = step->room.names;
+	part->generation = step->generation;
+	part->waiter = step->waiter;
+	step->waiter = NULL;
+	return true;
+}
+
+void tes_core_part_abort(struct tes_core_part *part)
+{
+	struct tes_waiter *w = part->waiter;
+
+	part->waiter = NULL;
+	if (w && w->left)
+		w->armed = true; /* its answer will find nobody */
+	else
+		tei_free(w);
+}
+
+static int handle_part(struct tes_step *step, const struct event_row *row)
+{
+	int rc = row->prepare ? row->prepare(step) : 0;
+
+	if (rc < 0)
+		return rc;
+	resume_part(step);
+	if (!step->session) {
+		step->reply->u.reply.code = CODE_NO_CLIENT;
+		tes_core_part_abort(step->ev->part);
+		return 0;
+	}
+	if (step->flags & TES_STEP_SIGN_OF_LIFE)
+		tes_core_session_seen(step->core, step->session);
+	rc = row->handle(step);
+	if (!suspend_part(step))
+		tes_core_waiter_end(step);
+	return rc;
+}
+
 static int handle_request(struct tes_step *step, const struct event_row *row)
 {
 	int rc = 0;
 
+	if (step->ev->part && step->ev->part->begun)
+		return handle_part(step, row);
 	step->code = check_request(step);
 	if (!step->code && row->prepare)
 		rc = row->prepare(step);
@@ -358,7 +428,8 @@ static int handle_request(struct tes_step *step, const struct event_row *row)
 	if (step->code)
 		return 0;
 	rc = row->handle(step);
-	tes_core_waiter_end(step);
+	if (!suspend_part(step))
+		tes_core_waiter_end(step);
 	return rc;
 }
 
@@ -398,6 +469,10 @@ int tes_core_step(struct tes_core *core, const struct tes_event *ev,
 		.ev = ev,
 		.out = out,
 		.flags = row->flags,
+		.from = ev->part ? ev->part->from : 0,
+		.to = ev->part ? ev->part->to : ev->n,
+		.generation = ev->part && ev->part->begun ? ev->part->generation
+							  : core->generation,
 	};
 	int rc;
 

@@ -150,6 +150,9 @@ void tes_core_destroy(struct tes_core *core);
 int tes_core_step(struct tes_core *core, const struct tes_event *event,
 		  uint64_t now_ms, struct tes_actions *out);
 
+/* Forgets an event in parts that will not be finished; its client has gone. */
+void tes_core_part_abort(struct tes_core_part *part);
+
 /* Number of this master's life: as configured, or later if somebody knew a
  * later one. */
 uint64_t tes_core_epoch(const struct tes_core *core);

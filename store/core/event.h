@@ -91,7 +91,7 @@ struct tes_core_replicate {
 };
 
 /* True: remove_all removes this key. Adds its cost to *@cost, where looking at
- * an object is 1, some 40 ns; it may take a ms at most. */
+ * an object is 1, some 40 ns; it should take half a ms at most. */
 typedef bool tes_core_match_fn(const void *key, size_t len, void *arg,
 			       unsigned int *cost);
 
@@ -123,6 +123,26 @@ struct tes_core_objects {
 #define TES_CORE_TYPE_SHIFT 8
 
 /*
+ * A batch in parts, so that nobody waits for all of it: each step handles the
+ * keys from .. to - 1, from 0 on without a gap. The event, the actions and
+ * their arena are the same in all steps. The first action is the reply, which
+ * grows and which the shell leaves there, until @to is the event's n, or the
+ * code of the reply is not 0; what is behind it is carried out and taken off
+ * after each step. Others' events may come in between.
+ */
+struct tes_waiter;
+struct tes_core_part {
+	size_t from, to; /* from: a multiple of TES_CORE_PART */
+	/* The core's own; zeroed before the first step. */
+	bool begun;
+	size_t entry;          /* PUT_END, OFFER: first of key `from` */
+	size_t entries, names; /* room in the reply */
+	uint64_t generation;   /* the last one before the event */
+	struct tes_waiter *waiter;
+};
+#define TES_CORE_PART 32
+
+/*
  * An event. Everything pointed to is borrowed for the step. Batches carry n
  * keys, 1 .. TES_CORE_BATCH_MAX (the shell has checked n), and columns[n]; a
  * column that may be NULL says so. Entries are extents, as in store.proto.
@@ -133,6 +153,7 @@ struct tes_event {
 	uint64_t cookie;        /* shell's: comes back in the reply */
 	size_t n;
 	const struct tes_core_key *keys;
+	struct tes_core_part *part; /* NULL: all keys in one step */
 	union {
 		struct {
 			const uint8_t *client_id;   /* [TES_CORE_ID_LEN] */

@@ -34,14 +34,14 @@ struct lookup_batch {
 };
 
 /* Finds object i of the event; called in order of i. */
-static struct tes_object *next_object(const struct tes_core *core,
-				      const struct tes_event *ev, size_t i,
+static struct tes_object *next_object(const struct tes_step *step, size_t i,
 				      struct lookup_batch *b)
 {
 	if (i % TES_CORE_PREFETCH == 0)
-		tes_core_objects_find(core, b->tenant, &ev->keys[i], ev->n - i,
-				      b->touch, b->objects);
-	return tes_core_object_now(core, b->objects[i % TES_CORE_PREFETCH]);
+		tes_core_objects_find(step->core, b->tenant, &step->ev->keys[i],
+				      step->to - i, b->touch, b->objects);
+	return tes_core_object_now(step->core,
+				   b->objects[i % TES_CORE_PREFETCH]);
 }
 
 /* True: no owner is away, so READY objects can be read without a look at their
@@ -132,7 +132,6 @@ static void lease(struct tes_core *core, struct tes_object *o,
 int tes_core_on_lookup(struct tes_step *step)
 {
 	struct tes_core *core = step->core;
-	const struct tes_event *ev = step->ev;
 	const struct tes_session *s = step->session;
 	struct tes_action *reply = step->reply;
 	struct lookup_batch batch = {.tenant = s->tenant->index,
@@ -141,8 +140,8 @@ int tes_core_on_lookup(struct tes_step *step)
 	reply->u.reply.lease_ms = core->config.lease_ttl_ms > UINT32_MAX
 					  ? UINT32_MAX
 					  : (uint32_t)core->config.lease_ttl_ms;
-	for (size_t i = 0; i < ev->n; i++) {
-		struct tes_object *o = next_object(core, ev, i, &batch);
+	for (size_t i = step->from; i < step->to; i++) {
+		struct tes_object *o = next_object(step, i, &batch);
 		int32_t code = check_readable(core, o);
 
 		if (!tes_core_reply_place(step, i, code ? NULL : o))
@@ -191,8 +190,8 @@ int tes_core_on_release(struct tes_step *step)
 	struct lookup_batch batch = {.tenant = s->tenant->index,
 				     .touch = TES_CORE_TOUCH_LISTS};
 
-	for (size_t i = 0; i < ev->n; i++) {
-		struct tes_object *o = next_object(core, ev, i, &batch);
+	for (size_t i = step->from; i < step->to; i++) {
+		struct tes_object *o = next_object(step, i, &batch);
 
 		if (!o || o->state != TES_OBJECT_READY ||
 		    o->generation != ev->u.release.generations[i])
@@ -207,13 +206,12 @@ int tes_core_on_release(struct tes_step *step)
 int tes_core_on_exist(struct tes_step *step)
 {
 	struct tes_core *core = step->core;
-	const struct tes_event *ev = step->ev;
 	struct tes_action *reply = step->reply;
 	uint64_t until = core->now_ms + core->config.lease_ttl_ms;
 	struct lookup_batch batch = batch_of_heads(core, step->session);
 
-	for (size_t i = 0; i < ev->n; i++) {
-		struct tes_object *o = next_object(core, ev, i, &batch);
+	for (size_t i = step->from; i < step->to; i++) {
+		struct tes_object *o = next_object(step, i, &batch);
 
 		if (check_readable(core, o) != CODE_OK)
 			continue;
@@ -227,12 +225,11 @@ int tes_core_on_exist(struct tes_step *step)
 int tes_core_on_size(struct tes_step *step)
 {
 	struct tes_core *core = step->core;
-	const struct tes_event *ev = step->ev;
 	struct tes_action *reply = step->reply;
 	struct lookup_batch batch = batch_of_heads(core, step->session);
 
-	for (size_t i = 0; i < ev->n; i++) {
-		struct tes_object *o = next_object(core, ev, i, &batch);
+	for (size_t i = step->from; i < step->to; i++) {
+		struct tes_object *o = next_object(step, i, &batch);
 		int32_t code = check_readable(core, o);
 
 		reply->u.reply.status[i] = code;

@@ -52,7 +52,6 @@ enum tes_object_state { TES_OBJECT_BUILDING, TES_OBJECT_READY };
 
 enum tes_object_flags {
 	TES_OBJECT_LEASED = 1u << 0,     /* in core `leased` */
-	TES_OBJECT_NAMED = 1u << 1,      /* named before in this batch */
 	TES_OBJECT_SUCCESSOR = 1u << 2,  /* BUILDING; find() passes over it */
 	TES_OBJECT_SUCCEEDED = 1u << 3,  /* has a successor */
 	TES_OBJECT_NO_CRC = 1u << 4,     /* writer gave none */

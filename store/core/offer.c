@@ -313,7 +313,7 @@ int tes_core_on_offer(struct tes_step *step)
 	struct tes_action *reply = step->reply;
 	const struct tes_core_objects *c = ev->u.offer.objects;
 	struct tes_mount *m = NULL;
-	size_t entry = 0;
+	size_t entry = ev->part ? ev->part->entry : 0;
 
 	if (ev->u.offer.segment)
 		m = tes_core_mount_find(core, ev->u.offer.segment);
@@ -322,7 +322,7 @@ int tes_core_on_offer(struct tes_step *step)
 			m && m->owner != s ? CODE_NOT_YOURS : CODE_NO_SEGMENT;
 		return 0;
 	}
-	for (size_t i = 0; i < ev->n; i++) {
+	for (size_t i = step->from; i < step->to; i++) {
 		struct offered it = offered_of(core, c, i, entry);
 		int32_t code = offer_one(core, m, &it);
 
@@ -331,7 +331,9 @@ int tes_core_on_offer(struct tes_step *step)
 		core->figures.offers_refused_total += code != CODE_OK;
 		entry += it.n;
 	}
-	if (!ev->u.offer.last)
+	if (ev->part)
+		ev->part->entry = entry;
+	if (!ev->u.offer.last || step->to < ev->n)
 		return 0;
 	m->offering = false;
 	tes_core_forget_no_room(core);

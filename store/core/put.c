@@ -38,10 +38,10 @@ struct put_traits {
 	uint32_t data_type;
 };
 
-/* Starts of one event. */
+/* Starts of one event, or of a part of one. */
 struct tes_starts {
 	struct tes_placement placement;
-	struct tes_object **started; /* started[n]; NULL: not */
+	uint64_t generation; /* the last one before the event */
 };
 
 /* ---- the event is checked, and gets its room in the arena ---- */
@@ -94,10 +94,7 @@ int tes_core_prepare_put_start(struct tes_step *step)
 	starts = tei_arena_calloc(arena, 1, sizeof(*starts));
 	if (!starts)
 		return -ENOMEM;
-	starts->started = tei_arena_alloc(
-		arena, step->ev->n * sizeof(struct tes_object *));
-	if (!starts->started)
-		return -ENOMEM;
+	starts->generation = step->generation;
 	starts->placement.how = how ? how : &one;
 	starts->placement.writer = step->session;
 	step->starts = starts;
@@ -153,9 +150,19 @@ static bool same_group(const struct tes_object *o, const struct put_traits *t)
 
 /* The objects at the key of a new one. */
 struct put_claim {
+	uint64_t generation;      /* the last one before the event */
 	struct tes_object *old;   /* stays until the new one is READY */
 	struct tes_object *loser; /* BUILDING: given up for it */
 };
+
+/* True: this very event has begun @o, so it names the key once more. */
+static bool is_named_again(const struct tes_object *o,
+			   const struct tes_session *s,
+			   const struct put_claim *at)
+{
+	return o->state == TES_OBJECT_BUILDING && o->writer == s &&
+	       o->generation > at->generation;
+}
 
 /* Decides whether the BUILDING @o is given up for a new one, and makes sure
  * that it can be without memory. "There already" must be true: only a put whose
@@ -164,7 +171,7 @@ static int32_t preempt_put(struct tes_core *core, struct tes_object *o,
 			   const struct tes_session *s, bool upsert,
 			   struct put_claim *at)
 {
-	if (o->flags & TES_OBJECT_NAMED)
+	if (is_named_again(o, s, at))
 		return CODE_EXISTS;
 	if (!upsert && !tes_core_object_gone(o) && !writer_is_silent(o) &&
 	    !tes_core_discard_due(core, o) && !reply_may_be_lost(o, s))
@@ -224,9 +231,8 @@ static int32_t claim_key(struct tes_core *core, const struct tes_event *ev,
 	bool upsert = ev->u.put_start.upsert;
 	struct tes_object *o;
 
-	*at = (struct put_claim){.old = NULL};
 	while ((o = tes_core_object_find(core, s->tenant->index, key, hash))) {
-		if (o->flags & TES_OBJECT_NAMED)
+		if (is_named_again(o, s, at))
 			return CODE_EXISTS;
 		if (!tes_core_object_gone(o))
 			break;
@@ -336,7 +342,6 @@ static void begin_put(struct tes_core *core, struct tes_object *o,
 	o->state = TES_OBJECT_BUILDING;
 	o->writer = s;
 	o->started_ms = core->now_ms;
-	o->flags |= TES_OBJECT_NAMED;
 	if (at->old) {
 		o->flags |= TES_OBJECT_SUCCESSOR;
 		at->old->flags |= TES_OBJECT_SUCCEEDED;
@@ -370,18 +375,23 @@ static int32_t reserve_space(struct tes_core *core,
 	return code;
 }
 
-static int32_t start_put(struct tes_core *core, const struct tes_event *ev,
-			 size_t i, uint64_t hash, struct tes_session *s,
-			 struct tes_starts *starts, uint32_t n_replicas)
+/* *@out: the object; NULL: it has not begun. */
+static int32_t start_put(struct tes_step *step, size_t i, uint64_t hash,
+			 uint32_t n_replicas, struct tes_object **out)
 {
+	struct tes_core *core = step->core;
+	const struct tes_event *ev = step->ev;
+	struct tes_session *s = step->session;
+	struct tes_starts *starts = step->starts;
 	const struct tes_core_key *key = &ev->keys[i];
 	struct tes_placement *placement = &starts->placement;
 	struct put_traits t = traits_of(core, ev, i, placement->how);
 	uint64_t size = ev->u.put_start.sizes[i];
+	struct put_claim at = {.generation = starts->generation};
 	struct tes_object *o;
-	struct put_claim at;
 	int32_t code;
 
+	*out = NULL;
 	if (!tes_core_key_valid(key) || !size || size > TES_SPACE_MAX)
 		return CODE_ARGUMENT;
 	code = claim_key(core, ev, key, hash, s, &t, &at);
@@ -400,7 +410,7 @@ static int32_t start_put(struct tes_core *core, const struct tes_event *ev,
 		return code;
 	}
 	begin_put(core, o, s, &at, hash);
-	starts->started[i] = o;
+	*out = o;
 	return CODE_OK;
 }
 
@@ -433,36 +443,30 @@ int tes_core_on_put_start(struct tes_step *step)
 {
 	struct tes_core *core = step->core;
 	const struct tes_event *ev = step->ev;
-	struct tes_session *s = step->session;
 	struct tes_action *reply = step->reply;
-	struct tes_starts *starts = step->starts;
-	struct tes_object **started = starts->started;
 	uint64_t hashes[TES_CORE_PREFETCH];
 
 	tes_core_evict_begin(core);
-	for (size_t i = 0; i < ev->n; i++) {
+	for (size_t i = step->from; i < step->to; i++) {
 		size_t at = i % TES_CORE_PREFETCH;
+		struct tes_object *o;
 		int32_t code;
 
 		if (!at)
-			tes_core_objects_prefetch(core, s->tenant->index,
-						  &ev->keys[i], ev->n - i,
-						  hashes);
-		started[i] = NULL;
-		code = start_put(core, ev, i, hashes[at], s, starts,
-				 replicas_of(reply, &starts->placement));
+			tes_core_objects_prefetch(
+				core, step->session->tenant->index,
+				&ev->keys[i], step->to - i, hashes);
+		code = start_put(step, i, hashes[at],
+				 replicas_of(reply, &step->starts->placement),
+				 &o);
 		if (code == CODE_FULL)
 			note_no_room(core, reply, ev->u.put_start.sizes[i]);
-		if (!tes_core_reply_place(step, i, started[i])) {
-			tes_core_object_drop(core, started[i]);
-			started[i] = NULL;
+		if (!tes_core_reply_place(step, i, o)) {
+			tes_core_object_drop(core, o);
 			code = CODE_INTERNAL;
 		}
 		reply->u.reply.status[i] = code;
 	}
-	for (size_t i = 0; i < ev->n; i++)
-		if (started[i])
-			started[i]->flags &= (uint16_t)~TES_OBJECT_NAMED;
 	return 0;
 }
 
@@ -664,7 +668,7 @@ static void prefetch_ended(const struct tes_core *core,
 
 int tes_core_prepare_put_end(struct tes_step *step)
 {
-	return tes_core_commits_reserve(step, step->ev->n);
+	return tes_core_commits_reserve(step, step->to - step->from);
 }
 
 int tes_core_on_put_end(struct tes_step *step)
@@ -672,16 +676,18 @@ int tes_core_on_put_end(struct tes_step *step)
 	const struct tes_event *ev = step->ev;
 	struct tes_action *reply = step->reply;
 	uint64_t hashes[TES_CORE_PREFETCH];
-	size_t entry = 0;
+	size_t entry = ev->part ? ev->part->entry : 0;
 
-	for (size_t i = 0; i < ev->n; i++) {
+	for (size_t i = step->from; i < step->to; i++) {
 		size_t at = i % TES_CORE_PREFETCH;
 
 		if (!at)
 			prefetch_ended(step->core, step->session, &ev->keys[i],
-				       ev->n - i, hashes);
+				       step->to - i, hashes);
 		reply->u.reply.status[i] = end_put(step, i, entry, hashes[at]);
 		entry += entries_of_key(ev, i);
 	}
+	if (ev->part)
+		ev->part->entry = entry;
 	return 0;
 }

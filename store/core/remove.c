@@ -33,7 +33,10 @@
 /* Walks at a time; more are not worth the memory. */
 #define WALKS_MAX 64
 
-#define REMOVE_COST 4 /* where looking at an object is 1 */
+#define REMOVE_COST 8 /* where looking at an object is 1 */
+/* Objects of one place in the table that a walk has matched; more are rare,
+ * and are matched in one slice. */
+#define MATCHED_MAX 32
 
 /* Finds the object at @key and reserves its burial; or returns why not. */
 static int32_t find_removable(struct tes_step *step,
@@ -89,12 +92,12 @@ static int answer_keys(struct tes_step *step,
 	uint16_t tenant = step->session->tenant->index;
 	uint64_t hashes[TES_CORE_PREFETCH];
 
-	for (size_t i = 0; i < ev->n; i++) {
+	for (size_t i = step->from; i < step->to; i++) {
 		size_t at = i % TES_CORE_PREFETCH;
 
 		if (!at)
 			tes_core_objects_prefetch(step->core, tenant,
-						  &ev->keys[i], ev->n - i,
+						  &ev->keys[i], step->to - i,
 						  hashes);
 		step->reply->u.reply.status[i] =
 			answer_key(step, &ev->keys[i], hashes[at]);
@@ -171,14 +174,50 @@ struct tes_walk {
 	struct tes_waiter *waiter; /* counts what is to be buried */
 	tes_core_match_fn *match;
 	void *arg;
+	/* Those at the cursor that did not match; others may be left there.
+	 * Compared only: who is at an address later may stay or go. */
+	const struct tes_object *matched[MATCHED_MAX];
+	size_t n_matched;
 };
 
 /* Slice of a walk. */
 struct walk_slice {
 	struct tes_core *core;
 	struct tes_walk *walk;
-	unsigned int spent;
+	unsigned int spent, share;
+	bool postponed; /* something at the cursor is left for the next slice */
 };
+
+static bool was_matched(const struct tes_walk *w, const struct tes_object *o)
+{
+	for (size_t i = 0; i < w->n_matched; i++)
+		if (w->matched[i] == o)
+			return true;
+	return false;
+}
+
+/*
+ * Matches may cost much, so each is a slice of its own once the share is spent.
+ * What did not match is not matched again in the next slice.
+ */
+static bool is_match(struct walk_slice *s, const struct tes_object *o)
+{
+	struct tes_walk *w = s->walk;
+
+	if (!w->match)
+		return true;
+	if (was_matched(w, o))
+		return false;
+	if (s->spent >= s->share && w->n_matched < MATCHED_MAX) {
+		s->postponed = true;
+		return false;
+	}
+	if (w->match(o->key, o->key_len, w->arg, &s->spent))
+		return true;
+	if (w->n_matched < MATCHED_MAX)
+		w->matched[w->n_matched++] = o;
+	return false;
+}
 
 static void remove_if_meant(struct tei_hash_node *node, void *arg)
 {
@@ -191,7 +230,7 @@ static void remove_if_meant(struct tei_hash_node *node, void *arg)
 	    tes_core_object_gone(o) || (o->flags & TES_OBJECT_BUSY) ||
 	    (!w->force && tes_core_leased(s->core, o)))
 		return;
-	if (w->match && !w->match(o->key, o->key_len, w->arg, &s->spent))
+	if (!is_match(s, o))
 		return;
 	if (tes_core_bury_reserve(s->core, o, w->waiter) == 0) {
 		w->removed++;
@@ -207,6 +246,23 @@ static bool may_advance(const struct tes_walk *w)
 	return !w->done && w->waiter->graves < TES_CORE_WALK_GRAVES;
 }
 
+/* Looks at one place in the table, or at the rest of it. Returns the cost. */
+static unsigned int walk_on(struct tes_core *core, struct tes_walk *w,
+			    unsigned int share)
+{
+	struct walk_slice s = {core, w, 1, share, false};
+	size_t cursor = w->cursor;
+	bool more =
+		tei_hash_walk(&core->objects, &cursor, 1, remove_if_meant, &s);
+
+	if (s.postponed)
+		return s.spent;
+	w->n_matched = 0;
+	w->cursor = cursor;
+	w->done = !more;
+	return s.spent;
+}
+
 /* Walks take turns, so that a long one does not delay the others. */
 void tes_core_walks_tick(struct tes_core *core, unsigned int *budget)
 {
@@ -218,12 +274,10 @@ void tes_core_walks_tick(struct tes_core *core, unsigned int *budget)
 		tei_list_del(&w->link);
 		tei_list_add_tail(&core->walks, &w->link);
 		while (may_advance(w) && share) {
-			struct walk_slice s = {core, w, 1};
+			unsigned int spent = walk_on(core, w, share);
 
-			w->done = !tei_hash_walk(&core->objects, &w->cursor, 1,
-						 remove_if_meant, &s);
-			tes_core_spend(&share, s.spent);
-			tes_core_spend(budget, s.spent);
+			tes_core_spend(&share, spent);
+			tes_core_spend(budget, spent);
 		}
 	}
 }

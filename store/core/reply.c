@@ -102,7 +102,8 @@ static bool alloc_columns(struct tes_step *step, struct tes_action *a)
 	if (has & TES_STEP_CHECKSUMS) {
 		a->u.reply.crc = alloc_column(arena, n, sizeof(uint32_t), &bad);
 		a->u.reply.no_crc = alloc_column(arena, n, sizeof(bool), &bad);
-		if (step->core->n_epochs > 2)
+		/* Another epoch may be met between two parts. */
+		if (step->core->n_epochs > 2 || step->ev->part)
 			a->u.reply.unverified =
 				alloc_column(arena, n, sizeof(bool), &bad);
 	}

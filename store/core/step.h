@@ -60,7 +60,9 @@ struct tes_step {
 	struct tes_core *core;
 	const struct tes_event *ev;
 	struct tes_session *session; /* sender; NULL: none, or ended */
-	unsigned int flags;          /* enum tes_step_flags, of the event */
+	size_t from, to;     /* keys that this step handles: all, or a part */
+	uint64_t generation; /* the last one before the event */
+	unsigned int flags;  /* enum tes_step_flags, of the event */
 	struct tes_actions *out;
 	int32_t code; /* refused with it, when not 0 */
 	/* Columns are there, zeroed; NULL before tes_core_reply(). */

@@ -287,6 +287,147 @@ static void a_batch_is_answered_key_by_key(void **state)
 	rig_fini(&r);
 }
 
+/* ---- batches in parts ---- */
+
+#define MANY 100u
+
+static void name_many(char names[MANY][8], struct tes_core_key keys[MANY])
+{
+	for (size_t i = 0; i < MANY; i++) {
+		snprintf(names[i], sizeof(names[i]), "k%zu", i % (MANY - 1));
+		keys[i] = rig_key(names[i]);
+	}
+}
+
+/* The next part of @ev; what it was told, up to then. */
+static const struct tes_action *step_part(struct rig *r, struct tes_event *ev)
+{
+	struct tes_core_part *part = ev->part;
+
+	part->from = part->to;
+	part->to = ev->n - part->from > TES_CORE_PART
+			   ? part->from + TES_CORE_PART
+			   : ev->n;
+	assert_int_equal(tes_core_step(r->core, ev, r->now, &r->out), 0);
+	assert_true(r->out.n > 0);
+	r->out.n = 1;
+	return &r->out.at[0];
+}
+
+static const struct tes_action *step_parts(struct rig *r, struct tes_event *ev)
+{
+	const struct tes_action *a;
+
+	tei_arena_reset(&r->arena);
+	r->out = (struct tes_actions){.arena = &r->arena};
+	ev->cookie = ++r->cookie;
+	do {
+		a = step_part(r, ev);
+	} while (ev->part->to < ev->n);
+	assert_int_equal(a->type, TES_ACTION_REPLY);
+	assert_int_equal(a->cookie, ev->cookie);
+	return a;
+}
+
+/* Puts and reads of MANY keys, of which the last is the first once more. */
+static void a_batch_may_be_handled_in_parts(void **state)
+{
+	uint64_t sizes[MANY], generations[MANY];
+	uint32_t written[MANY], crcs[MANY];
+	struct tes_core_part parts[3] = {{0}, {0}, {0}};
+	struct tes_core_key keys[MANY];
+	struct tes_event ev = {
+		.type = TES_EVENT_PUT_START, .session = 2, .n = MANY};
+	const struct tes_action *a;
+	char names[MANY][8];
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	name_many(names, keys);
+	for (size_t i = 0; i < MANY; i++) {
+		sizes[i] = 10 + i;
+		written[i] = 1;
+		crcs[i] = (uint32_t)i;
+	}
+	ev.keys = keys;
+	ev.u.put_start.sizes = sizes;
+	ev.u.put_start.upsert = true;
+	ev.part = &parts[0];
+	a = step_parts(&r, &ev);
+	assert_int_equal(a->u.reply.n, MANY);
+	for (size_t i = 0; i < MANY; i++)
+		assert_int_equal(a->u.reply.status[i],
+				 i == MANY - 1 ? -705 : 0);
+	memcpy(generations, a->u.reply.generation, sizeof(generations));
+	memset(&ev.u, 0, sizeof(ev.u));
+	ev.type = TES_EVENT_PUT_END;
+	ev.n = MANY - 1;
+	ev.u.put_end.generations = generations;
+	ev.u.put_end.written = written;
+	ev.u.put_end.crcs = crcs;
+	ev.u.put_end.epoch = EPOCH;
+	ev.part = &parts[1];
+	a = step_parts(&r, &ev);
+	for (size_t i = 0; i < ev.n; i++)
+		assert_int_equal(a->u.reply.status[i], 0);
+	memset(&ev.u, 0, sizeof(ev.u));
+	ev.type = TES_EVENT_LOOKUP;
+	ev.n = MANY;
+	ev.part = &parts[2];
+	a = step_parts(&r, &ev);
+	for (size_t i = 0; i < MANY; i++) {
+		assert_int_equal(a->u.reply.status[i], 0);
+		assert_int_equal(a->u.reply.size[i], sizes[i % (MANY - 1)]);
+		assert_int_equal(a->u.reply.crc[i], i % (MANY - 1));
+		assert_string_equal(
+			a->u.reply.segments[a->u.reply.segment[i]].engine,
+			"o:1");
+	}
+	rig_fini(&r);
+}
+
+/* Between two parts others ask, and the owner of everything goes. */
+static void others_come_between_two_parts(void **state)
+{
+	struct tes_core_key keys[MANY];
+	struct tes_core_part part = {0};
+	struct tes_event ev = {.type = TES_EVENT_EXIST,
+			       .session = 2,
+			       .n = MANY,
+			       .keys = keys,
+			       .part = &part};
+	struct tes_actions mine;
+	char names[MANY][8];
+	struct tei_arena arena;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	name_many(names, keys);
+	assert_int_equal(rig_put(&r, 2, "k0", 100).status, 0);
+	assert_int_equal(rig_put(&r, 2, "k99", 100).status, 0);
+	tei_arena_init(&arena, 1 << 20);
+	mine = (struct tes_actions){.arena = &arena};
+	ev.cookie = ++r.cookie;
+	part.to = TES_CORE_PART;
+	assert_int_equal(tes_core_step(r.core, &ev, r.now, &mine), 0);
+	assert_int_equal(mine.n, 1);
+	rig_plain(&r, TES_EVENT_LEAVE, 1);
+	assert_int_equal(rig_exist(&r, 2, "k0"), 0);
+	part.from = TES_CORE_PART;
+	part.to = MANY;
+	assert_int_equal(tes_core_step(r.core, &ev, r.now, &mine), 0);
+	assert_int_equal(mine.at[0].u.reply.status[0], 1);
+	for (size_t i = 1; i < MANY - 1; i++)
+		assert_int_equal(mine.at[0].u.reply.status[i], 0);
+	tes_core_part_abort(&part);
+	tei_arena_fini(&arena);
+	rig_fini(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -309,6 +450,8 @@ int main(void)
 		cmocka_unit_test(
 			a_lease_that_is_over_yields_before_the_next_tick),
 		cmocka_unit_test(a_batch_is_answered_key_by_key),
+		cmocka_unit_test(a_batch_may_be_handled_in_parts),
+		cmocka_unit_test(others_come_between_two_parts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
