@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/conf.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -23,9 +24,9 @@
 
 #define PLACES_MAX (TES_CORE_REPLICAS_MAX * 64)
 #define KEYS_MAX   1024 /* of one batch_query_keys */
-/* A piece of a long answer ends at so many bytes, or so many keys. */
+/* A piece of a long answer ends at so many bytes, or after so long. */
 #define REPLY_PIECE (32u << 10)
-#define PIECE_KEYS  128
+#define PIECE_NS    (TEI_NS_PER_MS / 4)
 
 static json_t *places_json(const struct tes_core_place *places, size_t n)
 {
@@ -201,10 +202,10 @@ static int add_query(const struct queries *q, const char *key,
 static int more_queries(struct evbuffer *out, void *state)
 {
 	struct queries *q = state;
+	uint64_t since = tei_now_ns();
 
-	for (int i = 0; i < PIECE_KEYS && q->n_sent < q->n &&
-			evbuffer_get_length(out) < REPLY_PIECE;
-	     i++) {
+	while (q->n_sent < q->n && evbuffer_get_length(out) < REPLY_PIECE &&
+	       tei_now_ns() - since < PIECE_NS) {
 		if (q->n_sent)
 			evbuffer_add(out, ",", 1);
 		if (add_query(q, q->at[q->n_sent++], out))
@@ -253,12 +254,11 @@ int tes_server_admin_query_keys(const struct tei_http_request *request,
  */
 
 /*
- * A piece: until this is full, some 250 keys, or so many buckets are seen. Each
- * key costs several cache misses, up to 2 us with millions of objects.
+ * A piece: until this is full, some 250 keys, or its time is over. Each key
+ * costs several cache misses, up to 2 us with millions of objects.
  */
 #define WALK_PIECE   (16u << 10)
 #define WALK_BUCKETS 2u
-#define WALKS_MAX    32
 
 /* ---- all keys ---- */
 
@@ -299,9 +299,10 @@ static void add_key(const struct tes_core_key *key, void *arg)
 static int more_keys(struct evbuffer *out, void *state)
 {
 	struct listing *l = state;
+	uint64_t since = tei_now_ns();
 
-	for (int i = 0; i < WALKS_MAX && evbuffer_get_length(out) < WALK_PIECE;
-	     i++)
+	while (evbuffer_get_length(out) < WALK_PIECE &&
+	       tei_now_ns() - since < PIECE_NS)
 		if (!tes_core_keys(l->server->core, l->tenant, &l->cursor,
 				   WALK_BUCKETS, add_key, out))
 			return 0;
@@ -552,7 +553,8 @@ void tes_server_remove_all_done(struct tes_server *s,
 		why = "another one of this client is under way";
 	if (w->match && tes_server_match_failed(w->match)) {
 		code = CODE_ARGUMENT;
-		why = "the pattern takes too long";
+		why = "the pattern takes too long: above 10000 steps for a "
+		      "key, or 1000 for each of many; anchor or simplify it";
 	}
 	count_walk(s, w, code);
 	session = tes_server_session_find(s, w->session);

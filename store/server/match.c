@@ -21,18 +21,22 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
-#define STEPS_MAX 100000 /* of one key: some ms */
-#define STRIDE    16     /* bytes that a step goes over for the price of one */
-#define DEPTH_MAX 1000
-#define HEAP_KIB  1024
-#define COST_NS   40 /* of looking at an object, which costs 1 */
+#define STEPS_MAX 10000 /* of one key: some half a ms */
+/* Of a key on average, once all keys together had so many: some seconds. */
+#define AVERAGE_MAX 1000
+#define ALL_FREE    20000000
+#define STRIDE      16 /* bytes that a step goes over for the price of one */
+#define DEPTH_MAX   1000
+#define HEAP_KIB    1024
+#define COST_NS     40 /* of looking at an object, which costs 1 */
 
 struct tes_server_match {
 	pcre2_code *code;
 	pcre2_match_data *data;
 	pcre2_match_context *limits;
 	bool repeats; /* has back references: an item may compare a whole key */
-	uint64_t steps;  /* of this key */
+	uint64_t steps; /* of this key */
+	uint64_t all_steps, n_keys;
 	PCRE2_SIZE seen; /* where the last step was */
 	bool failed;
 };
@@ -118,6 +122,12 @@ void tes_server_match_destroy(struct tes_server_match *m)
 	tei_free(m);
 }
 
+static bool is_too_dear(const struct tes_server_match *m)
+{
+	return m->all_steps > ALL_FREE &&
+	       m->all_steps / m->n_keys > AVERAGE_MAX;
+}
+
 bool tes_server_match(const void *key, size_t len, void *match,
 		      unsigned int *cost)
 {
@@ -131,7 +141,9 @@ bool tes_server_match(const void *key, size_t len, void *match,
 	start = tei_now_ns();
 	rc = pcre2_match(m->code, key, len, 0, 0, m->data, m->limits);
 	*cost += (unsigned int)((tei_now_ns() - start) / COST_NS);
-	m->failed = rc < 0 && rc != PCRE2_ERROR_NOMATCH;
+	m->all_steps += m->steps;
+	m->n_keys++;
+	m->failed = (rc < 0 && rc != PCRE2_ERROR_NOMATCH) || is_too_dear(m);
 	return rc >= 0;
 }
 

@@ -3,8 +3,8 @@
  * match.h - patterns of keys
  *
  * Regular expressions of PCRE2, looked for anywhere in a key, byte by byte.
- * Patterns come from outside: what a match may take is bounded, and a pattern
- * that takes more for one key matches nothing from then on.
+ * Patterns come from outside: what a match may take is bounded. A pattern that
+ * takes more for one key, or much for very many, matches nothing from then on.
  */
 #ifndef STORE_SERVER_MATCH_H
 #define STORE_SERVER_MATCH_H

@@ -37,6 +37,7 @@ struct tes_server_metrics {
 	size_t series, at;           /* in it: where it goes on */
 	struct tes_server_sum *sums; /* sums[n_sums]: segments by name */
 	size_t n_sums;
+	uint64_t cpu_max_ns;
 	struct tei_arena names; /* of theirs: segments may go meanwhile */
 };
 
@@ -840,6 +841,15 @@ static int timing_part(struct tes_server_metrics *m, struct evbuffer *out)
 			   "first request to its end, of a random share of "
 			   "all");
 	histogram(out, "te_master_turn_seconds", "", &t->turns);
+	server_metric_head(out, "te_master_turn_cpu_seconds", "histogram",
+			   "CPU time of the loop's turns; those of less than "
+			   "0.1 ms are counted several at a time");
+	histogram(out, "te_master_turn_cpu_seconds", "", &t->cpu);
+	server_metric_head(out, "te_master_turn_cpu_max_us", "gauge",
+			   "the longest of them since this page was asked for "
+			   "before");
+	evbuffer_add_printf(out, "te_master_turn_cpu_max_us %" PRIu64 "\n",
+			    m->cpu_max_ns / 1000);
 	return 0;
 }
 
@@ -848,13 +858,15 @@ static metrics_part *const parts[] = {
 	tenants_part, event_part,   timing_part,
 };
 
-struct tes_server_metrics *tes_server_metrics_new(const struct tes_server *s)
+struct tes_server_metrics *tes_server_metrics_new(struct tes_server *s)
 {
 	struct tes_server_metrics *m = tei_calloc(1, sizeof(*m));
 
 	if (!m)
 		return NULL;
 	m->server = s;
+	m->cpu_max_ns = s->timing.cpu_max_ns;
+	s->timing.cpu_max_ns = 0;
 	tei_arena_init(&m->names, TES_SERVER_METRICS_NAMES_MAX);
 	return m;
 }

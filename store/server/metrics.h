@@ -17,7 +17,7 @@ struct tes_server_metrics;
 #define TES_SERVER_LABEL_ROOM 1024
 
 /* NULL: out of memory. */
-struct tes_server_metrics *tes_server_metrics_new(const struct tes_server *s);
+struct tes_server_metrics *tes_server_metrics_new(struct tes_server *s);
 /* Callbacks more() and done() of struct tei_http_reply. */
 int tes_server_metrics_more(struct evbuffer *out, void *page);
 void tes_server_metrics_free(void *page);

@@ -732,7 +732,7 @@ void tes_server_later(struct tes_server *s)
 		return;
 	}
 	later->from = call->link;
-	later->cookie = s->cookie;
+	later->cookie = call->event->cookie;
 	later->frame.type = call->frame->type;
 	later->frame.id = call->frame->id;
 	later->event.type = call->event->type;

@@ -172,10 +172,15 @@ static int server_open_metadata(struct tes_server *s,
 	return rc;
 }
 
-#define OUT_ARENA_MAX    (32u << 20)
-#define TICK_MS          50 /* every second one is skipped when idle */
-#define BUSY_NS          (TEI_NS_PER_MS / 2) /* in one go, plus one step */
-#define BUSY_PAUSE_MS    8
+#define OUT_ARENA_MAX (32u << 20)
+#define TICK_MS       50 /* every second one is skipped when idle */
+#define BUSY_NS       (TEI_NS_PER_MS / 2) /* in one go, plus one step */
+#define BUSY_PAUSE_MS 8
+/* Once a turn of the loop has taken so long, what can wait does. */
+#define TURN_NS (3 * TEI_NS_PER_MS / 4)
+/* Objects that one tick looks at: each may cost cache misses, up to 2 us with
+ * millions of objects. */
+#define TICK_OBJECTS     256
 #define FENCE_TIMEOUT_MS 2000
 #define HEARTBEAT_MAX_MS 1000
 #define SUSPECT_BEATS    3
@@ -196,7 +201,7 @@ static void carry_out(struct tes_server *s, const struct tes_action *action)
 			tes_server_admin_drained(s, action);
 		else if (action->u.reply.of == TES_EVENT_REMOVE_ALL)
 			tes_server_remove_all_done(s, action);
-		else if (action->cookie != s->cookie)
+		else if (action->cookie != s->call.event->cookie)
 			tes_server_reply_later(s, action);
 		else if (s->call.link)
 			tes_server_reply(s, action);
@@ -224,18 +229,20 @@ static void carry_out(struct tes_server *s, const struct tes_action *action)
 	}
 }
 
+/* From action @first on; @over: the call's reply is among them, or is late. */
 static void carry_out_all(struct tes_server *s,
-			  const struct tes_actions *actions)
+			  const struct tes_actions *actions, size_t first,
+			  bool over)
 {
 	const struct tes_action *at = actions->at;
 
-	for (size_t i = 0; i < actions->n; i++)
+	for (size_t i = first; i < actions->n; i++)
 		if (at[i].type == TES_ACTION_COMMITTED)
 			tes_server_push_committed(s, &at[i]);
 	s->replied = false;
-	for (size_t i = 0; i < actions->n; i++)
+	for (size_t i = first; i < actions->n; i++)
 		carry_out(s, &at[i]);
-	if (s->call.link && s->call.frame->id && !s->replied)
+	if (over && s->call.link && s->call.frame->id && !s->replied)
 		tes_server_later(s);
 }
 
@@ -262,28 +269,34 @@ static void take_epoch(struct tes_server *s)
 	prove_epoch(s);
 }
 
-int tes_server_step(struct tes_server *s, struct tes_event *ev,
-		    struct tes_server_link *link, const struct tei_frame *frame)
+static void begin_step(struct tes_server *s, struct tes_event *ev,
+		       struct tes_server_link *link,
+		       const struct tei_frame *frame)
 {
-	struct tes_actions actions = {.arena = &s->out};
-	int rc;
-
 	assert(!s->stepping);
 	s->stepping = true;
 	s->call = (struct tes_server_call){link, frame, ev};
-	ev->cookie = ++s->cookie;
-	rc = tes_core_step(s->core, ev, tei_now_ms(), &actions);
+}
+
+static void end_step(struct tes_server *s, int rc, struct tes_actions *actions,
+		     bool keep)
+{
+	const struct tes_event *ev = s->call.event;
+	bool over = !ev->part || ev->part->to == ev->n;
+
 	take_epoch(s);
 	tes_server_timing_end(&s->timing, TES_SERVER_STEP);
 	if (rc == 0)
-		carry_out_all(s, &actions);
+		carry_out_all(s, actions, keep ? 1 : 0, over && !keep);
+	actions->n = keep ? 1 : 0;
 	if (ev->type == TES_EVENT_PUT_START && tes_core_short(s->core)) {
-		s->n_started += ev->n;
+		s->n_started +=
+			ev->part ? ev->part->to - ev->part->from : ev->n;
 		tei_alarm_now(&s->room);
 	}
 	if (rc < 0) {
 		s->counters.steps_failed++;
-		if (link)
+		if (s->call.link && !ev->part)
 			tes_server_reply_code(s, CODE_INTERNAL);
 	}
 	tes_server_timing_end(&s->timing, TES_SERVER_ENCODE);
@@ -294,6 +307,23 @@ int tes_server_step(struct tes_server *s, struct tes_event *ev,
 	if (ev->type == TES_EVENT_FENCED && !tei_list_empty(&s->walks) &&
 	    tes_core_busy(s->core))
 		(void)tei_alarm_set(&s->hurry, 0);
+}
+
+static const struct tes_server_steps job_steps = {
+	.begin = begin_step,
+	.end = end_step,
+};
+
+int tes_server_step(struct tes_server *s, struct tes_event *ev,
+		    struct tes_server_link *link, const struct tei_frame *frame)
+{
+	struct tes_actions actions = {.arena = &s->out};
+	int rc;
+
+	begin_step(s, ev, link, frame);
+	ev->cookie = ++s->cookie;
+	rc = tes_core_step(s->core, ev, tei_now_ms(), &actions);
+	end_step(s, rc, &actions, false);
 	return rc;
 }
 
@@ -306,7 +336,8 @@ void tes_server_hurry(struct tes_server *s)
 	struct tes_event ev = {.type = TES_EVENT_TICK};
 	uint64_t end = tei_now_ns() + BUSY_NS;
 
-	while (tes_core_busy(s->core) && tei_now_ns() < end)
+	while (tes_core_busy(s->core) && tei_now_ns() < end &&
+	       tei_loop_turn_ns(s->loop) < TURN_NS)
 		tes_server_step(s, &ev, NULL, NULL);
 	if (tes_core_busy(s->core)) /* without memory: with the next tick */
 		(void)tei_alarm_set(&s->hurry, tei_list_empty(&s->walks)
@@ -329,7 +360,13 @@ static void on_room(void *arg)
 
 static void on_hurry(void *arg)
 {
-	tes_server_hurry(arg);
+	struct tes_event ev = {.type = TES_EVENT_TICK};
+	struct tes_server *s = arg;
+
+	/* However busy the turn is, the background gets on. */
+	if (tei_loop_turn_ns(s->loop) >= TURN_NS && tes_core_busy(s->core))
+		tes_server_step(s, &ev, NULL, NULL);
+	tes_server_hurry(s);
 }
 
 static void on_tick(void *arg)
@@ -399,6 +436,7 @@ static int create_core(struct tes_server *s)
 			left_ms(s, (uint64_t)SUSPECT_BEATS * s->heartbeat_ms),
 		.put_discard_ms = set->put_start_discard_timeout_sec,
 		.fence_timeout_ms = FENCE_TIMEOUT_MS,
+		.step_objects = TICK_OBJECTS,
 		.strategy = strategy(set->allocation_strategy),
 		.soft_pin_ttl_ms = set->default_kv_soft_pin_ttl,
 		.soft_pin_ttl_max_ms = set->max_kv_soft_pin_ttl,
@@ -439,8 +477,16 @@ static void init(struct tes_server *s, struct tei_loop *loop,
 	tei_alarm_init(&s->room, loop, on_room, s);
 	tei_list_init(&s->links);
 	tei_list_init(&s->walks);
+	tes_server_turns_init(s, &job_steps);
 	tei_arena_init(&s->in, TES_SERVER_RPC_ARENA_MAX);
 	tei_arena_init(&s->out, OUT_ARENA_MAX);
+}
+
+static void on_turned(uint64_t cpu_ns, void *arg)
+{
+	struct tes_server *s = arg;
+
+	tes_server_timing_turned(&s->timing, cpu_ns);
 }
 
 static int start_timers(struct tes_server *s)
@@ -449,14 +495,17 @@ static int start_timers(struct tes_server *s)
 
 	if (rc)
 		return rc;
+	tei_loop_measure(s->loop, on_turned, s);
 	s->timer = tei_timer_start(s->loop, TICK_MS, true, on_tick, s);
 	return s->timer ? tes_server_summary_start(s) : -ENOMEM;
 }
 
 static void stop_timers(struct tes_server *s)
 {
+	tei_loop_measure(s->loop, NULL, NULL);
 	tei_alarm_clear(&s->hurry);
 	tei_alarm_clear(&s->room);
+	tei_alarm_clear(&s->turns);
 	tei_timer_stop(s->reporter);
 	tei_timer_stop(s->timer);
 	tes_server_timing_fini(&s->timing);

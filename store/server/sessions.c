@@ -299,6 +299,7 @@ static void link_free(struct tes_server_link *link)
 	if (link->session && link->session->heart == link)
 		link->session->heart = NULL;
 	tes_server_laters_drop(link);
+	tes_server_turns_drop(link);
 	tei_list_del(&link->link);
 	s->n_links--;
 	tei_frame_close(link->conn);
@@ -365,7 +366,10 @@ static void on_event(struct tes_server_link *link, const struct tei_frame *f)
 	if (ev.type == TES_EVENT_TASK_DONE)
 		tes_server_count(s, &ev, ev.u.task_done.status, NULL, 0);
 	tes_server_timing_end(&s->timing, TES_SERVER_DECODE);
-	tes_server_step(s, &ev, link, f);
+	if (tes_server_is_large(&ev))
+		tes_server_job_begin(link, f, &ev);
+	else
+		tes_server_step(s, &ev, link, f);
 }
 
 /* The owners' answers to what is pushed. */
@@ -461,6 +465,7 @@ static bool is_needed(void *arg)
 
 const struct tei_frame_ops tes_server_link_ops = {
 	.frame = on_frame,
+	.ready = tes_server_ready,
 	.down = on_down,
 	.fault = on_fault,
 	.needed = is_needed,
@@ -479,6 +484,7 @@ void tes_server_accepted(struct tei_frame_conn *conn, void *server)
 	link->server = s;
 	link->conn = conn;
 	tei_list_init(&link->laters);
+	tei_list_init(&link->queued);
 	tei_list_add_tail(&s->links, &link->link);
 	s->n_links++;
 	tei_frame_set_ops(conn, &tes_server_link_ops, link);

@@ -37,6 +37,7 @@ enum tes_server_role {
 };
 
 struct tes_server_drained;
+struct tes_server_job;
 struct tes_server_removal;
 struct tes_server_session;
 
@@ -48,6 +49,11 @@ struct tes_server_link {
 	struct tes_server_session *session; /* not for strangers */
 	struct tei_list laters; /* requests whose reply comes later */
 	bool lazy;              /* pushes may wait in it */
+	/* turns.c: in server's queue, with a job or with a frame of
+	 * waiting_len bytes that its connection keeps. */
+	struct tei_list queued;
+	struct tes_server_job *job; /* NULL: none */
+	size_t waiting_len;
 };
 
 struct tes_server_session {
@@ -127,11 +133,18 @@ struct tes_server {
 	struct tei_alarm hurry; /* set: background work goes on */
 	struct tei_alarm room;  /* set: there is to be room for the next puts */
 	size_t n_started;       /* keys since there was */
-	bool skip_tick;         /* the last one was not */
-	bool stepping;          /* the core is at work */
-	bool replied;           /* to the call */
-	bool lazy;              /* some link is */
-	bool tenants_told;      /* that they mean nothing here */
+	/* turns.c */
+	const struct tes_server_steps *steps; /* not owned */
+	struct tei_alarm turns;               /* set: the queue is served */
+	struct tei_list queue;
+	struct tes_server_link *served; /* last, in this turn since served_ns */
+	uint64_t served_ns;
+	unsigned int n_large; /* jobs of large frames */
+	bool skip_tick;       /* the last one was not */
+	bool stepping;        /* the core is at work */
+	bool replied;         /* to the call */
+	bool lazy;            /* some link is */
+	bool tenants_told;    /* that they mean nothing here */
 	uint64_t started_ms;
 
 	/* Epoch of this life, and the one that it began with: wall clock in us
@@ -168,6 +181,33 @@ struct tes_server {
 int tes_server_step(struct tes_server *s, struct tes_event *ev,
 		    struct tes_server_link *link,
 		    const struct tei_frame *frame);
+
+/* The two halves around a call of tes_core_step(), for who calls it himself. */
+struct tes_server_steps {
+	void (*begin)(struct tes_server *s, struct tes_event *ev,
+		      struct tes_server_link *link,
+		      const struct tei_frame *frame);
+	/* @keep: the first of @actions is a reply that is not finished, and
+	 * stays there alone. */
+	void (*end)(struct tes_server *s, int rc, struct tes_actions *actions,
+		    bool keep);
+};
+
+/* turns.c */
+/* @steps: what a job does around each of its steps; borrowed. */
+void tes_server_turns_init(struct tes_server *s,
+			   const struct tes_server_steps *steps);
+/* The frame ops' ready(): whether it is the link's turn. */
+bool tes_server_ready(struct tei_frame_conn *conn, const struct tei_frame *f,
+		      void *link);
+/* True: a batch that is handled in parts, as a job. */
+bool tes_server_is_large(const struct tes_event *ev);
+/* Takes the server's `in`, where @ev was decoded. */
+void tes_server_job_begin(struct tes_server_link *link,
+			  const struct tei_frame *f,
+			  const struct tes_event *ev);
+/* @link goes: so does what it waits for. */
+void tes_server_turns_drop(struct tes_server_link *link);
 
 /* admin_tenants.c: quotas from their file; @error names the setting */
 int tes_server_tenants_start(struct tes_server *s,

@@ -46,12 +46,25 @@ struct tes_server_timing {
 	uint16_t type;    /* of the request */
 	struct tes_histogram phases[TEI_FRAME_TYPES][TES_SERVER_PHASES];
 	struct tes_histogram turns;
+	/* CPU times of all turns, see tei_loop_measure(), and the longest since
+	 * somebody asked. */
+	struct tes_histogram cpu;
+	uint64_t cpu_max_ns;
 };
 
 /* -ENOMEM. */
 int tes_server_timing_init(struct tes_server_timing *t,
 			   struct event_base *base);
 void tes_server_timing_fini(struct tes_server_timing *t);
+
+/* A turn, or several short ones, took this CPU time. */
+static inline void tes_server_timing_turned(struct tes_server_timing *t,
+					    uint64_t cpu_ns)
+{
+	tes_histogram_add(&t->cpu, cpu_ns);
+	if (cpu_ns > t->cpu_max_ns)
+		t->cpu_max_ns = cpu_ns;
+}
 
 /* Only for what follows. */
 void tes_server_timing_draw(struct tes_server_timing *t);

@@ -4,6 +4,7 @@ add_library(te_test_pool STATIC ../store/named.c ../store/pool.c)
 target_link_libraries(te_test_pool PRIVATE te_flags PkgConfig::CMOCKA)
 
 te_helper(store_writer SOURCES store/writer.c LIBRARIES te_test_pool)
+te_helper(store_attacker SOURCES store/attacker.c)
 te_helper(store_dummy SOURCES store/dummy.c LIBRARIES te_test_pool)
 # Stands still where it is told to.
 te_helper(store_halter SOURCES store/halter.c store/halt.c LIBRARIES te_test_pool)
@@ -19,10 +20,10 @@ te_tests(integration store
 	TESTS addresses away buried changes chaos clock concurrent cut_off daemon drain drain_jobs drains
 		dummy epoch expiry fence large late_reads mistakes mounts open owner parts
 		replicas replicas_made restart setup silent stall strangers survivor
-		tasks tenants traffic trouble users
+		tasks tenants traffic trouble turns users
 	SOURCES chaos.c cram.c daemon.c emptied.c late.c leak.c load.c ../../lib/wall.c
 	LIBRARIES te_test_pool te_test_master)
 target_compile_definitions(integration_store PRIVATE
 	TEST_WALL_LIBRARY="$<TARGET_FILE:te_test_wall_step>")
-add_dependencies(integration_store mooncake_client mooncake_master store_dummy
+add_dependencies(integration_store mooncake_client mooncake_master store_attacker store_dummy
 	store_halter store_writer te_test_wall_step)

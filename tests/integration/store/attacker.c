@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * attacker.c - somebody who keeps a master as busy as it lets him
+ *
+ * usage: store_attacker RPC_PORT HTTP_PORT lookups | exists | pages N KEYS
+ *
+ * "lookups", "exists": N connections, each a client of its own, that ask for
+ * 4096 of KEYS keys again and again and do not wait for answers before the next
+ * question. "pages": N readers of /batch_query_keys, who begin anew when they
+ * have all of it. Prints "ready" once all are at work; ends when it is killed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/frame.h"
+#include "store/proto/protocol.h"
+#include "store/proto/store.pb-c.h"
+#include "tests/integration/store/turns.h"
+#include "tests/lib/dial.h"
+
+#define N_MAX     512
+#define PAGE_KEYS 1024
+
+struct bytes {
+	uint8_t *at;
+	size_t len;
+};
+
+/* A connection that says @hello once, and @text again and again. */
+struct talker {
+	int fd;
+	size_t sent;
+	bool pages;
+};
+
+static struct bytes frame(uint16_t type, uint64_t id, const void *message)
+{
+	size_t len = protobuf_c_message_get_packed_size(message);
+	struct tei_frame f = {.type = type, .id = id, .len = len};
+	struct bytes b = {calloc(1, TEI_FRAME_HEADER_LEN + len),
+			  TEI_FRAME_HEADER_LEN + len};
+
+	if (!b.at)
+		abort();
+	tei_frame_encode_header(b.at, &f);
+	protobuf_c_message_pack(message, b.at + TEI_FRAME_HEADER_LEN);
+	return b;
+}
+
+/* Names a client of its own for each connection. */
+static void say_hello(int fd, uint32_t who)
+{
+	uint8_t id[TES_STORE_SECRET_LEN] = "an attacker";
+	Store__Hello m = STORE__HELLO__INIT;
+	struct bytes b;
+
+	memcpy(id + 12, &who, sizeof(who));
+	m.version = TES_STORE_VERSION;
+	m.client_secret.data = m.incarnation.data = id;
+	m.client_secret.len = sizeof(id);
+	m.incarnation.len = 16;
+	m.engine = (char *)(uintptr_t) "attacker:1";
+	b = frame(STORE__STORE_TYPE__STORE_HELLO, 1, &m);
+	if (send(fd, b.at, b.len, MSG_NOSIGNAL) != (ssize_t)b.len)
+		abort();
+	free(b.at);
+}
+
+static struct bytes batch(uint16_t type, size_t n_keys)
+{
+	static uint8_t keys[TURNS_BATCH * TURNS_KEY_LEN];
+	static uint32_t lens[TURNS_BATCH];
+	Store__Lookup lookup = STORE__LOOKUP__INIT;
+	Store__Keys m = STORE__KEYS__INIT;
+	size_t at = 0;
+
+	for (size_t i = 0; i < TURNS_BATCH; i++) {
+		char key[TURNS_KEY_LEN];
+
+		lens[i] = (uint32_t)turns_key(key, i * 977 % n_keys);
+		memcpy(keys + at, key, lens[i]);
+		at += lens[i];
+	}
+	m.keys.data = lookup.keys.data = keys;
+	m.keys.len = lookup.keys.len = at;
+	m.key_lens = lookup.key_lens = lens;
+	m.n_key_lens = lookup.n_key_lens = TURNS_BATCH;
+	if (type == STORE__STORE_TYPE__STORE_LOOKUP)
+		return frame(type, 2, &lookup);
+	return frame(type, 2, &m);
+}
+
+static struct bytes page(size_t n_keys)
+{
+	size_t room = 200 + PAGE_KEYS * (TURNS_KEY_LEN + 1), n;
+	char *text = malloc(room);
+
+	if (!text)
+		abort();
+	n = (size_t)snprintf(text, room, "GET /batch_query_keys?keys=");
+	for (size_t i = 0; i < PAGE_KEYS && n < TURNS_HEAD_MAX; i++) {
+		if (i)
+			text[n++] = ',';
+		n += turns_key(text + n, i * 977 % n_keys);
+	}
+	n += (size_t)snprintf(text + n, room - n,
+			      " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	return (struct bytes){(uint8_t *)text, n};
+}
+
+static void open_talker(struct talker *t, uint16_t port, uint32_t who)
+{
+	t->fd = test_dial(port);
+	t->sent = 0;
+	if (!t->pages)
+		say_hello(t->fd, who);
+	if (fcntl(t->fd, F_SETFL, O_NONBLOCK))
+		abort();
+}
+
+/* False: the other side has closed. */
+static bool drain(int fd)
+{
+	static char waste[1 << 18];
+	ssize_t n = recv(fd, waste, sizeof(waste), 0);
+
+	return n > 0 || (n < 0 && errno == EAGAIN);
+}
+
+static void say_more(struct talker *t, const struct bytes *b)
+{
+	ssize_t n =
+		send(t->fd, b->at + t->sent, b->len - t->sent, MSG_NOSIGNAL);
+
+	if (n > 0)
+		t->sent += (size_t)n;
+	if (t->sent == b->len && !t->pages)
+		t->sent = 0;
+}
+
+static void attack(struct talker *talkers, size_t n, uint16_t port,
+		   const struct bytes *b)
+{
+	struct pollfd fds[N_MAX];
+	uint32_t who = (uint32_t)n;
+
+	for (;;) {
+		for (size_t i = 0; i < n; i++)
+			fds[i] = (struct pollfd){
+				talkers[i].fd,
+				(short)(POLLIN |
+					(talkers[i].sent < b->len ? POLLOUT
+								  : 0)),
+				0};
+		if (poll(fds, n, -1) < 0)
+			abort();
+		for (size_t i = 0; i < n; i++) {
+			if (fds[i].revents & POLLOUT)
+				say_more(&talkers[i], b);
+			if (!(fds[i].revents & (POLLIN | POLLHUP | POLLERR)) ||
+			    drain(talkers[i].fd))
+				continue;
+			close(talkers[i].fd);
+			open_talker(&talkers[i], port, who++);
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static struct talker talkers[N_MAX];
+	size_t n, n_keys;
+	uint16_t port;
+	struct bytes b;
+
+	if (argc != 6)
+		return 2;
+	n = strtoul(argv[4], NULL, 10);
+	n_keys = strtoul(argv[5], NULL, 10);
+	if (!n || n > N_MAX || !n_keys)
+		return 2;
+	port = (uint16_t)atoi(strcmp(argv[3], "pages") ? argv[1] : argv[2]);
+	if (!strcmp(argv[3], "pages"))
+		b = page(n_keys);
+	else
+		b = batch(strcmp(argv[3], "lookups")
+				  ? STORE__STORE_TYPE__STORE_EXIST
+				  : STORE__STORE_TYPE__STORE_LOOKUP,
+			  n_keys);
+	for (size_t i = 0; i < n; i++) {
+		talkers[i].pages = !strcmp(argv[3], "pages");
+		open_talker(&talkers[i], port, (uint32_t)i);
+	}
+	printf("ready\n");
+	fflush(stdout);
+	attack(talkers, n, port, &b);
+	return 0;
+}
