@@ -93,6 +93,7 @@ static void a_connection_may_end_while_a_frame_waits(void **state)
 	pump_until(int_is_set, &server.n_asked);
 	tei_frame_close(server.conn);
 	server.conn = NULL;
+	server.n_closed++;
 	pump_until(int_is_set, &a.n_done);
 	assert_int_not_equal(a.err, 0);
 	assert_int_equal(server.n_frames, 0);
