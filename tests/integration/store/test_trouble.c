@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/integration/master/caller.h"
 #include "tests/lib/test.h"
 #include "tests/lib/wait.h"
 #include "tests/store/pool.h"
@@ -201,6 +202,11 @@ static bool is_there(struct te_store *client, const char *key)
 	return found == 1;
 }
 
+static bool someone_has_left(void *arg)
+{
+	return master_metric(arg, "te_master_suspect_clients") > 0;
+}
+
 /*
  * While a writer lives its key is left to it, and 0 is no promise that the
  * value is there. It is one as soon as the writer has gone.
@@ -209,11 +215,14 @@ static void a_put_of_a_killed_writers_key_stores_it_at_once(void **state)
 {
 	struct test_process *owner, *writer;
 	struct te_store *client;
+	struct master master;
 	struct pool pool;
 	uint8_t bytes[1000];
 
 	(void)state;
-	pool_start(&pool, pool_patient);
+	master_start(&master, pool_patient);
+	(void)snprintf(pool.address, sizeof(pool.address), "127.0.0.1:%u",
+		       master.rpc);
 	owner = pool_owner(&pool, "4 MB");
 	client = pool_client(&pool, 0);
 	writer = start_writer(&pool, "key", "3000");
@@ -222,6 +231,7 @@ static void a_put_of_a_killed_writers_key_stores_it_at_once(void **state)
 	assert_false(is_there(client, "key"));
 	test_process_signal(writer, SIGKILL);
 	(void)test_process_wait(writer, POOL_START_MS);
+	assert_true(test_wait_until(someone_has_left, &master, POOL_START_MS));
 	assert_int_equal(pool_put(client, "key", bytes, sizeof(bytes)), 0);
 	assert_true(is_there(client, "key"));
 	memset(bytes, 0, sizeof(bytes));
@@ -231,7 +241,7 @@ static void a_put_of_a_killed_writers_key_stores_it_at_once(void **state)
 	test_process_end(writer);
 	te_store_close(client);
 	test_process_end(owner);
-	pool_stop(&pool);
+	master_stop(&master);
 }
 
 static void a_stopped_writer_cannot_write_to_others(void **state)
