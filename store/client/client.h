@@ -80,6 +80,8 @@ struct te_store {
 	atomic_ullong digest_seed; /* of the master we are with */
 	atomic_uint turn;          /* which of equal replicas is next */
 	atomic_ullong n_put_retries;
+	/* A start had no answer in time, at that monotonic time; 0: never. */
+	atomic_ullong start_lost_ns;
 	struct tes_put_pipelines put_pipelines;
 
 	struct tei_mutex mu;     /* lock 40 */

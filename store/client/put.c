@@ -53,6 +53,7 @@ struct round {
 #define VOTES_MAX  8   /* limit of votes: a change is noticed soon */
 #define EARLY      64u /* rounds in which both take turns */
 #define EARLY_TURN 2u
+#define LOST_S     60u /* twice the default of put_start_discard_timeout_sec */
 #define TURN       32u /* later, every so many rounds uses the slower */
 
 /*
@@ -261,6 +262,20 @@ static int take_how(struct tes_put_pipeline *p)
 	return 0;
 }
 
+/*
+ * True: the master may be about to begin, or have begun, a put for a start
+ * whose caller did not wait for its answer. Nobody writes that; later than this
+ * the master itself has given it up.
+ */
+static bool start_may_be_lost(const struct te_store *store)
+{
+	/* Relaxed: starts of other threads need no order. */
+	uint64_t at = atomic_load_explicit(&store->start_lost_ns,
+					   memory_order_relaxed);
+
+	return at && tei_now_ns() - at < LOST_S * TEI_NS_PER_S;
+}
+
 static int prepare_start(struct tes_put_pipeline *p)
 {
 	struct tei_arena *arena = &p->work->round;
@@ -270,6 +285,7 @@ static int prepare_start(struct tes_put_pipeline *p)
 	if (!p->entries || !p->ask)
 		return -ENOMEM;
 	store__put_start__init(p->ask);
+	p->ask->unanswered = start_may_be_lost(p->chunk->call.store);
 	return fill_start_entries(p, p->ask) || take_how(p) ? -ENOMEM : 0;
 }
 
@@ -304,11 +320,15 @@ static int take_answer(struct tes_put_pipeline *p,
 /* Fills entries, or sets code. */
 static void start_await(struct tes_put_pipeline *p)
 {
+	struct te_store *store = p->chunk->call.store;
 	struct tes_reply reply;
 
 	if (p->code)
 		return;
-	p->code = tes_store_answered(p->chunk->call.store, &p->asked, &reply);
+	p->code = tes_store_answered(store, &p->asked, &reply);
+	if (p->code == TE_STORE_RPC_TIMEOUT)
+		atomic_store_explicit(&store->start_lost_ns, tei_now_ns(),
+				      memory_order_relaxed);
 	if (!p->code)
 		p->code = take_answer(p, &reply);
 }

@@ -186,6 +186,7 @@ struct tes_event {
 			size_t n_groups;
 			const uint32_t *group; /* 1 + index; 0: none; or NULL */
 			bool upsert;
+			bool unanswered; /* a start before this one was */
 		} put_start;
 		struct {
 			const uint64_t *generations;

@@ -118,15 +118,18 @@ static bool could_ever_fit(struct tes_core *core, uint64_t size)
 }
 
 /*
- * Asked before by the same process, on a connection that has broken since: the
- * answer may be lost, so the put is given up. Its space is not given again but
- * fenced: the answer may as well have arrived, and somebody write there. On
- * the same connection it is another put of the same key: the first one writes.
+ * Asked before by the same process, on a connection that has broken since, or
+ * with an answer that the client did not wait for: it may be lost, so the put
+ * is given up. Its space is not given again but fenced: the answer may as well
+ * have arrived, and somebody write there. Else it is another put of the same
+ * key: the first one writes.
  */
 static bool reply_may_be_lost(const struct tes_object *o,
-			      const struct tes_session *s)
+			      const struct tes_session *s,
+			      const struct tes_event *ev)
 {
-	return o->writer == s && o->generation <= s->joined_generation;
+	return o->writer == s && (ev->u.put_start.unanswered ||
+				  o->generation <= s->joined_generation);
 }
 
 /* True: the writer of the BUILDING @o is silent or has left: nobody knows when,
@@ -168,13 +171,14 @@ static bool is_named_again(const struct tes_object *o,
  * that it can be without memory. "There already" must be true: only a put whose
  * writer is live keeps others away. */
 static int32_t preempt_put(struct tes_core *core, struct tes_object *o,
-			   const struct tes_session *s, bool upsert,
-			   struct put_claim *at)
+			   const struct tes_session *s,
+			   const struct tes_event *ev, struct put_claim *at)
 {
 	if (is_named_again(o, s, at))
 		return CODE_EXISTS;
-	if (!upsert && !tes_core_object_gone(o) && !writer_is_silent(o) &&
-	    !tes_core_discard_due(core, o) && !reply_may_be_lost(o, s))
+	if (!ev->u.put_start.upsert && !tes_core_object_gone(o) &&
+	    !writer_is_silent(o) && !tes_core_discard_due(core, o) &&
+	    !reply_may_be_lost(o, s, ev))
 		return CODE_EXISTS;
 	if (tes_core_fences_reserve(core, o, UINT32_MAX) < 0)
 		return CODE_FULL;
@@ -185,8 +189,9 @@ static int32_t preempt_put(struct tes_core *core, struct tes_object *o,
 /* Decides whether @o, READY and there, may get a successor. That inherits what
  * an object has for life, unless @o counts as absent. */
 static int32_t claim_successor(struct tes_core *core, struct tes_object *o,
-			       const struct tes_session *s, bool upsert,
-			       struct put_traits *t, struct put_claim *at)
+			       const struct tes_session *s,
+			       const struct tes_event *ev, struct put_traits *t,
+			       struct put_claim *at)
 {
 	struct tes_object *other = tes_core_successor_find(core, o);
 	const struct tes_extra *x = tes_core_object_extra(o);
@@ -198,7 +203,7 @@ static int32_t claim_successor(struct tes_core *core, struct tes_object *o,
 	if (live && !same_group(o, t))
 		return CODE_ARGUMENT;
 	if (other)
-		code = preempt_put(core, other, s, upsert, at);
+		code = preempt_put(core, other, s, ev, at);
 	if (!code && (o->flags & TES_OBJECT_BUSY) &&
 	    tes_core_task_abort(core, o) < 0)
 		code = CODE_FULL;
@@ -228,7 +233,6 @@ static int32_t claim_key(struct tes_core *core, const struct tes_event *ev,
 			 const struct tes_session *s, struct put_traits *t,
 			 struct put_claim *at)
 {
-	bool upsert = ev->u.put_start.upsert;
 	struct tes_object *o;
 
 	while ((o = tes_core_object_find(core, s->tenant->index, key, hash))) {
@@ -242,9 +246,9 @@ static int32_t claim_key(struct tes_core *core, const struct tes_event *ev,
 	if (!o)
 		return CODE_OK;
 	if (o->state == TES_OBJECT_BUILDING)
-		return preempt_put(core, o, s, upsert, at);
-	if (upsert || !tes_core_object_live(o))
-		return claim_successor(core, o, s, upsert, t, at);
+		return preempt_put(core, o, s, ev, at);
+	if (ev->u.put_start.upsert || !tes_core_object_live(o))
+		return claim_successor(core, o, s, ev, t, at);
 	tes_core_touch(core, o);
 	return CODE_EXISTS;
 }

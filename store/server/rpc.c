@@ -225,6 +225,7 @@ static int decode_put_start(struct tei_arena *arena, const void *body,
 		return rc;
 	out->u.put_start.sizes = m->sizes;
 	out->u.put_start.upsert = m->upsert != 0;
+	out->u.put_start.unanswered = m->unanswered != 0;
 	return rpc_take_keys(arena, &m->keys, m->key_lens, m->n_key_lens, out,
 			     why);
 }

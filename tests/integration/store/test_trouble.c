@@ -244,6 +244,35 @@ static void a_put_of_a_killed_writers_key_stores_it_at_once(void **state)
 	master_stop(&master);
 }
 
+/*
+ * The master answers a start too late: its caller has given the put up, and
+ * nobody will write what the master has begun.
+ */
+static void a_put_that_was_given_up_can_be_repeated(void **state)
+{
+	struct te_store *owner, *client;
+	uint8_t bytes[1000];
+	struct pool pool;
+
+	(void)state;
+	pool_start(&pool, pool_patient);
+	owner = pool_client(&pool, 4 * MIB);
+	client = pool_hasty_client(&pool, 0, 300, 300);
+	pool_fill(bytes, sizeof(bytes), 5);
+	assert_int_equal(pool_put(client, "first", bytes, sizeof(bytes)), 0);
+	test_process_signal(pool.master, SIGSTOP);
+	assert_int_equal(pool_put(client, "key", bytes, sizeof(bytes)),
+			 TE_STORE_RPC_TIMEOUT);
+	test_process_signal(pool.master, SIGCONT);
+	while (pool_put(client, "key", bytes, sizeof(bytes)) ==
+	       TE_STORE_RPC_TIMEOUT)
+		; /* a slow machine; the test has a limit */
+	assert_true(is_there(owner, "key"));
+	te_store_close(client);
+	te_store_close(owner);
+	pool_stop(&pool);
+}
+
 static void a_stopped_writer_cannot_write_to_others(void **state)
 {
 	struct test_process *owner, *writer;
@@ -378,6 +407,7 @@ static int run_by_tcp(void)
 		cmocka_unit_test(a_killed_writer_leaves_key_and_space),
 		cmocka_unit_test(
 			a_put_of_a_killed_writers_key_stores_it_at_once),
+		cmocka_unit_test(a_put_that_was_given_up_can_be_repeated),
 		cmocka_unit_test(a_stopped_writer_cannot_write_to_others),
 		cmocka_unit_test(puts_go_on_while_writers_are_fenced),
 		cmocka_unit_test(a_killed_master_is_an_error_until_it_is_back),

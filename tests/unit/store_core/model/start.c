@@ -11,7 +11,7 @@ struct start {
 	struct tes_core_replicate how;
 	size_t n;
 	int session;
-	bool upsert, struck;
+	bool upsert, unanswered, struck;
 	struct thing *loser; /* of the key looked at: given up with a grant */
 };
 
@@ -22,7 +22,8 @@ static bool preempts(const struct model *m, const struct start *b,
 	return b->upsert || model_discard_due(m, t) ||
 	       m->sessions[t->writer].life != LIVE ||
 	       (t->writer == b->session &&
-		t->generation <= m->sessions[b->session].joined_generation);
+		(b->unanswered ||
+		 t->generation <= m->sessions[b->session].joined_generation));
 }
 
 /* A successor of key @k, which is READY. */
@@ -261,6 +262,7 @@ static void roll_start(struct model *m, struct start *b)
 
 	b->n = m->faulty ? 1 : 1 + model_roll(m, MODEL_BATCH);
 	b->upsert = !model_roll(m, 4);
+	b->unanswered = !model_roll(m, 8);
 	for (size_t i = 0; i < b->n; i++) {
 		b->key[i] = (int)model_roll(m, N_KEYS);
 		b->names[i] = model_key_of(b->key[i]);
@@ -296,6 +298,7 @@ void model_start(struct model *m)
 	ev.u.put_start.n_groups = N_GROUPS;
 	ev.u.put_start.group = b.group;
 	ev.u.put_start.upsert = b.upsert;
+	ev.u.put_start.unanswered = b.unanswered;
 	a = model_try_step(m, &ev, &b.struck);
 	if (!a)
 		return;
