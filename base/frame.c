@@ -529,6 +529,8 @@ static void begin_refusal(struct tei_frame_conn *conn, uint16_t flags,
 		conn->state = TEI_FRAME_REFUSING;
 		conn->err = -EPROTO;
 		conn->step_ms = tei_frame_due_ms(TEI_FRAME_LINGER_MS);
+		if (conn->held) /* reads on, to see the peer's end */
+			(void)event_add(&conn->readable, NULL);
 		tei_frame_drop_input(conn);
 		tei_frame_flush(conn);
 		tei_frame_tick_now(conn);

@@ -219,6 +219,7 @@ static void hold(struct tei_frame_conn *conn)
 {
 	conn->held = true;
 	conn->part_ms = TEI_FRAME_NEVER;
+	conn->step_ms = TEI_FRAME_NEVER; /* what was awaited has come */
 	event_del(&conn->readable);
 }
 
@@ -397,7 +398,7 @@ static bool receive_once(struct tei_frame_conn *conn, uint8_t *scratch)
 
 static void watch_part(struct tei_frame_conn *conn)
 {
-	if (conn->held || (!conn->in_body && !conn->n_head))
+	if (conn->held || conn->paused || (!conn->in_body && !conn->n_head))
 		return;
 	if (conn->part_ms != TEI_FRAME_NEVER)
 		return;
@@ -572,6 +573,7 @@ static void wait_writable(struct tei_frame_conn *conn)
 	if (!conn->outgoing && !conn->paused && conn->n_out > PAUSE_LEN &&
 	    conn->state == TEI_FRAME_UP) {
 		conn->paused = true;
+		conn->part_ms = TEI_FRAME_NEVER; /* it is we who do not read */
 		event_del(&conn->readable);
 	}
 }

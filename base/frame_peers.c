@@ -433,6 +433,7 @@ static bool holds_more(const struct tei_frame_holder *a,
 
 /*
  * Bodies come whole in a moment; one that does not is the oldest of its holder.
+ * A whole one that its user takes later makes way only where no other is left.
  */
 struct tei_frame_conn *tei_frame_peers_heaviest(struct tei_frame_peers *peers,
 						const struct tei_frame_conn *of)
@@ -446,7 +447,9 @@ struct tei_frame_conn *tei_frame_peers_heaviest(struct tei_frame_peers *peers,
 		struct tei_frame_conn *conn =
 			tei_list_entry(node, struct tei_frame_conn, of_bodies);
 
-		if (!most || holds_more(conn->holder, most->holder))
+		if (!most || (most->held && !conn->held) ||
+		    (most->held == conn->held &&
+		     holds_more(conn->holder, most->holder)))
 			most = conn;
 	}
 	return most;
