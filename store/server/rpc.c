@@ -195,6 +195,8 @@ static int take_groups(const Store__PutStart *m, struct tes_event *out,
 {
 	if (m->n_group && m->n_group != m->n_key_lens)
 		return malformed(why, "put start: columns differ in length");
+	if (m->n_groups > m->n_key_lens)
+		return malformed(why, "put start: more groups than keys");
 	if (!rpc_are_names(m->groups, m->n_groups))
 		return malformed(why, "put start: no usable group");
 	for (size_t i = 0; i < m->n_group; i++)

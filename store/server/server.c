@@ -374,6 +374,8 @@ static void on_tick(void *arg)
 	struct tes_server *s = arg;
 	struct tes_event ev = {.type = TES_EVENT_TICK};
 
+	if (!tei_list_empty(&s->queue))
+		tes_server_turns_go_on(s);
 	s->skip_tick = !s->skip_tick && !tes_core_busy(s->core);
 	if (s->skip_tick)
 		return;

@@ -458,7 +458,8 @@ static bool is_needed(void *arg)
 {
 	const struct tes_server_link *link = arg;
 
-	return !tei_list_empty(&link->laters) ||
+	return !tei_list_empty(&link->laters) || link->job ||
+	       !tei_list_empty(&link->queued) ||
 	       (link->session &&
 		tes_core_mounted(link->server->core, link->session->id));
 }

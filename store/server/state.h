@@ -197,6 +197,8 @@ struct tes_server_steps {
 /* @steps: what a job does around each of its steps; borrowed. */
 void tes_server_turns_init(struct tes_server *s,
 			   const struct tes_server_steps *steps);
+/* Serves the queue in the next turn; from the tick, too, as this may fail. */
+void tes_server_turns_go_on(struct tes_server *s);
 /* The frame ops' ready(): whether it is the link's turn. */
 bool tes_server_ready(struct tei_frame_conn *conn, const struct tei_frame *f,
 		      void *link);

@@ -45,14 +45,23 @@ struct tes_server_job {
 
 /* ---- the queue ---- */
 
+void tes_server_turns_go_on(struct tes_server *s)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+
+	if (tei_alarm_set(&s->turns, 0) && tei_log_allowed(&limit))
+		LOG_WARN("master: out of memory for a timer: clients that "
+			 "queue wait for the next tick");
+}
+
 static void queue_link(struct tes_server_link *link)
 {
 	struct tes_server *s = link->server;
 
 	if (!tei_list_empty(&link->queued))
 		return;
-	if (tei_list_empty(&s->queue) && tei_alarm_set(&s->turns, 0))
-		LOG_WARN("master: out of memory for a timer");
+	if (tei_list_empty(&s->queue))
+		tes_server_turns_go_on(s);
 	tei_list_add_tail(&s->queue, &link->queued);
 }
 
@@ -184,7 +193,7 @@ static bool run_part(struct tes_server *s, struct tes_server_job *job)
 	struct tes_core_part *part = &job->part;
 	size_t n = job->event.n;
 	bool last;
-	int rc;
+	int rc, kept = 0;
 
 	part->from = part->to;
 	part->to = n - part->from > PART_KEYS ? part->from + PART_KEYS : n;
@@ -193,12 +202,13 @@ static bool run_part(struct tes_server *s, struct tes_server_job *job)
 	rc = tes_core_step(s->core, &job->event, tei_now_ms(), &job->actions);
 	if (!rc && !last && has_reply(job)) {
 		last = job->actions.at[0].u.reply.code != 0;
-		rc = last ? 0 : keep_names(job);
+		kept = last ? 0 : keep_names(job);
 	}
-	if (rc < 0 && job->link)
+	if ((rc < 0 || kept < 0) && job->link)
 		tei_frame_refuse_for_now(job->link->conn, "out of memory");
+	/* What the step has done is carried out, also without a reply. */
 	s->steps->end(s, rc, &job->actions, !last && has_reply(job));
-	return last || rc < 0;
+	return last || rc < 0 || kept < 0;
 }
 
 static void run_job(struct tes_server *s, struct tes_server_job *job)
@@ -248,8 +258,8 @@ static void on_turns(void *arg)
 			return;
 		serve_first(s);
 	} while (tei_now_ns() - since < QUEUE_NS);
-	if (!tei_list_empty(&s->queue) && tei_alarm_set(&s->turns, 0))
-		LOG_WARN("master: out of memory for a timer");
+	if (!tei_list_empty(&s->queue))
+		tes_server_turns_go_on(s);
 }
 
 void tes_server_turns_init(struct tes_server *s,
