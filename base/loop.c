@@ -266,7 +266,8 @@ static int run_turn(struct tei_loop *loop, int flags)
 	loop->in_turn = true;
 	rc = event_base_loop(loop->base, flags);
 	loop->in_turn = false;
-	tell_turn(loop);
+	if (loop->measured) /* not taken back meanwhile */
+		tell_turn(loop);
 	return rc;
 }
 
