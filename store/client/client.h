@@ -48,6 +48,17 @@
 
 struct tes_dummy;
 
+#define TES_LOST_KEYS 65536u /* bits */
+
+/*
+ * Keys whose start had no answer in time, as bits by their hash: one too many
+ * does no harm. Relaxed: starts of other threads need no order.
+ */
+struct tes_lost_starts {
+	atomic_ullong at_ns; /* the last, monotonic; 0: none */
+	atomic_uint bits[TES_LOST_KEYS / 32];
+};
+
 struct te_store {
 	const struct tes_store_ops *ops;
 	struct tes_addresses addresses; /* of the caller's memory */
@@ -80,8 +91,7 @@ struct te_store {
 	atomic_ullong digest_seed; /* of the master we are with */
 	atomic_uint turn;          /* which of equal replicas is next */
 	atomic_ullong n_put_retries;
-	/* A start had no answer in time, at that monotonic time; 0: never. */
-	atomic_ullong start_lost_ns;
+	struct tes_lost_starts lost_starts;
 	struct tes_put_pipelines put_pipelines;
 
 	struct tei_mutex mu;     /* lock 40 */

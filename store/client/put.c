@@ -28,6 +28,7 @@
 #include <errno.h>
 #include <string.h>
 #include <time.h>
+#include <xxhash.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -262,18 +263,62 @@ static int take_how(struct tes_put_pipeline *p)
 	return 0;
 }
 
-/*
- * True: the master may be about to begin, or have begun, a put for a start
- * whose caller did not wait for its answer. Nobody writes that; later than this
- * the master itself has given it up.
- */
-static bool start_may_be_lost(const struct te_store *store)
+/* ---- starts without an answer ---- */
+
+static atomic_uint *lost_word(const struct tes_put_pipeline *p, size_t i,
+			      unsigned int *bit)
 {
-	/* Relaxed: starts of other threads need no order. */
-	uint64_t at = atomic_load_explicit(&store->start_lost_ns,
+	const struct te_store_key *key = &p->chunk->call.keys[p->todo[i]];
+	uint64_t hash = XXH3_64bits(key->bytes, key->len) % TES_LOST_KEYS;
+
+	*bit = 1u << hash % 32;
+	return &p->chunk->call.store->lost_starts.bits[hash / 32];
+}
+
+/* Later than this the master itself has given up what such a start began. */
+static bool lost_starts_are_over(const struct te_store *store)
+{
+	uint64_t at = atomic_load_explicit(&store->lost_starts.at_ns,
 					   memory_order_relaxed);
 
-	return at && tei_now_ns() - at < LOST_S * TEI_NS_PER_S;
+	return !at || tei_now_ns() - at >= LOST_S * TEI_NS_PER_S;
+}
+
+/*
+ * Notes that the master may be about to begin, or have begun, puts of these
+ * keys that nobody writes.
+ */
+static void note_lost_start(struct tes_put_pipeline *p)
+{
+	struct tes_lost_starts *lost = &p->chunk->call.store->lost_starts;
+	unsigned int bit;
+
+	if (lost_starts_are_over(p->chunk->call.store))
+		for (size_t i = 0; i < TES_LOST_KEYS / 32; i++)
+			atomic_store_explicit(&lost->bits[i], 0,
+					      memory_order_relaxed);
+	for (size_t i = 0; i < p->n; i++) {
+		atomic_uint *word = lost_word(p, i, &bit);
+
+		atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
+	}
+	atomic_store_explicit(&lost->at_ns, tei_now_ns(), memory_order_relaxed);
+}
+
+/* True: a start of one of its keys had no answer. */
+static bool follows_lost_start(const struct tes_put_pipeline *p)
+{
+	unsigned int bit;
+
+	if (lost_starts_are_over(p->chunk->call.store))
+		return false;
+	for (size_t i = 0; i < p->n; i++) {
+		atomic_uint *word = lost_word(p, i, &bit);
+
+		if (atomic_load_explicit(word, memory_order_relaxed) & bit)
+			return true;
+	}
+	return false;
 }
 
 static int prepare_start(struct tes_put_pipeline *p)
@@ -285,7 +330,7 @@ static int prepare_start(struct tes_put_pipeline *p)
 	if (!p->entries || !p->ask)
 		return -ENOMEM;
 	store__put_start__init(p->ask);
-	p->ask->unanswered = start_may_be_lost(p->chunk->call.store);
+	p->ask->unanswered = follows_lost_start(p);
 	return fill_start_entries(p, p->ask) || take_how(p) ? -ENOMEM : 0;
 }
 
@@ -327,8 +372,7 @@ static void start_await(struct tes_put_pipeline *p)
 		return;
 	p->code = tes_store_answered(store, &p->asked, &reply);
 	if (p->code == TE_STORE_RPC_TIMEOUT)
-		atomic_store_explicit(&store->start_lost_ns, tei_now_ns(),
-				      memory_order_relaxed);
+		note_lost_start(p);
 	if (!p->code)
 		p->code = take_answer(p, &reply);
 }
