@@ -352,8 +352,9 @@ static bool has_token(const struct tes_session *s, const uint8_t *token)
 }
 
 /*
- * Finds a client that lives and is of the engine that @ev names, and does not
- * know it by the same token: one of the two has only heard of it.
+ * Finds a client that is of the engine that @ev names, and does not know it by
+ * the same token: one of the two has only heard of it. Also a silent one: it
+ * may come back, and others read its incarnation in look-ups.
  */
 static struct tes_session *find_rival(const struct tes_core *core,
 				      const struct tes_event *ev)
@@ -370,7 +371,6 @@ static struct tes_session *find_rival(const struct tes_core *core,
 		if (memcmp(s->incarnation, life, TES_CORE_ID_LEN) == 0 &&
 		    memcmp(s->client_id, ev->u.join.client_id,
 			   TES_CORE_ID_LEN) != 0 &&
-		    s->state == TES_SESSION_LIVE &&
 		    !has_token(s, ev->u.join.token))
 			return s;
 	}
@@ -384,6 +384,7 @@ int tes_core_on_join(struct tes_step *step)
 	struct tes_session *old, *s;
 	struct tes_tenant *tenant;
 	struct tes_action *reply;
+	bool is_back;
 
 	/* Reserves the reply, and the end of the connection before. */
 	if (tes_core_actions_reserve(step->out, 2) < 0 ||
@@ -400,16 +401,17 @@ int tes_core_on_join(struct tes_step *step)
 		reply->u.reply.code = CODE_INTERNAL;
 		return 0;
 	}
-	if (find_rival(core, ev)) {
+	old = find_client(core, ev->u.join.client_id);
+	is_back = old && memcmp(old->incarnation, ev->u.join.incarnation,
+				TES_CORE_ID_LEN) == 0;
+	if (!is_back && find_rival(core, ev)) {
 		reply->u.reply.code = CODE_NOT_YOURS;
 		return 0;
 	}
 	reply->u.reply.code = take_epoch(core, ev);
 	if (reply->u.reply.code)
 		return 0;
-	old = find_client(core, ev->u.join.client_id);
-	if (old && memcmp(old->incarnation, ev->u.join.incarnation,
-			  TES_CORE_ID_LEN) == 0) {
+	if (is_back) {
 		take_over(core, old, ev->session, tenant, step->out);
 		return 0;
 	}
