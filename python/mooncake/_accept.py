@@ -131,6 +131,9 @@ class Listener:
                 await self._begin(accepted)
             except OSError:
                 accepted.close()  # it has gone already
+            except Exception as error:  # must not end the port
+                accepted.close()
+                self.failed.warn(f"{self.name}: accept: {error!r}")
 
     async def _begin(self, accepted: socket.socket) -> None:
         accepted.setblocking(False)
