@@ -203,6 +203,13 @@ static void who_sits_on_all_connections_shuts_nobody_out(void **state)
 	end_owner();
 }
 
+/* AddressSanitizer keeps memory that was freed for a while. */
+#if defined(__SANITIZE_ADDRESS__)
+#define KEPT (300 * MIB)
+#else
+#define KEPT 0
+#endif
+
 static void bodies_without_end_take_little_memory(void **state)
 {
 	uint64_t before;
@@ -212,10 +219,10 @@ static void bodies_without_end_take_little_memory(void **state)
 	before = attack_memory(owner.pid);
 	end_owner();
 	attack(0, attack_size(60, 130), say_a_long_question);
-	assert_in_range(attack_memory(owner.pid), 1, before + 32 * MIB);
+	assert_in_range(attack_memory(owner.pid), 1, before + 32 * MIB + KEPT);
 	end_owner();
 	attack(0, attack_size(1100, 2300), say_half_a_notification);
-	assert_in_range(attack_memory(owner.pid), 1, before + 128 * MIB);
+	assert_in_range(attack_memory(owner.pid), 1, before + 128 * MIB + KEPT);
 	end_owner();
 }
 
