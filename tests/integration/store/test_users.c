@@ -25,8 +25,10 @@
 #define LEN  1000
 #define HERE "127.0.0.1"
 
+enum what { JOIN, GET, PUT, OPEN, ASK };
+
 struct order {
-	enum { JOIN, GET, PUT, OPEN, ASK } what;
+	enum what what;
 	char text[200]; /* master, name of an engine, or an HTTP request */
 	uint16_t port;  /* of HTTP */
 };
@@ -186,7 +188,7 @@ static int stop(void **state)
 }
 
 /* What the other user gets; the rest of it is in w.answer. */
-static int64_t tell(int what, const char *text)
+static int64_t tell(enum what what, const char *text)
 {
 	struct order o = {.what = what, .port = w.http};
 
