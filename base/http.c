@@ -347,9 +347,12 @@ static void pump(struct conn *c)
 {
 	struct timeval limit = {.tv_sec = DEADLINE_S},
 		       later = {.tv_usec = 1000};
-	struct evbuffer *add = evbuffer_new();
+	struct evbuffer *add;
 	int rc = -ENOMEM;
 
+	if (!c->more)
+		return; /* that was the last */
+	add = evbuffer_new();
 	if (c->streamed >= RENEW_LEN) {
 		c->streamed = 0;
 		event_add(c->deadline, &limit);

@@ -362,7 +362,7 @@ static int tcp_uid(int fd, uint32_t *uid)
 {
 	struct tei_address a = {.len = sizeof(a.ss)}, b = a;
 	struct end peer, own;
-	struct holder found;
+	struct holder found = {.inode = 0};
 	int rc;
 
 	if (getpeername(fd, (struct sockaddr *)&a.ss, &a.len) ||

@@ -264,7 +264,7 @@ int tei_reference_peer_main(uint64_t working_set, bool pin, bool insecure)
 {
 	char *memory = tei_map_touched(working_set);
 	struct tei_peer_rule rule;
-	uint16_t port;
+	uint16_t port = 0;
 	int listener, code;
 
 	if (pin)
