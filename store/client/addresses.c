@@ -212,7 +212,7 @@ static bool read_area(struct check *c, uint64_t addr)
 		r->found_by = c->number;
 	} else {
 		c->area = (struct area){
-			.begin = place ? a->at[place - 1].end : 0,
+			.begin = a->at && place ? a->at[place - 1].end : 0,
 			.end = r ? r->begin : UINT64_MAX,
 		};
 	}
