@@ -616,11 +616,6 @@ const struct tei_address *tei_frame_peer(const struct tei_frame_conn *conn)
 	return &conn->peer;
 }
 
-bool tei_frame_is_member(const struct tei_frame_conn *conn)
-{
-	return conn->member;
-}
-
 size_t tei_frame_backlog(const struct tei_frame_conn *conn)
 {
 	return conn->n_out;
@@ -687,14 +682,12 @@ static void reject(struct tei_frame_server *server, int fd,
 
 /* False: the peer is not served, and @fd is taken care of. */
 static bool judge(struct tei_frame_server *server, int fd,
-		  const struct tei_address *peer,
-		  enum tei_peer_verdict *verdict)
+		  const struct tei_address *peer)
 {
 	char why[TEI_PEER_TEXT_MAX];
 
-	*verdict = tei_peer_admit(&server->rule, fd, peer,
-				  server->config.protocol->name, why);
-	switch (*verdict) {
+	switch (tei_peer_admit(&server->rule, fd, peer,
+			       server->config.protocol->name, why)) {
 	case TEI_PEER_REFUSED:
 		reject(server, fd, peer, TEI_FRAME_PROTECTED, why);
 		return false;
@@ -754,9 +747,8 @@ static void admit(struct tei_frame_server *server, int fd,
 {
 	const struct tei_frame_server_config *config = &server->config;
 	struct tei_frame_conn *conn;
-	enum tei_peer_verdict verdict;
 
-	if (!judge(server, fd, peer, &verdict))
+	if (!judge(server, fd, peer))
 		return;
 	conn = add_conn(server, fd, peer, false);
 	if (!conn)
@@ -767,7 +759,6 @@ static void admit(struct tei_frame_server *server, int fd,
 	}
 	tei_frame_enter(conn);
 	conn->hello_max = config->hello_max;
-	conn->member = verdict == TEI_PEER_MEMBER;
 	tei_frame_expect(conn, config->hello_ms);
 	if (config->accepted)
 		config->accepted(conn, config->arg);

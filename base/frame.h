@@ -173,12 +173,6 @@ void tei_frame_resume(struct tei_frame_conn *conn);
 bool tei_frame_local(const struct tei_frame_conn *conn,
 		     struct tei_address *out);
 const struct tei_address *tei_frame_peer(const struct tei_frame_conn *conn);
-/*
- * Tells whether a listening port has accepted @conn from a process that is a
- * member of this server (base/peer.h), not because of insecure alone. False for
- * connections that are outgoing or adopted.
- */
-bool tei_frame_is_member(const struct tei_frame_conn *conn);
 /* Bytes queued and not yet taken by the kernel. */
 size_t tei_frame_backlog(const struct tei_frame_conn *conn);
 

@@ -120,7 +120,6 @@ struct tei_frame_conn {
 	int fd;
 	uint8_t state;
 	bool outgoing;
-	bool member;  /* accepted from a process that is one, base/peer.h */
 	bool refused; /* counts in n_refused, not in n_conns, of server */
 	bool closed, reported;
 	bool corked; /* send() only queues; receive() flushes after */
