@@ -349,7 +349,7 @@ static struct tei_frame_conn *of_source(struct search *s,
 	return NULL;
 }
 
-/* Of sources that have 2^@least connections at least. */
+/* Searches the sources that have 2^@least connections at least. */
 static struct tei_frame_conn *of_sources(struct search *s, unsigned int least)
 {
 	for (unsigned int i = TEI_FRAME_RANKS; i-- > least;) {
@@ -373,7 +373,7 @@ tei_frame_peers_idlest(struct tei_frame_peers *peers,
 	struct search s = {peers, comer, false, N_STEPS};
 	struct tei_frame_conn *conn;
 
-	/* Who has less than the newcomer's source does not make way for it. */
+	/* A source with less than the newcomer's does not make way for it. */
 	if (comer)
 		least = rank_of(comer->holder->source->n);
 	conn = of_sources(&s, least);

@@ -454,7 +454,7 @@ static void serve_request(struct conn *c)
 	evbuffer_drain(in, evbuffer_get_length(in));
 }
 
-/* Who changes something is a member, and no page of another site does. */
+/* Lets members change something, but no page of another site. */
 static int check_writer(struct conn *c)
 {
 	const struct tei_http *http = c->http;

@@ -107,7 +107,7 @@ struct end {
 	uint32_t scope; /* interface of a link-local address, else 0 */
 };
 
-/* What the system says of a socket. */
+/* The owner of a socket, as the system names it. */
 struct holder {
 	uint32_t uid;
 	uint64_t inode; /* 0: no process holds it */
