@@ -6,9 +6,15 @@
 #include <stdbool.h>
 
 /*
+ * How many times as long as on a machine that has nothing else to do things take
+ * here, 1 to 10: by its load as of now, or by the environment's SLOW, percent,
+ * which a virtual machine of the lab has from its boot.
+ */
+double test_stretch(void);
+
+/*
  * Asks @cond every millisecond. False: it was never true for @timeout_ms of a
- * machine that has nothing else to do; where others want its processors, for as
- * many times that as there are programs for each of them.
+ * machine that has nothing else to do, times test_stretch().
  */
 bool test_wait_until(bool (*cond)(void *), void *arg, unsigned int timeout_ms);
 

@@ -20,6 +20,7 @@
 
 #include "tests/integration/store/late.h"
 #include "tests/lib/test.h"
+#include "tests/lib/wait.h"
 
 #define PARTS 4 /* that a writer's value takes */
 
@@ -27,10 +28,12 @@
 
 enum { START, MIDDLE, END, N_POINTS };
 
-/* How long a put may take, which is how long each round does. */
-static const char *const hasty_puts[] = {"--put_start_discard_timeout_sec",
-					 "1500ms", "--client_ttl", "100s",
-					 NULL};
+/*
+ * How long a put may take, which is how long each round does: also one of those
+ * that fill the pool, which is not late.
+ */
+#define PUT_MS 1500
+
 static const char *const points[N_POINTS] = {
 	[START] = "start", [MIDDLE] = "middle", [END] = "end"};
 
@@ -153,7 +156,13 @@ static void print_tally(const struct rig *r)
 static void run(const struct late_way *way)
 {
 	struct rig r = {.tally = {0}};
+	char put_time[32];
+	const char *const hasty_puts[] = {"--put_start_discard_timeout_sec",
+					  put_time, "--client_ttl", "100s",
+					  NULL};
 
+	(void)snprintf(put_time, sizeof(put_time), "%.0fms",
+		       PUT_MS * test_stretch());
 	late_start(&r.late, way, hasty_puts);
 	for (unsigned long i = late_rounds(1); i; i--)
 		run_round(&r);
