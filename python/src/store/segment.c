@@ -86,7 +86,8 @@ static PyObject *registered_bytes(PyObject *self, PyObject *addr)
 {
 	struct ps_client *client = NULL;
 	uint64_t number, left = 0;
-	int rc = py_arg_number("_registered_bytes", addr, "buffer_ptr", &number);
+	int rc =
+		py_arg_number("_registered_bytes", addr, "buffer_ptr", &number);
 
 	if (rc == PY_ARG_RAISED)
 		return NULL;
