@@ -838,7 +838,11 @@ static void count_fault(enum tei_frame_fault kind, void *arg)
 	tei_control_count_fault(v->engine, kind);
 }
 
-/* It has links, or awaits that one begins or ends. */
+/*
+ * A link counts only once the peer's half has come to it, which costs the peer
+ * what it costs us: a Connect alone would make any connection a needed one. An
+ * answer that is owed does not count: who has lost it asks again.
+ */
 static bool is_needed(void *arg)
 {
 	const struct tei_inbound_conn *v = arg;
@@ -849,7 +853,9 @@ static bool is_needed(void *arg)
 		const struct tei_link *link =
 			tei_list_entry(node, struct tei_link, link);
 
-		if (link->in.conn == v || find_dropper(link, v))
+		if (link->in.conn == v && !link->in.dropping &&
+		    !link->in.is_gone &&
+		    atomic_load_explicit(&link->in.up, memory_order_relaxed))
 			return true;
 	}
 	return false;

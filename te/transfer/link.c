@@ -328,6 +328,12 @@ static void self_connected(struct tei_link *link, int err)
 	answered(&link->out.answer);
 }
 
+/* The target's half is of use from now on. */
+static void has_met(struct tei_link *link)
+{
+	atomic_store_explicit(&link->in.up, true, memory_order_relaxed);
+}
+
 void tei_endpoint_up(struct tei_endpoint *ep)
 {
 	struct tei_link *link = ep->link;
@@ -335,6 +341,7 @@ void tei_endpoint_up(struct tei_endpoint *ep)
 
 	if (ep->target) {
 		tei_due_clear(w, &link->in.due);
+		has_met(link);
 		return;
 	}
 	if (link->out.state != TEI_LINK_CONNECTING)
@@ -601,6 +608,8 @@ static int connect_half(struct tei_link *link)
 
 	rc = link->ep.rail->ops->endpoint_connect(&link->ep, link->in.address,
 						  link->in.address_len);
+	if (!rc)
+		has_met(link);
 	if (rc != -EINPROGRESS)
 		return rc;
 	link->in.due.fn = never_came;

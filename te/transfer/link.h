@@ -100,6 +100,7 @@ struct tei_link_in {
 	struct tei_link *self_of; /* the initiator's half, when it is ours */
 	bool dropping;            /* drop has been posted */
 	bool is_gone;
+	_Atomic bool up; /* both halves have met; set with the token, relaxed */
 	struct tei_list droppers;   /* struct tei_dropper: who awaits the end */
 	struct tei_due due;         /* token: the other half never came */
 	struct tei_call open, drop; /* to the worker */
