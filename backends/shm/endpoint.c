@@ -373,15 +373,17 @@ int tei_shm_flush(struct tei_endpoint *base, int err)
  */
 static void await_quiet(const struct shm_endpoint *ep)
 {
+	static struct tei_log_limit limit = {.per_minute = 6};
 	struct pollfd process = {.fd = ep->process.fd, .events = POLLIN};
 	uint64_t until = tei_now_ms() + CLOSE_MS;
 
 	while (!is_quiet(ep) && poll(&process, 1, 1) <= 0) {
 		if (tei_now_ms() < until)
 			continue;
-		LOG_WARN("rail shm/0: process %u, stopped in the middle of a "
-			 "copy, may still write one chunk",
-			 ep->pid);
+		if (tei_log_allowed(&limit))
+			LOG_WARN("rail shm/0: process %u, stopped in the "
+				 "middle of a copy, may still write one chunk",
+				 ep->pid);
 		return;
 	}
 }

@@ -146,6 +146,7 @@ int tei_tcp_deferred_end(struct tcp_lane *lane)
  */
 static void await_notices(struct tcp_lane *lane)
 {
+	static struct tei_log_limit limit = {.per_minute = 6};
 	const struct tcp_zerocopy *z = lane->zerocopy;
 	uint64_t until = tei_now_ms() + RECALL_MS;
 
@@ -154,7 +155,7 @@ static void await_notices(struct tcp_lane *lane)
 		(void)poll(NULL, 0, 1);
 		read_notices(lane);
 	}
-	if (z->next != z->upto)
+	if (z->next != z->upto && tei_log_allowed(&limit))
 		LOG_WARN("rail tcp/%s: zero-copy packets of an ended request "
 			 "are still queued: they carry what its memory holds "
 			 "when they are sent",

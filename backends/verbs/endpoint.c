@@ -234,6 +234,7 @@ static int step_lane(const struct verbs_bundle *bundle, struct verbs_lane *lane,
 		     struct ibv_qp_attr *attr, enum ibv_qp_state state,
 		     int mask)
 {
+	static struct tei_log_limit limit = {.per_minute = 60};
 	int rc;
 
 	if (atomic_load_explicit(&bundle->abandoned, memory_order_relaxed))
@@ -241,7 +242,7 @@ static int step_lane(const struct verbs_bundle *bundle, struct verbs_lane *lane,
 	attr->qp_state = state;
 	rc = tei_verbs_error(bundle->rail->port.api->modify_qp(
 		lane->qp, attr, mask | IBV_QP_STATE));
-	if (rc)
+	if (rc && tei_log_allowed(&limit)) /* the peer's numbers may be why */
 		LOG_WARN("rail %s: queue pair %u to %s: %s",
 			 bundle->rail->port.name, lane->qp->qp_num,
 			 state == IBV_QPS_INIT  ? "init"

@@ -25,9 +25,12 @@
  */
 static void make_room(struct te_engine *engine)
 {
-	LOG_WARN(
-		"engine %s: %u inbound peers remembered, their epochs are ended",
-		engine->name, TEI_INBOUND_PEERS_MAX);
+	static struct tei_log_limit limit = {.per_minute = 6};
+
+	if (tei_log_allowed(&limit))
+		LOG_WARN("engine %s: %u inbound peers remembered, their "
+			 "epochs are ended",
+			 engine->name, TEI_INBOUND_PEERS_MAX);
 	tei_revoke_all(engine);
 	tei_inbound_peers_forget(engine);
 }

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/frame.h"
-#include "base/log.h"
 #include "te/control/control.h"
 #include "te/control/inbound.h"
 #include "te/control/peer.h"
@@ -47,8 +46,7 @@ static void answer_doubt(struct tei_notify_out *out, uint64_t count, int err,
 
 static void not_understood(struct tei_peer *peer)
 {
-	LOG_WARN("peer %s: unreadable answer to a notification", peer->name);
-	tei_peer_failed(peer, -EPROTO, true);
+	tei_peer_not_understood(peer, "answer to a notification");
 }
 
 static void take_answer(struct tei_peer *peer, const Te__Notified *m)

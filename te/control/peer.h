@@ -124,6 +124,8 @@ void tei_peer_move(struct tei_peer *peer, enum tei_peer_state to);
 /* Go on towards what is wanted: connect, send what waits. */
 void tei_peer_kick(struct tei_peer *peer);
 void tei_peer_open(struct tei_opener *opener);
+/* The owner has sent what makes no sense: says so, and the peer has failed. */
+void tei_peer_not_understood(struct tei_peer *peer, const char *what);
 /* A step failed: forget the connection, tell, and try again if wanted. */
 void tei_peer_failed(struct tei_peer *peer, int err, bool for_good);
 void tei_peer_close(struct tei_peer *peer); /* before the loop stops */

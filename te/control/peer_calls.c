@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peer_calls.c - calls to an owner: hello, proofs, description, probe */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -24,9 +25,19 @@ static void step_failed(struct tei_peer *peer, int err)
 		tei_peer_failed(peer, err, false);
 }
 
-static void not_understood(struct tei_peer *peer, const char *what)
+/* Says what is wrong with an owner, who can be wrong as often as it likes. */
+static void complain(const struct tei_peer *peer, const char *what,
+		     const char *detail)
 {
-	LOG_WARN("peer %s: unreadable %s", peer->name, what);
+	static struct tei_log_limit limit = {.per_minute = 6};
+
+	if (tei_log_allowed(&limit))
+		LOG_WARN("peer %s: %s%s", peer->name, what, detail);
+}
+
+void tei_peer_not_understood(struct tei_peer *peer, const char *what)
+{
+	complain(peer, "unreadable ", what);
 	tei_peer_failed(peer, -EPROTO, true);
 }
 
@@ -36,6 +47,7 @@ static int check_hello(struct tei_peer *peer, Te__Hello *m)
 {
 	static struct tei_log_limit limit = {.per_minute = 6};
 	int rc = tei_status_to_errno(m->status);
+	char number[16];
 
 	if (rc) {
 		tei_text_clean(m->why);
@@ -46,12 +58,13 @@ static int check_hello(struct tei_peer *peer, Te__Hello *m)
 		return rc == -EPROTO || rc == -EAGAIN ? rc : -EACCES;
 	}
 	if (m->version != TEI_CONTROL_VERSION) {
-		LOG_WARN("peer %s: speaks version %u", peer->name, m->version);
+		(void)snprintf(number, sizeof(number), "%u", m->version);
+		complain(peer, "speaks version ", number);
 		return -EPROTO;
 	}
 	if (m->incarnation.len != TE_INCARNATION_LEN ||
 	    m->nonce.len != TEI_NONCE_LEN || !m->epoch) {
-		LOG_WARN("peer %s: malformed hello", peer->name);
+		complain(peer, "malformed hello", "");
 		return -EPROTO;
 	}
 	/* Another engine may have taken over the address of a name. */
@@ -90,7 +103,7 @@ static int check_owner_proofs(struct tei_peer *peer, const Te__Hello *m)
 			continue;
 		if (!tei_group_verify(&group, &peer->c->challenge, 'o',
 				      p->proof.data)) {
-			LOG_WARN("peer %s: false proof of a group", peer->name);
+			complain(peer, "false proof of a group", "");
 			TEI_COUNT(engine, refused_proof);
 			return -EACCES;
 		}
@@ -114,7 +127,7 @@ static void hello_done(struct tei_frame_call *call, int err,
 	tei_arena_reset(&engine->control->arena);
 	m = te__hello__unpack(&engine->control->arena.pb, f->len, f->body);
 	if (!m) {
-		not_understood(peer, "hello");
+		tei_peer_not_understood(peer, "hello");
 		return;
 	}
 	rc = check_hello(peer, m);
@@ -276,8 +289,7 @@ static int take_description(struct tei_peer *peer, const struct tei_frame *f,
 	if (!rc)
 		rc = tei_remote_make(m, &remote);
 	if (rc) {
-		LOG_WARN("peer %s: description: %s", peer->name,
-			 te_strerror(rc));
+		complain(peer, "description: ", te_strerror(rc));
 		tei_peer_failed(peer, rc, rc == -EPROTO);
 		return rc;
 	}
@@ -376,7 +388,7 @@ static void revoked(struct tei_peer *peer, const struct tei_frame *f)
 	tei_arena_reset(&engine->control->arena);
 	m = te__revoked__unpack(&engine->control->arena.pb, f->len, f->body);
 	if (!m) {
-		not_understood(peer, "revocation");
+		tei_peer_not_understood(peer, "revocation");
 		return;
 	}
 	if (peer->c->state == TEI_PEER_UP)
@@ -395,7 +407,7 @@ static void gone_came(struct tei_peer *peer, const struct tei_frame *f)
 	if (m)
 		tei_peer_link_gone(peer, m->endpoint);
 	else
-		not_understood(peer, "end of an endpoint");
+		tei_peer_not_understood(peer, "end of an endpoint");
 }
 
 static void room_came(struct tei_peer *peer)

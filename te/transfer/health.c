@@ -58,6 +58,7 @@ void tei_health_refused(struct tei_peer *peer, uint32_t rail, int err)
 
 static void blame_device(struct tei_link *link, int err)
 {
+	static struct tei_log_limit limit = {.per_minute = 60};
 	struct tei_rail_box *box = link->rail;
 	struct tei_worker *w = link->engine->worker;
 	struct tei_breaker_limits limits = limits_of(link->engine);
@@ -77,9 +78,10 @@ static void blame_device(struct tei_link *link, int err)
 			 &limits);
 	tei_rail_show(box);
 	TEI_COUNT(link->engine, device_pauses);
-	if (!box->breaker.reported)
-		LOG_WARN("rail %s: paused, it reaches no peer: %s", box->name,
-			 strerror(-err));
+	if (box->breaker.reported || !tei_log_allowed(&limit))
+		return;
+	LOG_WARN("rail %s: paused, it reaches no peer: %s", box->name,
+		 strerror(-err));
 	box->breaker.reported = true;
 }
 
@@ -124,7 +126,8 @@ static void device_proven(struct tei_rail_box *box)
 	if (!tei_breaker_good(&box->breaker))
 		return;
 	tei_rail_show(box);
-	LOG_WARN("rail %s: in use again", box->name);
+	if (box->breaker.reported)
+		LOG_WARN("rail %s: in use again", box->name);
 	box->breaker.reported = false;
 }
 

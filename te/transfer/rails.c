@@ -119,6 +119,7 @@ static const struct tei_backend_ops *list_backends(const struct tei_peer *peer,
 /* Once, and when it is another: by what its bytes will go. */
 static void tell_choice(struct tei_peer *peer)
 {
+	static struct tei_log_limit limit = {.per_minute = 60};
 	const struct tei_backend_ops *first;
 	char text[LIST_LEN];
 
@@ -127,8 +128,9 @@ static void tell_choice(struct tei_peer *peer)
 		return;
 	peer->w.choice = first;
 	peer->w.chosen = true;
-	LOG_INFO("peer %s: reached by %s", peer->name,
-		 first ? text : "no rail of ours");
+	if (tei_log_allowed(&limit))
+		LOG_INFO("peer %s: reached by %s", peer->name,
+			 first ? text : "no rail of ours");
 }
 
 static uint32_t partner_of(const struct tei_pair *pair)

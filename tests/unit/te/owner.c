@@ -80,6 +80,8 @@ static void answer_hello(int fd, uint64_t id, const struct owner_script *script)
 
 	raw_fill_hello(&m, who, nonce);
 	m.epoch = 1;
+	if (script->hello_version)
+		m.version = script->hello_version;
 	m.status = script->hello_status;
 	m.notify_taken = script->hello_taken;
 	m.notify_losses = script->hello_losses;

@@ -17,6 +17,7 @@ struct owner_script {
 	const char *refusal; /* the answer to any frame, and hangs up */
 	bool for_now;        /* that refusal */
 	uint32_t hello_status;
+	uint32_t hello_version; /* 0: the right one */
 	uint64_t hello_taken, hello_losses;
 	bool hangs_up;   /* instead of an answer */
 	bool garbage;    /* as an answer */

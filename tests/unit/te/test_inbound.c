@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_inbound.c - inbound peers: remembered and needed */
+/* test_inbound.c - inbound peers: remembered, needed, and many */
 #include "te/control/inbound.h"
 
 #include <string.h>
@@ -7,11 +7,15 @@
 
 #include "backends/tcp/wire.h"
 #include "base/frame_private.h"
+#include "base/log.h"
 #include "te/core/engine.h"
 #include "te/transfer/link.h"
 #include "te/worker/worker.h"
 #include "tests/unit/te/alone.h"
 #include "tests/unit/te/raw.h"
+
+/* More than lines are let through in two minutes. */
+#define ROUNDS 14
 
 static const uint8_t who[TE_INCARNATION_LEN] = "somebody else";
 
@@ -137,6 +141,45 @@ static void who_has_come_to_its_link_is_needed(void **state)
 	te_engine_destroy(user);
 }
 
+/* ---- lines ---- */
+
+/* More peers than are remembered have left since they were revoked. */
+static void forget_many(void *arg)
+{
+	uint32_t n = 0;
+
+	(void)arg;
+	tei_revoke_all(engine); /* or nobody would be remembered */
+	for (unsigned int i = 0; i < ROUNDS * (TEI_INBOUND_PEERS_MAX + 1);
+	     i++) {
+		uint8_t other[TE_INCARNATION_LEN] = "another";
+
+		n++;
+		memcpy(other + 8, &n, sizeof(n));
+		assert_non_null(tei_inbound_peer_get(engine, other));
+	}
+}
+
+static unsigned int n_lines; /* said by the control thread */
+
+static void count_line(int level, const char *line, void *arg)
+{
+	(void)level;
+	(void)line;
+	(void)arg;
+	n_lines++;
+}
+
+/* A minute may end meanwhile, and then as many are let through again. */
+static void crowds_of_peers_cost_few_lines(void **state)
+{
+	(void)state;
+	tei_log_set_sink(count_line, NULL);
+	tei_loop_do(engine->loop, forget_many, NULL);
+	tei_log_set_sink(NULL, NULL);
+	assert_in_range(n_lines, 1, 12);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -149,6 +192,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			who_has_come_to_its_link_is_needed, set_up,
 			alone_close),
+		cmocka_unit_test_setup_teardown(crowds_of_peers_cost_few_lines,
+						set_up, alone_close),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

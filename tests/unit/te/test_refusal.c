@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_refusal.c - owners that refuse us, for now or for good */
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "te/backend.h"
 #include "tests/unit/te/owner.h"
 #include "tests/unit/te/rig.h"
@@ -17,7 +19,6 @@ static int open_it(const struct owner_script *scripts, uint32_t timeout_ms)
 	te_segment_id segment;
 	int rc;
 
-	te_log_set_level(0);
 	memset(&owner, 0, sizeof(owner));
 	engine = rig_engine(NULL);
 	owner_start(&owner, 2, scripts);
@@ -68,13 +69,40 @@ static void refusal_for_good_is_told_at_once(void **state)
 	assert_int_equal(open_it(&status, UINT32_MAX), -EACCES);
 }
 
+static _Atomic unsigned int n_lines;
+
+static void count_line(int level, const char *line, void *arg)
+{
+	(void)level;
+	(void)line;
+	(void)arg;
+	atomic_fetch_add(&n_lines, 1);
+}
+
+/* A minute may end meanwhile, and then as many are let through again. */
+static void owner_that_makes_no_sense_costs_few_lines(void **state)
+{
+	static const struct owner_script other = {.hello_version = 77, LAST};
+
+	(void)state;
+	te_log_set_level(TEI_LOG_WARN);
+	tei_log_set_sink(count_line, NULL);
+	for (int i = 0; i < 40; i++)
+		assert_int_equal(open_it(&other, UINT32_MAX), -EPROTO);
+	tei_log_set_sink(NULL, NULL);
+	te_log_set_level(0);
+	assert_in_range(n_lines, 1, 20);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_is_refused_for_now_comes_again),
 		cmocka_unit_test(refusal_for_now_is_told_at_the_deadline),
 		cmocka_unit_test(refusal_for_good_is_told_at_once),
+		cmocka_unit_test(owner_that_makes_no_sense_costs_few_lines),
 	};
 
+	te_log_set_level(0);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
