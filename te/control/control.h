@@ -25,6 +25,8 @@ struct tei_link;
 struct tei_inbound_conn;
 
 #define TEI_CONTROL_VERSION 1u
+/* Feature bits of an initiator's hello; an older one ends at what is new. */
+#define TEI_CONTROL_GONE (1u << 0) /* heeds Gone */
 
 /* Control thread, but for what says otherwise. */
 struct tei_control {

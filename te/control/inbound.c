@@ -108,17 +108,20 @@ static void end_droppers(struct tei_link *link)
 /*
  * Tells the initiator of a link that ended though nobody asked for it: its own
  * half may not notice, and what it has posted would wait for its deadline. An
- * initiator that does not hear of it notices by that.
+ * initiator that does not hear of it notices by that; so does one that does not
+ * know Gone, whose connection would end by it.
  */
 static void tell_gone(const struct tei_link *link)
 {
+	const struct tei_inbound_conn *v = link->in.conn;
 	Te__Gone m = TE__GONE__INIT;
 
-	if (!link->in.conn || link->in.dropping || link->in.err)
+	if (!v || !(v->features & TEI_CONTROL_GONE) || link->in.dropping ||
+	    link->in.err)
 		return;
 	m.endpoint = link->number;
-	(void)tei_frame_send(link->in.conn->conn,
-			     TE__CONTROL_TYPE__CONTROL_GONE, 0, 0, &m.base);
+	(void)tei_frame_send(v->conn, TE__CONTROL_TYPE__CONTROL_GONE, 0, 0,
+			     &m.base);
 }
 
 /* Ends a link over which nothing can arrive any more; tells who waits. */
@@ -447,6 +450,7 @@ static void hello(struct tei_inbound_conn *v, const struct tei_frame *f)
 		refuse_hello(v, f, TEI_STATUS_BUSY, "no random bytes");
 		return;
 	}
+	v->features = m->features;
 	take_name(v, m->name);
 	inbound = tei_inbound_peer_get(engine, v->challenge.initiator);
 	if (inbound) {

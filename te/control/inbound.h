@@ -75,6 +75,7 @@ struct tei_inbound_conn {
 	struct tei_frame_conn *conn;
 	struct tei_inbound_peer *inbound; /* NULL before hello */
 	struct tei_group_challenge challenge;
+	uint64_t features; /* that it knows, as it said in its hello */
 	char name[TE_NAME_LEN_MAX + 1]; /* that it gives itself; not proven */
 	tei_group_mask groups;          /* of regions.groups, proven */
 	unsigned int n_proofs;

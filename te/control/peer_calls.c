@@ -162,6 +162,7 @@ static void peer_hello(struct tei_peer *peer)
 	memcpy(peer->c->challenge.initiator, engine->incarnation,
 	       TE_INCARNATION_LEN);
 	m.version = TEI_CONTROL_VERSION;
+	m.features = TEI_CONTROL_GONE;
 	m.name = engine->name;
 	m.incarnation.data = engine->incarnation;
 	m.incarnation.len = TE_INCARNATION_LEN;

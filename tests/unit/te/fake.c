@@ -573,8 +573,7 @@ static void lose_targets(struct tei_rail *base)
 			tei_list_entry(node, struct fake_half, link);
 
 		if (!lost && half->base->rail == base && half->base->target &&
-		    half->other && !half->reported &&
-		    strikes(&fake.lose_targets)) {
+		    !half->reported && strikes(&fake.lose_targets)) {
 			half->reported = true;
 			lost = half->base;
 		}

@@ -127,16 +127,15 @@ void raw_fill_hello(Te__Hello *m, uint8_t incarnation[16], uint8_t nonce[32])
 	m->nonce = (ProtobufCBinaryData){32, nonce};
 }
 
-int raw_greet(const struct te_engine *engine, uint8_t incarnation[16],
-	      uint64_t *epoch)
+int raw_greet_with(const struct te_engine *engine, const Te__Hello *hello,
+		   uint64_t *epoch)
 {
-	uint8_t nonce[32] = {1}, body[4096];
+	uint8_t body[4096];
 	size_t len = sizeof(body);
-	Te__Hello m, *answer;
 	int fd = raw_connect(engine);
+	Te__Hello *answer;
 
-	raw_fill_hello(&m, incarnation, nonce);
-	raw_send_message(fd, TE__CONTROL_TYPE__CONTROL_HELLO, 1, &m.base);
+	raw_send_message(fd, TE__CONTROL_TYPE__CONTROL_HELLO, 1, &hello->base);
 	assert_int_equal(raw_receive(fd, body, &len),
 			 TE__CONTROL_TYPE__CONTROL_HELLO);
 	answer = te__hello__unpack(NULL, len, body);
@@ -149,4 +148,14 @@ int raw_greet(const struct te_engine *engine, uint8_t incarnation[16],
 		*epoch = answer->epoch;
 	te__hello__free_unpacked(answer, NULL);
 	return fd;
+}
+
+int raw_greet(const struct te_engine *engine, uint8_t incarnation[16],
+	      uint64_t *epoch)
+{
+	uint8_t nonce[32] = {1};
+	Te__Hello m;
+
+	raw_fill_hello(&m, incarnation, nonce);
+	return raw_greet_with(engine, &m, epoch);
 }

@@ -33,7 +33,10 @@ void raw_await_close(int fd);
 
 /* A hello that is right, of the engine life @incarnation[16]. */
 void raw_fill_hello(Te__Hello *m, uint8_t incarnation[16], uint8_t nonce[32]);
-/* Connected, and hello said and answered; the answer in the reply's arena. */
+/* Connected, and @hello said and answered with the access epoch. */
+int raw_greet_with(const struct te_engine *engine, const Te__Hello *hello,
+		   uint64_t *epoch);
+/* The same with the plainest hello. */
 int raw_greet(const struct te_engine *engine, uint8_t incarnation[16],
 	      uint64_t *epoch);
 

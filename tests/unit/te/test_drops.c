@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_drops.c - peers whose links do not end
+ * test_drops.c - peers whose links do not end, or end by themselves
  *
- * The peer is a plain socket, and the backend confirms no drop till it is told
- * to: as shared memory does, where the peer itself has a say in it.
+ * The peer is a plain socket. The backend confirms no drop till it is told to,
+ * as shared memory does, where the peer itself has a say in it; and it loses
+ * what it is told to lose.
  */
 #include <unistd.h>
 
+#include "te/control/control.h"
 #include "te/core/control.pb-c.h"
+#include "tests/lib/wait.h"
 #include "tests/unit/te/alone.h"
 #include "tests/unit/te/fake.h"
 #include "tests/unit/te/raw.h"
@@ -115,6 +118,61 @@ static void each_connection_is_told_of_the_end(void **state)
 	}
 }
 
+/* ---- a link that the owner loses ---- */
+
+static bool is_over(void *arg)
+{
+	(void)arg;
+	return test_stat(engine, "te_endpoint_drops_served_total", NULL) > 0;
+}
+
+/* Connected, with a link that is lost by now. */
+static int lose_link(uint64_t features)
+{
+	uint8_t who[TE_INCARNATION_LEN] = "of any age", nonce[32] = {1};
+	Te__Hello hello;
+	uint64_t epoch;
+	int fd;
+
+	raw_fill_hello(&hello, who, nonce);
+	hello.features = features;
+	fd = raw_greet_with(engine, &hello, &epoch);
+	make_link(fd, epoch);
+	atomic_store(&fake.lose_targets, 1);
+	fake_wake();
+	assert_true(test_wait_until(is_over, NULL, RIG_WAIT_MS));
+	return fd;
+}
+
+static void who_heeds_it_is_told_of_a_lost_link(void **state)
+{
+	uint8_t body[64];
+	size_t len = sizeof(body);
+	int fd = lose_link(TEI_CONTROL_GONE);
+	Te__Gone *m;
+
+	(void)state;
+	assert_int_equal(raw_receive(fd, body, &len),
+			 TE__CONTROL_TYPE__CONTROL_GONE);
+	m = te__gone__unpack(NULL, len, body);
+	assert_non_null(m);
+	assert_int_equal(m->endpoint, LINK);
+	te__gone__free_unpacked(m, NULL);
+	close(fd);
+}
+
+/* An older engine ends the connection at a type that it does not know. */
+static void who_does_not_know_it_is_not_told_of_a_lost_link(void **state)
+{
+	Te__Probe probe = TE__PROBE__INIT;
+	int fd = lose_link(0);
+
+	(void)state;
+	raw_send_message(fd, TE__CONTROL_TYPE__CONTROL_PROBE, 2, &probe.base);
+	await_answer(fd, TE__CONTROL_TYPE__CONTROL_PROBE);
+	close(fd);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -122,6 +180,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(drops_of_a_link_do_not_pile_up),
 		TEST(each_connection_is_told_of_the_end),
+		TEST(who_heeds_it_is_told_of_a_lost_link),
+		TEST(who_does_not_know_it_is_not_told_of_a_lost_link),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
