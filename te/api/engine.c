@@ -233,6 +233,8 @@ int te_engine_create(const struct te_config *config, const char *name,
 		goto fini;
 	}
 	rc = tei_random(engine->incarnation, TE_INCARNATION_LEN);
+	if (!rc)
+		rc = tei_random(engine->control->secret, TEI_PEER_SECRET_LEN);
 	if (rc)
 		goto fini;
 	rc = tei_config_make(config, &engine->config);

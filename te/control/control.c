@@ -21,7 +21,7 @@
 #include "te/worker/worker.h"
 
 #define INBOUND_CONNS_MAX  4096u
-#define INBOUND_CONNS_EACH 16u /* one for each name that leads here */
+#define INBOUND_CONNS_EACH 16u /* one, and those whose network is gone */
 #define HELLO_MAX          16384u
 #define PROVE_MAX          8192u
 #define SMALL_MAX          1024u

@@ -35,6 +35,8 @@ struct tei_control {
 	struct tei_arena arena; /* of the frame being handled */
 	struct tei_inbound_peers inbound;
 	struct tei_names names;
+	/* Of this life: what tei_peer_secret() makes peer secrets of. */
+	uint8_t secret[TEI_PEER_SECRET_LEN];
 	bool closed;                 /* connects nowhere any more */
 	struct tei_group_set joined; /* guarded by engine->mu */
 	struct tei_call links_lost;  /* some rail's `lost` is set */

@@ -35,18 +35,16 @@ static void make_room(struct te_engine *engine)
 	tei_inbound_peers_forget(engine);
 }
 
-struct tei_inbound_peer *
-tei_inbound_peer_get(struct te_engine *engine,
-		     const uint8_t incarnation[TE_INCARNATION_LEN])
+struct tei_inbound_peer *tei_inbound_peer_get(struct te_engine *engine,
+					      const struct tei_inbound_id *id)
 {
-	struct tei_inbound_peer *inbound =
-		tei_inbound_peer_find(engine, incarnation);
+	struct tei_inbound_peer *inbound = tei_inbound_peer_find(engine, id);
 
 	if (inbound)
 		return inbound;
 	if (engine->control->inbound.table.n_nodes >= TEI_INBOUND_PEERS_MAX)
 		make_room(engine);
-	return tei_inbound_peer_add(engine, incarnation);
+	return tei_inbound_peer_add(engine, id);
 }
 
 /* The inbound connection is the inbound peer's from now on. */
@@ -370,6 +368,8 @@ static const char *what_is_wrong(const struct tei_inbound_conn *v,
 		return "an incarnation has 16 bytes";
 	if (m->nonce.len != TEI_NONCE_LEN)
 		return "a nonce has 32 bytes";
+	if (m->peer_secret.len && m->peer_secret.len != TEI_PEER_SECRET_LEN)
+		return "a peer secret has 32 bytes";
 	return NULL;
 }
 
@@ -425,10 +425,30 @@ static void take_name(struct tei_inbound_conn *v, const char *name)
 		memcpy(v->name, name, strlen(name) + 1);
 }
 
+/*
+ * The inbound peer of the hello, found or made; the connection is its from now
+ * on. Connections are counted by what others cannot say.
+ */
+static int join_peer(struct tei_inbound_conn *v, const Te__Hello *m)
+{
+	struct tei_inbound_peer *inbound;
+	struct tei_inbound_id id = {0};
+
+	memcpy(id.incarnation, m->incarnation.data, TE_INCARNATION_LEN);
+	if (m->peer_secret.len)
+		memcpy(id.secret, m->peer_secret.data, TEI_PEER_SECRET_LEN);
+	inbound = tei_inbound_peer_get(v->engine, &id);
+	if (!inbound)
+		return -ENOMEM;
+	inbound_came(v, inbound);
+	tei_frame_name(v->conn,
+		       m->peer_secret.len ? id.secret : id.incarnation);
+	return 0;
+}
+
 static void hello(struct tei_inbound_conn *v, const struct tei_frame *f)
 {
 	struct te_engine *engine = v->engine;
-	struct tei_inbound_peer *inbound;
 	uint32_t status;
 	const char *why;
 	Te__Hello *m;
@@ -452,12 +472,7 @@ static void hello(struct tei_inbound_conn *v, const struct tei_frame *f)
 	}
 	v->features = m->features;
 	take_name(v, m->name);
-	inbound = tei_inbound_peer_get(engine, v->challenge.initiator);
-	if (inbound) {
-		inbound_came(v, inbound);
-		tei_frame_name(v->conn, inbound->incarnation);
-	}
-	if (!inbound || answer_hello(v, f))
+	if (join_peer(v, m) || answer_hello(v, f))
 		tei_frame_refuse_for_now(v->conn, "out of memory");
 }
 

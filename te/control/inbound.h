@@ -2,15 +2,20 @@
 /*
  * inbound.h - remote engines as they access our regions
  *
- * An inbound peer is known by its incarnation and has an access epoch, which
- * only grows. An inbound connection is one control connection of an inbound
- * peer: groups are proven, and count, per inbound connection, since anybody may
- * claim an incarnation. The inbound peer's target links outlive its inbound
+ * An inbound peer is known by its incarnation and by a secret that only it and
+ * we know, and has an access epoch, which only grows. Anybody may claim an
+ * incarnation, so without the secret he is another inbound peer, who gets
+ * nothing that is this one's and takes nothing from it. What is asked by
+ * incarnation, to end epochs, is for all that claim it. An inbound connection is
+ * one control connection of an inbound peer: groups are proven, and count, per
+ * inbound connection. The inbound peer's target links outlive its inbound
  * connections until they are dropped or their lanes close.
  *
  * An epoch that was never revoked equals `floor`, so inbound peers that are not
- * connected need to be remembered only above it. When there are too many, the
- * floor is raised and they are forgotten: that revokes all, which is safe.
+ * connected need to be remembered only above it. Of those with a secret not even
+ * then: the one without a secret, that a revocation makes, has the epoch of all
+ * who claim its incarnation. When there are too many, the floor is raised and
+ * they are forgotten: that revokes all, which is safe.
  * Inbound peers that have notified are remembered, too, as long as few others
  * have left since.
  *
@@ -43,9 +48,15 @@ struct tei_link;
 #define TEI_ABSENT_MAX        4096u
 #define TEI_EPOCH_FIRST       1u
 
+/* Who an inbound peer is. */
+struct tei_inbound_id {
+	uint8_t incarnation[TE_INCARNATION_LEN];
+	uint8_t secret[TEI_PEER_SECRET_LEN]; /* all 0: none */
+};
+
 struct tei_inbound_peer {
 	struct tei_hash_node node;
-	uint8_t incarnation[TE_INCARNATION_LEN];
+	struct tei_inbound_id id;
 	_Atomic uint64_t epoch; /* written by control, seq_cst; read by all */
 	/* acknowledged to the inbound peer: all before it is settled */
 	uint64_t announced_epoch;
@@ -117,16 +128,16 @@ void tei_inbound_peers_fini(struct te_engine *engine);
 void tei_inbound_peers_break_links(struct te_engine *engine);
 
 /* Found or made, with epoch >= floor. NULL: out of memory. */
-struct tei_inbound_peer *
-tei_inbound_peer_get(struct te_engine *engine,
-		     const uint8_t incarnation[TE_INCARNATION_LEN]);
-struct tei_inbound_peer *
-tei_inbound_peer_find(struct te_engine *engine,
-		      const uint8_t incarnation[TE_INCARNATION_LEN]);
-/* inbound_peers.c: a new one, with epoch = floor. NULL: out of memory. */
-struct tei_inbound_peer *
-tei_inbound_peer_add(struct te_engine *engine,
-		     const uint8_t incarnation[TE_INCARNATION_LEN]);
+struct tei_inbound_peer *tei_inbound_peer_get(struct te_engine *engine,
+					      const struct tei_inbound_id *id);
+struct tei_inbound_peer *tei_inbound_peer_find(struct te_engine *engine,
+					       const struct tei_inbound_id *id);
+/*
+ * inbound_peers.c: a new one, with the epoch of its incarnation. NULL: out of
+ * memory.
+ */
+struct tei_inbound_peer *tei_inbound_peer_add(struct te_engine *engine,
+					      const struct tei_inbound_id *id);
 /* inbound_peers.c: forget all that have neither links nor connections. */
 void tei_inbound_peers_forget(struct te_engine *engine);
 /* Forget it if nothing is known that its absence would not say. */

@@ -13,10 +13,19 @@
 #include "te/transfer/link.h"
 #include "te/transfer/transfer.h"
 
-static void inbound_init(struct tei_inbound_peer *inbound,
-			 const uint8_t *incarnation, uint64_t epoch)
+/* Of those who show no secret. */
+static struct tei_inbound_id bare_id(const uint8_t *incarnation)
 {
-	memcpy(inbound->incarnation, incarnation, TE_INCARNATION_LEN);
+	struct tei_inbound_id id = {0};
+
+	memcpy(id.incarnation, incarnation, TE_INCARNATION_LEN);
+	return id;
+}
+
+static void inbound_init(struct tei_inbound_peer *inbound,
+			 const struct tei_inbound_id *id, uint64_t epoch)
+{
+	inbound->id = *id;
 	atomic_init(&inbound->epoch, epoch);
 	inbound->announced_epoch = epoch;
 	tei_list_init(&inbound->links);
@@ -27,44 +36,63 @@ static void inbound_init(struct tei_inbound_peer *inbound,
 int tei_inbound_peers_init(struct te_engine *engine)
 {
 	struct tei_inbound_peers *g = &engine->control->inbound;
+	const struct tei_inbound_id self = bare_id(engine->incarnation);
 
 	g->floor = TEI_EPOCH_FIRST;
 	tei_list_init(&g->conns);
 	tei_list_init(&g->absent);
 	tei_list_init(&g->revokes);
-	inbound_init(&g->self, engine->incarnation, g->floor);
+	inbound_init(&g->self, &self, g->floor);
 	engine->transfer->own_epoch = &g->self.epoch;
 	if (tei_random(&g->seed, sizeof(g->seed)))
 		return -EIO;
 	return tei_hash_init(&g->table);
 }
 
-/* Strangers choose incarnations; the seed is one they cannot choose. */
+/* Strangers choose their ids; the seed is one they cannot choose. */
 static uint64_t hash_of(const struct te_engine *engine,
-			const uint8_t *incarnation)
+			const struct tei_inbound_id *id)
 {
-	return XXH3_64bits_withSeed(incarnation, TE_INCARNATION_LEN,
+	return XXH3_64bits_withSeed(id, sizeof(*id),
 				    engine->control->inbound.seed);
 }
 
-struct tei_inbound_peer *
-tei_inbound_peer_find(struct te_engine *engine,
-		      const uint8_t incarnation[TE_INCARNATION_LEN])
+struct tei_inbound_peer *tei_inbound_peer_find(struct te_engine *engine,
+					       const struct tei_inbound_id *id)
 {
 	struct tei_hash_node *node;
 
 	node = tei_hash_first(&engine->control->inbound.table,
-			      hash_of(engine, incarnation));
+			      hash_of(engine, id));
 	for (; node;
 	     node = tei_hash_next(&engine->control->inbound.table, node)) {
 		struct tei_inbound_peer *inbound =
 			TEI_CONTAINER(node, struct tei_inbound_peer, node);
 
-		if (!memcmp(inbound->incarnation, incarnation,
-			    TE_INCARNATION_LEN))
+		if (!memcmp(&inbound->id, id, sizeof(*id)))
 			return inbound;
 	}
 	return NULL;
+}
+
+/* The epoch of a peer that is not remembered. */
+static uint64_t first_epoch(struct te_engine *engine,
+			    const struct tei_inbound_id *id)
+{
+	const struct tei_inbound_id bare = bare_id(id->incarnation);
+	const struct tei_inbound_peer *claimed = NULL;
+
+	if (memcmp(id, &bare, sizeof(bare)) != 0)
+		claimed = tei_inbound_peer_find(engine, &bare);
+	return claimed ? atomic_load(&claimed->epoch)
+		       : engine->control->inbound.floor;
+}
+
+static bool has_first_epoch(struct te_engine *engine,
+			    const struct tei_inbound_peer *inbound)
+{
+	return atomic_load(&inbound->epoch) ==
+	       first_epoch(engine, &inbound->id);
 }
 
 static void inbound_free(struct te_engine *engine,
@@ -108,17 +136,16 @@ void tei_inbound_peers_forget(struct te_engine *engine)
 		;
 }
 
-struct tei_inbound_peer *
-tei_inbound_peer_add(struct te_engine *engine,
-		     const uint8_t incarnation[TE_INCARNATION_LEN])
+struct tei_inbound_peer *tei_inbound_peer_add(struct te_engine *engine,
+					      const struct tei_inbound_id *id)
 {
 	struct tei_inbound_peer *inbound = tei_calloc(1, sizeof(*inbound));
 
 	if (!inbound)
 		return NULL;
-	inbound_init(inbound, incarnation, engine->control->inbound.floor);
+	inbound_init(inbound, id, first_epoch(engine, id));
 	tei_hash_insert(&engine->control->inbound.table, &inbound->node,
-			hash_of(engine, incarnation));
+			hash_of(engine, id));
 	return inbound;
 }
 
@@ -133,7 +160,7 @@ static void remember_peer(struct te_engine *engine,
 	if (++g->n_absent <= TEI_ABSENT_MAX)
 		return;
 	first = tei_list_entry(g->absent.next, struct tei_inbound_peer, absent);
-	if (atomic_load(&first->epoch) == g->floor) {
+	if (has_first_epoch(engine, first)) {
 		inbound_free(engine, first);
 	} else { /* revoked since: that must not be forgotten */
 		tei_list_del(&first->absent);
@@ -145,7 +172,7 @@ void tei_inbound_peer_release(struct te_engine *engine,
 			      struct tei_inbound_peer *inbound)
 {
 	if (is_here(inbound) || inbound == &engine->control->inbound.self ||
-	    atomic_load(&inbound->epoch) != engine->control->inbound.floor ||
+	    !has_first_epoch(engine, inbound) ||
 	    !tei_list_empty(&inbound->absent))
 		return;
 	if (inbound->taken)

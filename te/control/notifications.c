@@ -202,7 +202,7 @@ static void deliver_own(struct tei_peer *peer)
 	int rc = 0;
 
 	if (!self->account)
-		self->account = tei_account_make(self, self->incarnation);
+		self->account = tei_account_make(self, self->id.incarnation);
 	while (!rc && !tei_list_empty(&out->queue))
 		rc = deliver_notify(first_of(&out->queue), self->account);
 	if (self->account)
@@ -351,7 +351,7 @@ static int take_notifications(struct tei_inbound_conn *v, const Te__Notify *m)
 
 	if (!inbound->account)
 		inbound->account =
-			tei_account_make(inbound, inbound->incarnation);
+			tei_account_make(inbound, inbound->id.incarnation);
 	if (!inbound->account)
 		return -ENOMEM;
 	for (i = inbound->taken + 1 - m->first; !rc && i < m->n_message; i++) {

@@ -154,11 +154,15 @@ static void hello_done(struct tei_frame_call *call, int err,
 static void peer_hello(struct tei_peer *peer)
 {
 	struct te_engine *engine = peer->engine;
+	uint8_t secret[TEI_PEER_SECRET_LEN];
 	Te__Hello m = TE__HELLO__INIT;
 	int rc;
 
 	tei_peer_move(peer, TEI_PEER_HELLO);
 	rc = tei_random(peer->c->challenge.initiator_nonce, TEI_NONCE_LEN);
+	if (!rc)
+		rc = tei_peer_secret(engine->control->secret, peer->name,
+				     secret);
 	memcpy(peer->c->challenge.initiator, engine->incarnation,
 	       TE_INCARNATION_LEN);
 	m.version = TEI_CONTROL_VERSION;
@@ -168,6 +172,7 @@ static void peer_hello(struct tei_peer *peer)
 	m.incarnation.len = TE_INCARNATION_LEN;
 	m.nonce.data = peer->c->challenge.initiator_nonce;
 	m.nonce.len = TEI_NONCE_LEN;
+	m.peer_secret = (ProtobufCBinaryData){sizeof(secret), secret};
 	peer->c->hello.done = hello_done;
 	if (!rc)
 		rc = tei_frame_call(peer->c->conn, &peer->c->hello,

@@ -72,12 +72,25 @@ static void raise_epoch(struct tei_inbound_peer *inbound, uint64_t epoch)
 	tei_inbound_peer_settle(inbound);
 }
 
-/* ---- everybody ---- */
+/* ---- those of an incarnation, or everybody ---- */
 
+/*
+ * A walk over all, though only few may be meant: an incarnation may have any
+ * number of peers, whoever claims it, and is revoked seldom.
+ */
 struct sweep {
+	const uint8_t *incarnation; /* NULL: of any */
 	uint64_t highest;
 	bool old_links;
 };
+
+static bool is_meant(const struct tei_inbound_peer *inbound,
+		     const struct sweep *sweep)
+{
+	return !sweep->incarnation ||
+	       !memcmp(inbound->id.incarnation, sweep->incarnation,
+		       TE_INCARNATION_LEN);
+}
 
 static void find_highest(struct tei_hash_node *node, void *arg)
 {
@@ -86,24 +99,27 @@ static void find_highest(struct tei_hash_node *node, void *arg)
 	uint64_t epoch = atomic_load(&inbound->epoch);
 	struct sweep *sweep = arg;
 
-	if (epoch > sweep->highest)
+	if (is_meant(inbound, sweep) && epoch > sweep->highest)
 		sweep->highest = epoch;
 }
 
 static void raise_one(struct tei_hash_node *node, void *arg)
 {
+	struct tei_inbound_peer *inbound =
+		TEI_CONTAINER(node, struct tei_inbound_peer, node);
 	const struct sweep *sweep = arg;
 
-	raise_epoch(TEI_CONTAINER(node, struct tei_inbound_peer, node),
-		    sweep->highest);
+	if (is_meant(inbound, sweep))
+		raise_epoch(inbound, sweep->highest);
 }
 
 static void look_for_links(struct tei_hash_node *node, void *arg)
 {
+	const struct tei_inbound_peer *inbound =
+		TEI_CONTAINER(node, struct tei_inbound_peer, node);
 	struct sweep *sweep = arg;
 
-	if (inbound_has_old_links(
-		    TEI_CONTAINER(node, struct tei_inbound_peer, node)))
+	if (is_meant(inbound, sweep) && inbound_has_old_links(inbound))
 		sweep->old_links = true;
 }
 
@@ -185,19 +201,14 @@ static void revoke_own(struct revocation *r)
 
 static bool is_complete(struct revocation *r)
 {
-	struct sweep sweep = {0};
-	struct tei_inbound_peer *inbound;
+	struct sweep sweep = {.incarnation = r->incarnation};
 
 	if (r->own_pending)
 		return false;
 	if (r->abandoned)
 		return true;
-	if (!r->incarnation) {
-		walk(r->engine, look_for_links, &sweep);
-		return !sweep.old_links;
-	}
-	inbound = tei_inbound_peer_find(r->engine, r->incarnation);
-	return !inbound || !inbound_has_old_links(inbound);
+	walk(r->engine, look_for_links, &sweep);
+	return !sweep.old_links;
 }
 
 static void end(struct revocation *r)
@@ -222,15 +233,20 @@ void tei_revokes_check(struct te_engine *engine)
 	}
 }
 
+/* The one without a secret keeps the epoch for those who come later. */
 static void revoke_one(struct te_engine *engine, const uint8_t *incarnation)
 {
-	struct tei_inbound_peer *inbound =
-		tei_inbound_peer_get(engine, incarnation);
+	struct sweep sweep = {.incarnation = incarnation};
+	struct tei_inbound_id bare = {0};
 
-	if (inbound)
-		raise_epoch(inbound, atomic_load(&inbound->epoch) + 1);
-	else
+	memcpy(bare.incarnation, incarnation, TE_INCARNATION_LEN);
+	if (!tei_inbound_peer_get(engine, &bare)) {
 		tei_revoke_all(engine); /* no memory for just one */
+		return;
+	}
+	walk(engine, find_highest, &sweep);
+	sweep.highest++;
+	walk(engine, raise_one, &sweep);
 }
 
 static void revoke(struct revocation *r)

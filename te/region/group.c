@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -16,6 +17,11 @@
 
 #define TAG_TEXT   "te group tag"
 #define PROOF_TEXT "te group"
+#define PEER_TEXT  "te peer "
+
+_Static_assert(TEI_PEER_SECRET_LEN == TE_GROUP_SECRET_LEN &&
+		       TEI_PEER_SECRET_LEN == TEI_GROUP_PROOF_LEN,
+	       "hmac() takes and gives as much as a group's");
 
 static int hmac(const uint8_t *secret, const void *bytes, size_t len,
 		uint8_t out[TEI_GROUP_PROOF_LEN])
@@ -141,6 +147,16 @@ bool tei_group_verify(const struct tei_group *group,
 	if (tei_group_prove(group, challenge, side, right))
 		return false;
 	return !CRYPTO_memcmp(right, proof, TEI_GROUP_PROOF_LEN);
+}
+
+int tei_peer_secret(const uint8_t own[TEI_PEER_SECRET_LEN], const char *name,
+		    uint8_t out[TEI_PEER_SECRET_LEN])
+{
+	char text[sizeof(PEER_TEXT) + TE_NAME_LEN_MAX];
+	int len = snprintf(text, sizeof(text), PEER_TEXT "%s", name);
+
+	assert(len > 0 && (size_t)len < sizeof(text));
+	return hmac(own, text, (size_t)len, out);
 }
 
 int tei_random(void *bytes, size_t len)

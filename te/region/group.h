@@ -3,7 +3,8 @@
  * group.h - access groups: secrets, and proofs that somebody knows them
  *
  * A proof is bound to both nonces and both incarnations of one control
- * connection and to the side that gives it, so it is of no use elsewhere.
+ * connection and to the side that gives it, so it is of no use elsewhere. A
+ * secret between two peers is no proof: it is what the next one has to repeat.
  *
  * Threads: sets of groups under regions.mu; proofs any.
  */
@@ -20,6 +21,7 @@
 #define TEI_GROUP_TAG_LEN   8
 #define TEI_GROUP_PROOF_LEN 32
 #define TEI_NONCE_LEN       32
+#define TEI_PEER_SECRET_LEN 32
 
 /* Set of secrets; bit i is place i of a tei_group_set. */
 typedef uint64_t tei_group_mask;
@@ -76,6 +78,14 @@ int tei_group_prove(const struct tei_group *group,
 bool tei_group_verify(const struct tei_group *group,
 		      const struct tei_group_challenge *challenge, char side,
 		      const uint8_t proof[TEI_GROUP_PROOF_LEN]);
+
+/*
+ * What an engine, which keeps @own as a secret of its life, tells only who is
+ * reached under @name, so that nobody else can pass for it there. -ENOMEM (of
+ * OpenSSL).
+ */
+int tei_peer_secret(const uint8_t own[TEI_PEER_SECRET_LEN], const char *name,
+		    uint8_t out[TEI_PEER_SECRET_LEN]);
 
 /* @len random bytes. -EIO. */
 int tei_random(void *bytes, size_t len);

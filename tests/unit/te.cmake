@@ -10,7 +10,7 @@ set_tests_properties(unit.te.directory_odd PROPERTIES ENVIRONMENT
 	TE_BACKEND_PATH=${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
 # These bring a list of backends of their own.
 te_tests(unit te PROGRAM unit_te_fake
-	TESTS drops failover flush links merge notify notify_ends rails region_ends reroute
+	TESTS drops failover flush impostor links merge notify notify_ends rails region_ends reroute
 		revoke timer unmatched warm
 	SOURCES fake.c raw.c)
 if(TARGET te_test_fake_verbs)

@@ -103,6 +103,22 @@ static void groups_end_at_64(void **state)
 	assert_int_equal(set.n, TEI_GROUPS_MAX);
 }
 
+static void peer_secret_is_of_one_life_and_one_name(void **state)
+{
+	uint8_t own[TEI_PEER_SECRET_LEN] = {1}, other[TEI_PEER_SECRET_LEN];
+	uint8_t a[TEI_PEER_SECRET_LEN], b[TEI_PEER_SECRET_LEN];
+
+	(void)state;
+	memset(other, 2, sizeof(other));
+	assert_int_equal(tei_peer_secret(own, "host:1", a), 0);
+	assert_int_equal(tei_peer_secret(own, "host:1", b), 0);
+	assert_memory_equal(a, b, sizeof(a));
+	assert_int_equal(tei_peer_secret(own, "host:2", b), 0);
+	assert_memory_not_equal(a, b, sizeof(a));
+	assert_int_equal(tei_peer_secret(other, "host:1", b), 0);
+	assert_memory_not_equal(a, b, sizeof(a));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -115,6 +131,7 @@ int main(void)
 		cmocka_unit_test_setup(group_is_found_by_its_tag_and_added_once,
 				       prepare),
 		cmocka_unit_test_setup(groups_end_at_64, prepare),
+		cmocka_unit_test(peer_secret_is_of_one_life_and_one_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_inbound.c - inbound peers: remembered, needed, and many */
+/* test_inbound.c - inbound peers: who they are, remembered, needed, and many */
 #include "te/control/inbound.h"
 
 #include <string.h>
@@ -8,16 +8,18 @@
 #include "backends/tcp/wire.h"
 #include "base/frame_private.h"
 #include "base/log.h"
+#include "te/control/control.h"
 #include "te/core/engine.h"
 #include "te/transfer/link.h"
 #include "te/worker/worker.h"
+#include "tests/lib/wait.h"
 #include "tests/unit/te/alone.h"
 #include "tests/unit/te/raw.h"
 
 /* More than lines are let through in two minutes. */
 #define ROUNDS 14
 
-static const uint8_t who[TE_INCARNATION_LEN] = "somebody else";
+static const struct tei_inbound_id who = {"somebody else", ""};
 
 static int set_up(void **state)
 {
@@ -28,7 +30,7 @@ static int set_up(void **state)
 /* As when a drop is queued at the worker while its lanes have just closed. */
 static void link_goes_while_its_drop_is_queued(void *arg)
 {
-	struct tei_inbound_peer *inbound = tei_inbound_peer_get(engine, who);
+	struct tei_inbound_peer *inbound = tei_inbound_peer_get(engine, &who);
 	struct tei_link *link;
 
 	link = tei_link_make(engine, engine->worker->rails[0]);
@@ -42,7 +44,7 @@ static void link_goes_while_its_drop_is_queued(void *arg)
 	tei_inbound_peer_release(engine, inbound);
 	/* ... and only then the worker comes to the drop. */
 	tei_inbound_peer_link_late(&link->in.late);
-	*(bool *)arg = !tei_inbound_peer_find(engine, who);
+	*(bool *)arg = !tei_inbound_peer_find(engine, &who);
 }
 
 static void guest_lives_as_long_as_the_last_of_its_links(void **state)
@@ -58,27 +60,33 @@ static void guest_lives_as_long_as_the_last_of_its_links(void **state)
 /* ---- whose connections make way last ---- */
 
 struct look {
-	const uint8_t *incarnation;
+	uint8_t incarnation[TE_INCARNATION_LEN];
+	const struct tei_inbound_conn *found;
 	bool needed;
 };
 
 static void look_at_connection(void *arg)
 {
 	struct look *look = arg;
-	struct tei_inbound_peer *inbound =
-		tei_inbound_peer_find(engine, look->incarnation);
-	const struct tei_inbound_conn *v;
 
-	assert_true(inbound && !tei_list_empty(&inbound->conns));
-	v = tei_list_entry(inbound->conns.next, struct tei_inbound_conn,
-			   of_peer);
-	look->needed = v->conn->ops->needed(v->conn->arg);
+	tei_list_for_each (node, &engine->control->inbound.conns) {
+		const struct tei_inbound_conn *v =
+			tei_list_entry(node, struct tei_inbound_conn, link);
+
+		if (v->inbound &&
+		    !memcmp(v->inbound->id.incarnation, look->incarnation,
+			    TE_INCARNATION_LEN))
+			look->found = v;
+	}
+	assert_non_null(look->found);
+	look->needed = look->found->conn->ops->needed(look->found->conn->arg);
 }
 
 static bool is_needed(const uint8_t *incarnation)
 {
-	struct look look = {.incarnation = incarnation};
+	struct look look = {0};
 
+	memcpy(look.incarnation, incarnation, TE_INCARNATION_LEN);
 	assert_true(tei_loop_do(engine->loop, look_at_connection, &look));
 	return look.needed;
 }
@@ -141,6 +149,82 @@ static void who_has_come_to_its_link_is_needed(void **state)
 	te_engine_destroy(user);
 }
 
+/* ---- those who claim one incarnation ---- */
+
+static int greet_with(uint8_t incarnation[TE_INCARNATION_LEN], uint32_t secret,
+		      uint64_t *epoch)
+{
+	uint8_t nonce[TEI_NONCE_LEN] = {1}, bytes[TEI_PEER_SECRET_LEN] = {1};
+	Te__Hello hello;
+
+	memcpy(bytes + 1, &secret, sizeof(secret));
+	raw_fill_hello(&hello, incarnation, nonce);
+	hello.peer_secret = (ProtobufCBinaryData){sizeof(bytes), bytes};
+	return raw_greet_with(engine, &hello, epoch);
+}
+
+static void peer_that_was_revoked_while_away_has_the_new_epoch(void **state)
+{
+	uint8_t incarnation[TE_INCARNATION_LEN] = "is away";
+	uint64_t epoch = 0;
+
+	(void)state;
+	close(greet_with(incarnation, 1, &epoch));
+	assert_int_equal(epoch, 1);
+	assert_int_equal(te_peer_revoke(engine, incarnation, 0), 0);
+	for (uint32_t secret = 1; secret < 3; secret++) {
+		close(greet_with(incarnation, secret, &epoch));
+		assert_int_equal(epoch, 2);
+	}
+	close(raw_greet(engine, incarnation, &epoch));
+	assert_int_equal(epoch, 2);
+	assert_int_equal(te_peer_revoke(engine, incarnation, 0), 0);
+	close(greet_with(incarnation, 1, &epoch));
+	assert_int_equal(epoch, 3);
+}
+
+static void read_known(void *arg)
+{
+	*(size_t *)arg = engine->control->inbound.table.n_nodes;
+}
+
+/* Only what the revocation made: all others have left without a trace. */
+static bool one_is_known(void *arg)
+{
+	size_t n = 0;
+
+	(void)arg;
+	tei_loop_do(engine->loop, read_known, &n);
+	return n == 1;
+}
+
+static void who_claims_what_was_revoked_is_forgotten(void **state)
+{
+	uint8_t incarnation[TE_INCARNATION_LEN] = "was revoked";
+
+	(void)state;
+	assert_int_equal(te_peer_revoke(engine, incarnation, 0), 0);
+	for (uint32_t secret = 1; secret < 50; secret++)
+		close(greet_with(incarnation, secret, NULL));
+	assert_true(test_wait_until(one_is_known, NULL, RIG_WAIT_MS));
+}
+
+static void peer_secret_has_its_length(void **state)
+{
+	uint8_t incarnation[TE_INCARNATION_LEN] = "is too short";
+	uint8_t nonce[TEI_NONCE_LEN] = {1}, secret[TEI_PEER_SECRET_LEN] = {1};
+	int fd = raw_connect(engine);
+	Te__Hello hello;
+
+	(void)state;
+	raw_fill_hello(&hello, incarnation, nonce);
+	hello.peer_secret = (ProtobufCBinaryData){sizeof(secret) - 1, secret};
+	raw_send_message(fd, TE__CONTROL_TYPE__CONTROL_HELLO, 1, &hello.base);
+	raw_await_close(fd);
+	assert_int_equal(test_stat(engine, "te_control_refused_total", "hello"),
+			 1);
+}
+
 /* ---- lines ---- */
 
 /* More peers than are remembered have left since they were revoked. */
@@ -152,11 +236,11 @@ static void forget_many(void *arg)
 	tei_revoke_all(engine); /* or nobody would be remembered */
 	for (unsigned int i = 0; i < ROUNDS * (TEI_INBOUND_PEERS_MAX + 1);
 	     i++) {
-		uint8_t other[TE_INCARNATION_LEN] = "another";
+		struct tei_inbound_id other = {"another", ""};
 
 		n++;
-		memcpy(other + 8, &n, sizeof(n));
-		assert_non_null(tei_inbound_peer_get(engine, other));
+		memcpy(other.incarnation + 8, &n, sizeof(n));
+		assert_non_null(tei_inbound_peer_get(engine, &other));
 	}
 }
 
@@ -192,6 +276,14 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			who_has_come_to_its_link_is_needed, set_up,
 			alone_close),
+		cmocka_unit_test_setup_teardown(
+			peer_that_was_revoked_while_away_has_the_new_epoch,
+			set_up, alone_close),
+		cmocka_unit_test_setup_teardown(
+			who_claims_what_was_revoked_is_forgotten, set_up,
+			alone_close),
+		cmocka_unit_test_setup_teardown(peer_secret_has_its_length,
+						set_up, alone_close),
 		cmocka_unit_test_setup_teardown(crowds_of_peers_cost_few_lines,
 						set_up, alone_close),
 	};
