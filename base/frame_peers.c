@@ -11,9 +11,9 @@
  * the master has two: thus who has most is found without a search, within a
  * factor of two.
  *
- * Lists are in the order of use only when they are looked at: what was used
- * since it was put into its list goes to the end of it then. So a frame costs
- * two stores. One search takes at most N_STEPS looks.
+ * Lists are in the order of use: with each frame its connection, holder and
+ * source go to the ends of theirs. What may not go when it is looked at is in
+ * use, so it goes to the end as well. One search takes at most N_STEPS looks.
  */
 #include <assert.h>
 #include <string.h>
@@ -45,20 +45,27 @@ static unsigned int rank_of(unsigned int n)
 }
 
 /*
- * What is at @link has @n connections now and had @old; each weighs
- * 1 / 2^@shift. True: it is at the end of another list, or of none, now.
+ * Moves what is at @link, a source or a holder that has @n connections now and
+ * had @old; each weighs 1 / 2^@shift.
  */
-static bool rank_move(struct tei_frame_ranks *ranks, struct tei_list *link,
+static void rank_move(struct tei_frame_ranks *ranks, struct tei_list *link,
 		      unsigned int old, unsigned int n, unsigned int shift)
 {
 	unsigned int rank = rank_of(n >> shift);
 
 	if (old && n && rank_of(old >> shift) == rank)
-		return false;
+		return;
 	tei_list_del(link);
 	if (n)
 		tei_list_add_tail(&ranks->list[rank], link);
-	return true;
+}
+
+static void put_last(struct tei_list *list, struct tei_list *link)
+{
+	if (list->prev == link)
+		return;
+	tei_list_del(link);
+	tei_list_add_tail(list, link);
 }
 
 /*
@@ -99,12 +106,11 @@ void tei_frame_peers_fini(struct tei_frame_peers *peers)
 }
 
 static void holder_init(struct tei_frame_holder *holder,
-			struct tei_frame_source *source, uint64_t now)
+			struct tei_frame_source *source)
 {
 	tei_list_init(&holder->link);
 	tei_list_init(&holder->conns);
 	holder->source = source;
-	holder->used = holder->queued = now;
 }
 
 /* The network part of an IPv6 address: its owner has all the rest. */
@@ -153,9 +159,25 @@ static struct tei_frame_source *get_source(struct tei_frame_peers *peers,
 	memcpy(source->key, key, sizeof(key));
 	tei_list_init(&source->link);
 	ranks_init(&source->holders);
-	holder_init(&source->nameless, source, peers->n_used);
+	holder_init(&source->nameless, source);
 	tei_hash_insert(&peers->sources, &source->node, hash);
 	return source;
+}
+
+void tei_frame_peers_note(struct tei_frame_peers *peers,
+			  struct tei_frame_conn *conn)
+{
+	struct tei_frame_holder *holder = conn->holder;
+	struct tei_frame_source *source;
+	unsigned int rank;
+
+	if (!holder)
+		return;
+	source = holder->source;
+	rank = rank_of(holder->n >> shift_of(holder));
+	put_last(&holder->conns, &conn->of_holder);
+	put_last(&source->holders.list[rank], &holder->link);
+	put_last(&peers->ranks.list[rank_of(source->n)], &source->link);
 }
 
 static void join(struct tei_frame_peers *peers, struct tei_frame_holder *holder,
@@ -164,29 +186,28 @@ static void join(struct tei_frame_peers *peers, struct tei_frame_holder *holder,
 	struct tei_frame_source *source = holder->source;
 
 	conn->holder = holder;
-	conn->used = conn->queued = holder->used = ++peers->n_used;
 	tei_list_add_tail(&holder->conns, &conn->of_holder);
+	rank_move(&source->holders, &holder->link, holder->n, holder->n + 1,
+		  shift_of(holder));
+	holder->n++;
 	rank_move(&peers->ranks, &source->link, source->n, source->n + 1, 0);
 	source->n++;
 	peers->n++;
-	if (rank_move(&source->holders, &holder->link, holder->n, holder->n + 1,
-		      shift_of(holder)))
-		holder->queued = peers->n_used;
-	holder->n++;
 	holder->bytes += conn->n_held;
 	source->bytes += conn->n_held;
+	tei_frame_peers_note(peers, conn);
 }
 
-static void part(struct tei_frame_peers *peers, struct tei_frame_conn *conn)
+static void leave_holder(struct tei_frame_peers *peers,
+			 struct tei_frame_conn *conn)
 {
 	struct tei_frame_holder *holder = conn->holder;
 	struct tei_frame_source *source = holder->source;
 
 	conn->holder = NULL;
 	tei_list_del(&conn->of_holder);
-	if (rank_move(&source->holders, &holder->link, holder->n, holder->n - 1,
-		      shift_of(holder)))
-		holder->queued = peers->n_used;
+	rank_move(&source->holders, &holder->link, holder->n, holder->n - 1,
+		  shift_of(holder));
 	holder->n--;
 	rank_move(&peers->ranks, &source->link, source->n, source->n - 1, 0);
 	source->n--;
@@ -228,7 +249,7 @@ void tei_frame_peers_leave(struct tei_frame_peers *peers,
 		return;
 	source = conn->holder->source;
 	tei_frame_peers_hold(peers, conn, 0);
-	part(peers, conn);
+	leave_holder(peers, conn);
 	source_release(peers, source);
 }
 
@@ -250,7 +271,7 @@ get_holder(struct tei_frame_peers *peers, struct tei_frame_source *source,
 	holder = tei_calloc(1, sizeof(*holder));
 	if (!holder)
 		return NULL;
-	holder_init(holder, source, peers->n_used);
+	holder_init(holder, source);
 	memcpy(holder->name, name, TEI_FRAME_NAME_LEN);
 	tei_hash_insert(&peers->holders, &holder->node, hash);
 	return holder;
@@ -267,7 +288,7 @@ void tei_frame_peers_name(struct tei_frame_peers *peers,
 	holder = get_holder(peers, conn->holder->source, name);
 	if (!holder || holder == conn->holder)
 		return; /* without memory it stays one of the nameless */
-	part(peers, conn);
+	leave_holder(peers, conn);
 	join(peers, holder, conn);
 }
 
@@ -289,49 +310,35 @@ static bool may_go(const struct search *s, const struct tei_frame_conn *conn)
 	return !conn->ops->needed || !conn->ops->needed(conn->arg);
 }
 
-static struct tei_frame_conn *idlest_conn(struct search *s,
-					  struct tei_frame_holder *holder)
+static struct tei_frame_conn *of_holder(struct search *s,
+					struct tei_frame_holder *holder)
 {
-	for (unsigned int i = 2 * holder->n; i && s->steps; i--, s->steps--) {
+	for (unsigned int i = holder->n; i && s->steps; i--, s->steps--) {
 		struct tei_frame_conn *conn = tei_list_entry(
 			holder->conns.next, struct tei_frame_conn, of_holder);
 
-		if (conn->used <= conn->queued && may_go(s, conn))
+		if (may_go(s, conn))
 			return conn;
-		tei_list_del(&conn->of_holder);
-		tei_list_add_tail(&holder->conns, &conn->of_holder);
-		conn->queued = s->peers->n_used;
+		put_last(&holder->conns, &conn->of_holder);
 	}
 	return NULL;
 }
 
-/* The one that was idle for longest of the holders in @list. */
 static struct tei_frame_conn *of_holders(struct search *s,
 					 struct tei_list *list)
 {
-	struct tei_list *last = NULL;
+	const struct tei_list *first = list->next;
 
 	while (!tei_list_empty(list) && s->steps) {
 		struct tei_frame_holder *holder = tei_list_entry(
 			list->next, struct tei_frame_holder, link);
-		struct tei_frame_conn *conn = NULL;
-		bool idle = holder->used <= holder->queued;
+		struct tei_frame_conn *conn = of_holder(s, holder);
 
-		if (idle)
-			conn = idlest_conn(s, holder);
 		if (conn)
 			return conn;
-		if (&holder->link == last)
-			return NULL; /* all were asked, and none may go */
-		if (!idle)
-			last = NULL; /* it is looked at once more */
-		else if (!last)
-			last = &holder->link;
-		tei_list_del(&holder->link);
-		tei_list_add_tail(list, &holder->link);
-		holder->queued = s->peers->n_used;
-		if (s->steps)
-			s->steps--;
+		put_last(list, &holder->link);
+		if (list->next == first)
+			break;
 	}
 	return NULL;
 }
@@ -349,20 +356,33 @@ static struct tei_frame_conn *of_source(struct search *s,
 	return NULL;
 }
 
-/* Searches the sources that have 2^@least connections at least. */
-static struct tei_frame_conn *of_sources(struct search *s, unsigned int least)
+static struct tei_frame_conn *of_sources(struct search *s,
+					 struct tei_list *list)
 {
-	for (unsigned int i = TEI_FRAME_RANKS; i-- > least;) {
-		tei_list_for_each (node, &s->peers->ranks.list[i]) {
-			struct tei_frame_conn *conn = of_source(
-				s, tei_list_entry(node, struct tei_frame_source,
-						  link));
+	const struct tei_list *first = list->next;
 
-			if (conn || !s->steps)
-				return conn;
-		}
+	while (!tei_list_empty(list) && s->steps) {
+		struct tei_frame_source *source = tei_list_entry(
+			list->next, struct tei_frame_source, link);
+		struct tei_frame_conn *conn = of_source(s, source);
+
+		if (conn)
+			return conn;
+		put_last(list, &source->link);
+		if (list->next == first)
+			break;
 	}
 	return NULL;
+}
+
+/* Searches the sources that have 2^(@least + 1) connections at least. */
+static struct tei_frame_conn *find_idlest(struct search *s, unsigned int least)
+{
+	struct tei_frame_conn *conn = NULL;
+
+	for (unsigned int i = TEI_FRAME_RANKS; !conn && i-- > least;)
+		conn = of_sources(s, &s->peers->ranks.list[i]);
+	return conn;
 }
 
 struct tei_frame_conn *
@@ -376,13 +396,13 @@ tei_frame_peers_idlest(struct tei_frame_peers *peers,
 	/* A source with less than the newcomer's does not make way for it. */
 	if (comer)
 		least = rank_of(comer->holder->source->n);
-	conn = of_sources(&s, least);
+	conn = find_idlest(&s, least);
 	peers->n_in_vain = conn ? 0 : peers->n_in_vain + N_STEPS - s.steps;
 	/* Waits until all were looked at, some by searches before this one. */
 	if (conn || !comer || (!s.steps && peers->n_in_vain < 2 * peers->n))
 		return conn;
 	s = (struct search){peers, comer, true, N_STEPS};
-	return of_sources(&s, least);
+	return find_idlest(&s, least);
 }
 
 struct tei_frame_conn *tei_frame_peers_older(struct tei_frame_peers *peers,
@@ -390,18 +410,17 @@ struct tei_frame_conn *tei_frame_peers_older(struct tei_frame_peers *peers,
 {
 	struct search s = {peers, conn, false, N_STEPS};
 	struct tei_frame_conn *old = NULL;
-	bool old_may_go = false;
 
 	tei_list_for_each (node, &conn->holder->conns) {
 		struct tei_frame_conn *other =
 			tei_list_entry(node, struct tei_frame_conn, of_holder);
-		bool may = may_go(&s, other);
 
-		if (other == conn || may < old_may_go)
+		if (other == conn)
 			continue;
-		if (!old || may > old_may_go || other->used < old->used)
+		if (may_go(&s, other))
+			return other;
+		if (!old)
 			old = other;
-		old_may_go = may;
 	}
 	return old;
 }

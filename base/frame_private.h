@@ -44,7 +44,10 @@ enum tei_frame_state {
 #define TEI_FRAME_RANKS      16
 #define TEI_FRAME_SOURCE_LEN 16
 
-/* Lists by number of connections: list[0] up to 3, list[i] from 2^(i+1) on. */
+/*
+ * Lists by number of connections: list[0] up to 3, list[i] from 2^(i+1) on. In
+ * each the idlest comes first.
+ */
 struct tei_frame_ranks {
 	struct tei_list list[TEI_FRAME_RANKS];
 };
@@ -55,10 +58,9 @@ struct tei_frame_holder {
 	struct tei_hash_node node; /* peers->holders, unless it is nameless */
 	struct tei_frame_source *source;
 	uint8_t name[TEI_FRAME_NAME_LEN];
-	struct tei_list conns;
+	struct tei_list conns; /* the idlest first */
 	unsigned int n;        /* of conns */
 	size_t bytes;          /* n_held of all */
-	uint64_t used, queued; /* as of a connection */
 };
 
 /* Origin of connections, an address. Freed with the last of them. */
@@ -81,7 +83,6 @@ struct tei_frame_peers {
 	size_t bytes;                 /* n_held of all */
 	unsigned int n;               /* connections */
 	unsigned int n_in_vain;       /* looked at since one made way */
-	uint64_t n_used;              /* the clock of use */
 };
 
 struct tei_frame_server {
@@ -114,8 +115,6 @@ struct tei_frame_conn {
 	struct tei_list of_holder;       /* holder->conns */
 	struct tei_list of_bodies;       /* peers->bodies, while n_held */
 	size_t n_held;                   /* memory of its unfinished body */
-	/* n_used when a frame came; when it was put at the end of a list. */
-	uint64_t used, queued;
 
 	int fd;
 	uint8_t state;
@@ -196,12 +195,8 @@ void tei_frame_peers_name(struct tei_frame_peers *peers,
 			  struct tei_frame_conn *conn,
 			  const uint8_t name[TEI_FRAME_NAME_LEN]);
 /* A whole frame has come. */
-static inline void tei_frame_peers_note(struct tei_frame_peers *peers,
-					struct tei_frame_conn *conn)
-{
-	if (conn->holder)
-		conn->used = conn->holder->used = ++peers->n_used;
-}
+void tei_frame_peers_note(struct tei_frame_peers *peers,
+			  struct tei_frame_conn *conn);
 /*
  * The connection that makes way for @comer, or, with NULL, for want of
  * descriptors. NULL: none does.

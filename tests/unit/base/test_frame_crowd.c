@@ -186,6 +186,44 @@ static void the_idlest_makes_way(void **state)
 		close(fd[i]);
 }
 
+/* All have spoken since they came: of equals the first to fall silent goes. */
+static void the_idlest_of_equals_makes_way(uint8_t sources, uint8_t names)
+{
+	static const unsigned int order[] = {1, 3, 0, 2};
+	int fd[5];
+
+	open_port(4, 0);
+	for (unsigned int i = 0; i < 4; i++) {
+		fd[i] = come((uint8_t)(1 + i * sources));
+		use(fd[i], i, (uint8_t)(names ? 1 + i : 0));
+	}
+	for (unsigned int i = 0; i < 4; i++)
+		use(fd[order[i]], order[i], 0);
+	fd[4] = come(1);
+	expect_gone(1);
+	assert_int_equal(n_faults[TEI_FRAME_IDLE], 1);
+	for (int i = 0; i < 5; i++)
+		close(fd[i]);
+}
+
+static void the_idlest_of_a_name_makes_way(void **state)
+{
+	(void)state;
+	the_idlest_of_equals_makes_way(0, 0);
+}
+
+static void the_idlest_of_equal_names_makes_way(void **state)
+{
+	(void)state;
+	the_idlest_of_equals_makes_way(0, 1);
+}
+
+static void the_idlest_of_equal_sources_makes_way(void **state)
+{
+	(void)state;
+	the_idlest_of_equals_makes_way(1, 1);
+}
+
 static void what_is_needed_stays_while_anything_else_can_go(void **state)
 {
 	int fd[5];
@@ -404,6 +442,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(the_idlest_makes_way),
+		T(the_idlest_of_a_name_makes_way),
+		T(the_idlest_of_equal_names_makes_way),
+		T(the_idlest_of_equal_sources_makes_way),
 		T(what_is_needed_stays_while_anything_else_can_go),
 		T(who_has_most_makes_way),
 		T(of_one_source_the_name_with_most_makes_way),
