@@ -101,7 +101,8 @@ struct tei_frame_ops {
 	void (*fault)(enum tei_frame_fault fault, void *arg);
 	/*
 	 * Optional, of a server's connections: an answer is owed, or the peer
-	 * would lose something by its end, so idle ones make way before it.
+	 * would lose something by its end, so idle ones make way before it:
+	 * for up to 64 connections of a source, since it is cheap to be needed.
 	 */
 	bool (*needed)(void *arg);
 };

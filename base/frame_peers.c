@@ -299,6 +299,9 @@ struct search {
 	const struct tei_frame_conn *but; /* never this one */
 	bool whatever;                    /* also what is needed */
 	unsigned int steps;
+	/* Of the source that is looked at: needed ones, and the idlest. */
+	unsigned int n_needed;
+	struct tei_frame_conn *spare;
 };
 
 static bool may_go(const struct search *s, const struct tei_frame_conn *conn)
@@ -319,6 +322,8 @@ static struct tei_frame_conn *of_holder(struct search *s,
 
 		if (may_go(s, conn))
 			return conn;
+		if (conn != s->but && !s->n_needed++)
+			s->spare = conn;
 		put_last(&holder->conns, &conn->of_holder);
 	}
 	return NULL;
@@ -343,9 +348,14 @@ static struct tei_frame_conn *of_holders(struct search *s,
 	return NULL;
 }
 
+/*
+ * To be needed is cheap, so it protects a source's connections only up to a
+ * number: of more than that the idlest goes.
+ */
 static struct tei_frame_conn *of_source(struct search *s,
 					struct tei_frame_source *source)
 {
+	s->n_needed = 0;
 	for (unsigned int i = TEI_FRAME_RANKS; i--;) {
 		struct tei_frame_conn *conn =
 			of_holders(s, &source->holders.list[i]);
@@ -353,7 +363,7 @@ static struct tei_frame_conn *of_source(struct search *s,
 		if (conn)
 			return conn;
 	}
-	return NULL;
+	return s->n_needed > TEI_FRAME_NEEDED_EACH ? s->spare : NULL;
 }
 
 static struct tei_frame_conn *of_sources(struct search *s,
@@ -390,7 +400,7 @@ tei_frame_peers_idlest(struct tei_frame_peers *peers,
 		       const struct tei_frame_conn *comer)
 {
 	unsigned int least = SHORT_RANK;
-	struct search s = {peers, comer, false, N_STEPS};
+	struct search s = {.peers = peers, .but = comer, .steps = N_STEPS};
 	struct tei_frame_conn *conn;
 
 	/* A source with less than the newcomer's does not make way for it. */
@@ -401,14 +411,15 @@ tei_frame_peers_idlest(struct tei_frame_peers *peers,
 	/* Waits until all were looked at, some by searches before this one. */
 	if (conn || !comer || (!s.steps && peers->n_in_vain < 2 * peers->n))
 		return conn;
-	s = (struct search){peers, comer, true, N_STEPS};
+	s.whatever = true;
+	s.steps = N_STEPS;
 	return find_idlest(&s, least);
 }
 
 struct tei_frame_conn *tei_frame_peers_older(struct tei_frame_peers *peers,
 					     const struct tei_frame_conn *conn)
 {
-	struct search s = {peers, conn, false, N_STEPS};
+	const struct search s = {.peers = peers, .but = conn};
 	struct tei_frame_conn *old = NULL;
 
 	tei_list_for_each (node, &conn->holder->conns) {

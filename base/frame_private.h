@@ -32,6 +32,8 @@
 /* Memory of bodies that have come in part: of a port, of one source. */
 #define TEI_FRAME_BODIES_MAX  ((size_t)64 << 20)
 #define TEI_FRAME_BODIES_EACH ((size_t)32 << 20)
+/* Connections of one source that are spared while others can make way. */
+#define TEI_FRAME_NEEDED_EACH 64
 #define TEI_FRAME_NEVER       UINT64_MAX
 
 enum tei_frame_state {

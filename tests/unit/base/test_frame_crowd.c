@@ -243,6 +243,37 @@ static void what_is_needed_stays_while_anything_else_can_go(void **state)
 		close(fd[i]);
 }
 
+/* One source has @n that are needed, another one that is idle for longest. */
+static void needed_against_idle(unsigned int n, unsigned int goes)
+{
+	int fd[TEI_FRAME_NEEDED_EACH + 3];
+
+	open_port(n + 1, 0);
+	fd[0] = come(1);
+	for (unsigned int i = 1; i <= n; i++) {
+		fd[i] = come(2);
+		seats[i].needed = true;
+		use(fd[i], i, (uint8_t)i);
+	}
+	fd[n + 1] = come(3);
+	expect_gone(goes);
+	assert_int_equal(n_faults[TEI_FRAME_IDLE], 1);
+	for (unsigned int i = 0; i < n + 2; i++)
+		close(fd[i]);
+}
+
+static void of_a_source_only_so_many_are_spared(void **state)
+{
+	(void)state;
+	needed_against_idle(TEI_FRAME_NEEDED_EACH + 1, 1);
+}
+
+static void that_many_are_spared(void **state)
+{
+	(void)state;
+	needed_against_idle(TEI_FRAME_NEEDED_EACH, 0);
+}
+
 static void who_has_most_makes_way(void **state)
 {
 	int fd[10];
@@ -446,6 +477,8 @@ int main(void)
 		T(the_idlest_of_equal_names_makes_way),
 		T(the_idlest_of_equal_sources_makes_way),
 		T(what_is_needed_stays_while_anything_else_can_go),
+		T(of_a_source_only_so_many_are_spared),
+		T(that_many_are_spared),
 		T(who_has_most_makes_way),
 		T(of_one_source_the_name_with_most_makes_way),
 		T(what_is_needed_stays_though_all_others_speak),
