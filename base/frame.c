@@ -633,7 +633,7 @@ size_t tei_frame_backlog(const struct tei_frame_conn *conn)
 /* Adds one that counts as refused, or else belongs to its source. */
 static struct tei_frame_conn *add_conn(struct tei_frame_server *server, int fd,
 				       const struct tei_address *peer,
-				       bool refused)
+				       uint32_t uid, bool refused)
 {
 	const struct tei_frame_server_config *config = &server->config;
 	struct tei_frame_conn *conn;
@@ -650,7 +650,7 @@ static struct tei_frame_conn *add_conn(struct tei_frame_server *server, int fd,
 		server->n_refused++;
 	else
 		server->n_conns++;
-	if ((!refused && tei_frame_peers_enter(&server->peers, conn)) ||
+	if ((!refused && tei_frame_peers_enter(&server->peers, conn, uid)) ||
 	    event_add(&conn->readable, NULL)) {
 		tei_frame_close(conn);
 		return NULL;
@@ -670,7 +670,7 @@ static void reject(struct tei_frame_server *server, int fd,
 		close(fd);
 		return;
 	}
-	conn = add_conn(server, fd, peer, true);
+	conn = add_conn(server, fd, peer, TEI_PEER_NO_UID, true);
 	if (!conn)
 		return;
 	if (fault == TEI_FRAME_FULL)
@@ -682,12 +682,12 @@ static void reject(struct tei_frame_server *server, int fd,
 
 /* False: the peer is not served, and @fd is taken care of. */
 static bool judge(struct tei_frame_server *server, int fd,
-		  const struct tei_address *peer)
+		  const struct tei_address *peer, uint32_t *uid)
 {
 	char why[TEI_PEER_TEXT_MAX];
 
-	switch (tei_peer_admit(&server->rule, fd, peer,
-			       server->config.protocol->name, why)) {
+	switch (tei_peer_admit_user(&server->rule, fd, peer,
+				    server->config.protocol->name, why, uid)) {
 	case TEI_PEER_REFUSED:
 		reject(server, fd, peer, TEI_FRAME_PROTECTED, why);
 		return false;
@@ -747,10 +747,11 @@ static void admit(struct tei_frame_server *server, int fd,
 {
 	const struct tei_frame_server_config *config = &server->config;
 	struct tei_frame_conn *conn;
+	uint32_t uid;
 
-	if (!judge(server, fd, peer))
+	if (!judge(server, fd, peer, &uid))
 		return;
-	conn = add_conn(server, fd, peer, false);
+	conn = add_conn(server, fd, peer, uid, false);
 	if (!conn)
 		return; /* out of memory: the peer sees a reset and tries on */
 	if (is_full(server) && !make_room(server, conn)) {

@@ -221,9 +221,9 @@ void tei_frame_call_cancel(struct tei_frame_conn *conn,
 /*
  * A listening port. When it has n_max connections, or half of the descriptors
  * that the process may have, or none is left to accept with, a connection makes
- * way for the next: of the source (the address) that has most, there of the
- * name that has most, the one without a frame for longest; if possible one that
- * is not needed. It is refused for now, so an honest peer comes back when it
+ * way for the next: of the source (a user of this host where protected mode has
+ * asked for it, else the address) that has most, there of the name that has
+ * most, the one without a frame for longest; if possible one that is not needed. It is refused for now, so an honest peer comes back when it
  * wants something. A source that has least makes way for none with more; then
  * the newcomer is refused for now.
  *

@@ -2,9 +2,11 @@
 /*
  * frame_peers.c - who has the connections of a port, and who makes way
  *
- *   server --> source: an address --> holder: a name its peers gave --> conn
+ *   server --> source: a user of this host, or an address
+ *          --> holder: a name its peers gave --> conn
  *
- * Only the address is known for certain; any number of names may be claimed.
+ * Only the source is known for certain; any number of names may be claimed. A
+ * user of this host may have each of its addresses, so only the user counts.
  * So the source with the most connections makes way first, then the name with
  * the most in it, and of equals the one that was idle for longest. Equal are
  * numbers with the same binary logarithm, and all up to 3, since a client of
@@ -113,16 +115,23 @@ static void holder_init(struct tei_frame_holder *holder,
 	holder->source = source;
 }
 
-/* The network part of an IPv6 address: its owner has all the rest. */
-static void key_of(const struct tei_address *peer,
+/*
+ * A user, or an address, of IPv6 the network part: its owner has all the rest.
+ * The second half of a key is a user's.
+ */
+static void key_of(const struct tei_address *peer, uint32_t uid,
 		   uint8_t key[TEI_FRAME_SOURCE_LEN])
 {
-	size_t len;
+	size_t half = TEI_FRAME_SOURCE_LEN / 2;
 
 	memset(key, 0, TEI_FRAME_SOURCE_LEN);
-	len = tei_address_bytes(peer, key);
-	if (len == TEI_FRAME_SOURCE_LEN)
-		memset(key + len / 2, 0, len / 2);
+	if (uid == TEI_PEER_NO_UID) {
+		(void)tei_address_bytes(peer, key);
+		memset(key + half, 0, half);
+	} else {
+		memcpy(key + half, &uid, sizeof(uid));
+		key[TEI_FRAME_SOURCE_LEN - 1] = 1;
+	}
 }
 
 static struct tei_frame_source *
@@ -142,13 +151,14 @@ find_source(const struct tei_frame_peers *peers, uint64_t hash,
 }
 
 static struct tei_frame_source *get_source(struct tei_frame_peers *peers,
-					   const struct tei_address *peer)
+					   const struct tei_address *peer,
+					   uint32_t uid)
 {
 	uint8_t key[TEI_FRAME_SOURCE_LEN];
 	struct tei_frame_source *source;
 	uint64_t hash;
 
-	key_of(peer, key);
+	key_of(peer, uid, key);
 	hash = XXH3_64bits_withSeed(key, sizeof(key), peers->seed);
 	source = find_source(peers, hash, key);
 	if (source)
@@ -230,9 +240,9 @@ static void source_release(struct tei_frame_peers *peers,
 }
 
 int tei_frame_peers_enter(struct tei_frame_peers *peers,
-			  struct tei_frame_conn *conn)
+			  struct tei_frame_conn *conn, uint32_t uid)
 {
-	struct tei_frame_source *source = get_source(peers, &conn->peer);
+	struct tei_frame_source *source = get_source(peers, &conn->peer, uid);
 
 	if (!source)
 		return -ENOMEM;

@@ -65,11 +65,14 @@ struct tei_frame_holder {
 	size_t bytes;          /* n_held of all */
 };
 
-/* Origin of connections, an address. Freed with the last of them. */
+/*
+ * Origin of connections: a user of this host where it is known, else an
+ * address. Freed with the last of them.
+ */
 struct tei_frame_source {
-	struct tei_hash_node node;         /* peers->sources */
-	struct tei_list link;              /* peers->ranks */
-	uint8_t key[TEI_FRAME_SOURCE_LEN]; /* the address */
+	struct tei_hash_node node; /* peers->sources */
+	struct tei_list link;      /* peers->ranks */
+	uint8_t key[TEI_FRAME_SOURCE_LEN];
 	unsigned int n;
 	size_t bytes;
 	struct tei_frame_ranks holders;
@@ -189,8 +192,9 @@ void tei_frame_make_way(struct tei_frame_conn *conn, enum tei_frame_fault fault,
 int tei_frame_peers_init(struct tei_frame_peers *peers); /* -ENOMEM */
 /* No connection is left. */
 void tei_frame_peers_fini(struct tei_frame_peers *peers);
+/* @uid: the user at the other end, or TEI_PEER_NO_UID. -ENOMEM. */
 int tei_frame_peers_enter(struct tei_frame_peers *peers,
-			  struct tei_frame_conn *conn); /* -ENOMEM */
+			  struct tei_frame_conn *conn, uint32_t uid);
 void tei_frame_peers_leave(struct tei_frame_peers *peers,
 			   struct tei_frame_conn *conn);
 void tei_frame_peers_name(struct tei_frame_peers *peers,

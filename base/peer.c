@@ -30,7 +30,6 @@
 #include "base/log.h"
 #include "base/net.h"
 
-#define UID_NONE     UINT32_MAX /* no user has it */
 #define ONE_FEWER    (UINT32_MAX - 1)
 #define LOOPBACK     1 /* number of that interface, in every namespace */
 #define LINE_MAX_LEN 512
@@ -72,7 +71,7 @@ int tei_uids_parse(const char *list, struct tei_uids *out)
 	struct tei_uids uids = {.n = 0};
 
 	if (list && !strcmp(list, "any")) {
-		uids.ranges[uids.n++].last = UID_NONE;
+		uids.ranges[uids.n++].last = TEI_PEER_NO_UID;
 		list = NULL;
 	}
 	while (list && *list) {
@@ -393,7 +392,7 @@ int tei_peer_uid(int fd, uint32_t *uid)
 	if (domain != AF_UNIX ||
 	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
 		return -EOPNOTSUPP;
-	if (cred.uid == UID_NONE)
+	if (cred.uid == TEI_PEER_NO_UID)
 		return -ENOTCONN;
 	*uid = cred.uid;
 	return 0;
@@ -415,7 +414,7 @@ bool tei_peer_is_member(const struct tei_peer_rule *rule, uint32_t uid)
 
 static bool any_is_member(const struct tei_peer_rule *rule)
 {
-	return rule->uids.n && rule->uids.ranges[0].last == UID_NONE;
+	return rule->uids.n && rule->uids.ranges[0].last == TEI_PEER_NO_UID;
 }
 
 /* Refusals of other hosts do not use up the lines for those of users. */
@@ -475,15 +474,15 @@ static void word_unknown(int err, char why[TEI_PEER_TEXT_MAX])
 				 "tells");
 }
 
-enum tei_peer_verdict tei_peer_admit(const struct tei_peer_rule *rule, int fd,
-				     const struct tei_address *peer,
-				     const char *what,
-				     char why[TEI_PEER_TEXT_MAX])
+enum tei_peer_verdict
+tei_peer_admit_user(const struct tei_peer_rule *rule, int fd,
+		    const struct tei_address *peer, const char *what,
+		    char why[TEI_PEER_TEXT_MAX], uint32_t *uid)
 {
-	uint32_t uid;
 	int rc;
 
 	why[0] = '\0';
+	*uid = TEI_PEER_NO_UID;
 	if (peer->ss.ss_family != AF_UNIX && !tei_address_is_local(peer)) {
 		if (rule->insecure)
 			return TEI_PEER_GUEST;
@@ -494,8 +493,8 @@ enum tei_peer_verdict tei_peer_admit(const struct tei_peer_rule *rule, int fd,
 	}
 	if (any_is_member(rule))
 		return TEI_PEER_MEMBER;
-	rc = tei_peer_uid(fd, &uid);
-	if (!rc && tei_peer_is_member(rule, uid))
+	rc = tei_peer_uid(fd, uid);
+	if (!rc && tei_peer_is_member(rule, *uid))
 		return TEI_PEER_MEMBER;
 	if (rule->insecure)
 		return TEI_PEER_GUEST;
@@ -509,7 +508,17 @@ enum tei_peer_verdict tei_peer_admit(const struct tei_peer_rule *rule, int fd,
 	if (rc)
 		word_unknown(rc, why);
 	else
-		word_stranger(rule, uid, why);
+		word_stranger(rule, *uid, why);
 	log_refusal(true, what, peer, why);
 	return TEI_PEER_REFUSED;
+}
+
+enum tei_peer_verdict tei_peer_admit(const struct tei_peer_rule *rule, int fd,
+				     const struct tei_address *peer,
+				     const char *what,
+				     char why[TEI_PEER_TEXT_MAX])
+{
+	uint32_t uid;
+
+	return tei_peer_admit_user(rule, fd, peer, what, why, &uid);
 }

@@ -85,6 +85,15 @@ enum tei_peer_verdict tei_peer_admit(const struct tei_peer_rule *rule, int fd,
 				     const char *what,
 				     char why[TEI_PEER_TEXT_MAX]);
 /*
+ * The same. @uid: the peer's user, or TEI_PEER_NO_UID where the verdict did not
+ * depend on it, so that nobody asked, or it is not known.
+ */
+#define TEI_PEER_NO_UID UINT32_MAX
+enum tei_peer_verdict
+tei_peer_admit_user(const struct tei_peer_rule *rule, int fd,
+		    const struct tei_address *peer, const char *what,
+		    char why[TEI_PEER_TEXT_MAX], uint32_t *uid);
+/*
  * The first half of it, for ports that show things to every user of this host:
  * whether @peer is on this host, or @rule->insecure. False: it has been logged,
  * and the caller answers TEI_PROTECTED_TEXT.

@@ -2,18 +2,22 @@
 /*
  * test_frame_crowd.c - ports with more peers than there is room for
  *
- * Each source is an address of 127.0.0.0/8. A seat is the server's end of one
+ * Each source is an address of 127.0.0.0/8, since no user is asked for. A seat is the server's end of one
  * connection, in the order in which they came.
  */
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/frame_private.h"
 #include "frame_peer.h"
 #include "tests/lib/test.h"
+#include "tests/lib/user.h"
 
 #define N_SEATS  256
 #define BODY_MAX (8u << 20)
@@ -79,12 +83,13 @@ static void on_accepted(struct tei_frame_conn *conn, void *arg)
 	tei_frame_set_ops(conn, &seat_ops, &seats[n_seats++]);
 }
 
-static void open_port(unsigned int n_max, unsigned int n_each)
+static void open_port_to(const char *uids, unsigned int n_max,
+			 unsigned int n_each)
 {
 	const struct tei_frame_server_config config = {
 		.protocol = &peer_protocol,
 		.host = "127.0.0.1",
-		.insecure = true,
+		.allow_uids = uids,
 		.n_max = n_max,
 		.n_each = n_each,
 		.ops = &seat_ops,
@@ -93,6 +98,11 @@ static void open_port(unsigned int n_max, unsigned int n_each)
 
 	stop_serving();
 	assert_int_equal(tei_frame_listen(loop, &config, &port, &listener), 0);
+}
+
+static void open_port(unsigned int n_max, unsigned int n_each)
+{
+	open_port_to("any", n_max, n_each);
 }
 
 static int set_up(void **state)
@@ -116,10 +126,8 @@ static bool has_come(void *arg)
 	return n_seats == *(unsigned int *)arg;
 }
 
-/* From 127.0.0.@source; its seat is the next one. */
-static int come(uint8_t source)
+static int connect_from(uint8_t source)
 {
-	unsigned int n = n_seats + 1;
 	struct tei_address to, from;
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -132,8 +140,34 @@ static int come(uint8_t source)
 			 0);
 	assert_int_equal(connect(fd, (const struct sockaddr *)&to.ss, to.len),
 			 0);
+	return fd;
+}
+
+/* From 127.0.0.@source; its seat is the next one. */
+static int come(uint8_t source)
+{
+	unsigned int n = n_seats + 1;
+	int fd = connect_from(source);
+
 	pump_until(has_come, &n);
 	return fd;
+}
+
+/* A process of @uid that connects from 127.0.0.1 and stays until it is killed. */
+static pid_t come_as(uid_t uid)
+{
+	unsigned int n = n_seats + 1;
+	pid_t pid = test_fork_as(uid);
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		(void)connect_from(1);
+		for (;;)
+			pause();
+	}
+	pump_until(has_come, &n);
+	return pid;
 }
 
 /* Sends a frame by @fd, with @name unless it is 0; awaits it at @seat. */
@@ -349,6 +383,33 @@ static void a_name_has_no_more_than_its_share(void **state)
 		close(fd[i]);
 }
 
+static void a_user_of_this_host_is_one_source(void **state)
+{
+	unsigned int n = 6;
+	pid_t others[4];
+	int fd[3];
+
+	(void)state;
+	if (geteuid())
+		skip(); /* only root can be somebody else */
+	open_port_to("64998", n, 0);
+	for (unsigned int i = 0; i < 2; i++) /* ours are idle for longest */
+		fd[i] = come((uint8_t)(1 + i));
+	assert_int_equal(listener->peers.sources.n_nodes, 1);
+	for (unsigned int i = 0; i < 4; i++)
+		others[i] = come_as(TEST_USER_A);
+	assert_int_equal(listener->peers.sources.n_nodes, 2);
+	fd[2] = come(3);
+	expect_gone(2);
+	use(fd[0], 0, 0);
+	for (unsigned int i = 0; i < 4; i++) {
+		assert_int_equal(kill(others[i], SIGKILL), 0);
+		assert_int_equal(waitpid(others[i], NULL, 0), others[i]);
+	}
+	for (unsigned int i = 0; i < 3; i++)
+		close(fd[i]);
+}
+
 static void who_has_many_makes_way_when_descriptors_are_short(void **state)
 {
 	struct rlimit before, low;
@@ -483,6 +544,7 @@ int main(void)
 		T(of_one_source_the_name_with_most_makes_way),
 		T(what_is_needed_stays_though_all_others_speak),
 		T(a_name_has_no_more_than_its_share),
+		T(a_user_of_this_host_is_one_source),
 		T(who_has_many_makes_way_when_descriptors_are_short),
 		T(unfinished_bodies_have_a_budget),
 		T(of_one_source_the_oldest_body_makes_way),
