@@ -401,7 +401,8 @@ create_conn(struct tei_loop *loop, const struct tei_frame_protocol *protocol,
 	conn->orphan.fn = on_orphan;
 	tei_list_init(&conn->link);
 	tei_list_init(&conn->of_holder);
-	tei_list_init(&conn->of_bodies);
+	for (int i = 0; i < TEI_FRAME_MEMORIES; i++)
+		tei_list_init(&conn->usage[i].link);
 	tei_list_init(&conn->calls);
 	tei_list_init(&conn->orphan.link);
 	tei_heap_init(&conn->due);

@@ -65,6 +65,7 @@ enum tei_frame_fault {
 	TEI_FRAME_FULL,       /* too many connections, and none makes way */
 	TEI_FRAME_IDLE,       /* it made way for others */
 	TEI_FRAME_UNFINISHED, /* the part of a body that it sent took room */
+	TEI_FRAME_UNREAD,     /* what it does not read took room */
 	TEI_FRAME_FAULTS,
 };
 
@@ -228,7 +229,9 @@ void tei_frame_call_cancel(struct tei_frame_conn *conn,
  * the newcomer is refused for now.
  *
  * Bodies that have come in part may take 64 MiB, those of a source 32 MiB;
- * beyond that the oldest of who has most is refused for now.
+ * beyond that the oldest of who has most is refused for now. Frames that peers
+ * do not read may take 256 MiB, those of a source 128 MiB; beyond that who has
+ * most loses its connection, with a line in the log. Its user hears -EPROTO.
  */
 struct tei_frame_server;
 struct tei_frame_server_config {

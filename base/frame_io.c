@@ -85,16 +85,17 @@ static uint32_t max_body(const struct tei_frame_conn *conn, uint16_t type,
  * Counts the memory of the body that has come in part. False: it was too much,
  * and this connection is the one that is refused for it.
  */
-static bool hold_body(struct tei_frame_conn *conn)
+static bool count_input(struct tei_frame_conn *conn)
 {
 	struct tei_frame_server *server = conn->server;
+	size_t bytes = conn->room_body;
 	struct tei_frame_conn *most;
 
-	if (!server || !conn->holder || conn->n_held == conn->room_body)
+	if (!conn->holder || conn->usage[TEI_FRAME_INPUT].bytes == bytes)
 		return true;
-	tei_frame_peers_hold(&server->peers, conn, conn->room_body);
-	while (conn->holder &&
-	       (most = tei_frame_peers_heaviest(&server->peers, conn)))
+	tei_frame_peers_use(&server->peers, conn, TEI_FRAME_INPUT, bytes);
+	while (conn->holder && (most = tei_frame_peers_heaviest(
+					&server->peers, conn, TEI_FRAME_INPUT)))
 		tei_frame_make_way(most, TEI_FRAME_UNFINISHED,
 				   "too many unfinished messages");
 	return conn->holder != NULL;
@@ -109,7 +110,7 @@ void tei_frame_drop_input(struct tei_frame_conn *conn)
 	conn->n_body = conn->room_body = conn->n_head = 0;
 	conn->in_body = conn->held = false;
 	conn->part_ms = TEI_FRAME_NEVER;
-	(void)hold_body(conn);
+	(void)count_input(conn);
 }
 
 static void refuse_frame(struct tei_frame_conn *conn,
@@ -200,7 +201,7 @@ static void deliver_own(struct tei_frame_conn *conn)
 	conn->body = NULL;
 	conn->n_body = conn->room_body = 0;
 	conn->in_body = false;
-	(void)hold_body(conn);
+	(void)count_input(conn);
 	deliver_frame(conn, body);
 	tei_free(body);
 }
@@ -260,7 +261,7 @@ static bool grow_body(struct tei_frame_conn *conn)
 	}
 	conn->body = body;
 	conn->room_body = room;
-	return hold_body(conn);
+	return count_input(conn);
 }
 
 static bool is_wanted(const struct tei_frame_conn *conn)
@@ -593,6 +594,40 @@ static void resume_reading(struct tei_frame_conn *conn)
 		tei_frame_tick_now(conn);
 }
 
+/* No words for it: what it does not read would be before them. */
+static void cut_off(struct tei_frame_conn *conn)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+	char name[TEI_NAME_LEN_MAX + 1];
+
+	if (tei_log_allowed(&limit)) {
+		tei_address_text(&conn->peer, name);
+		LOG_WARN("%s: peer %s does not read %zu bytes of answers, and "
+			 "unread answers take too much memory: closed",
+			 conn->protocol->name, name, conn->n_out);
+	}
+	tei_frame_enter(conn);
+	tei_frame_count(conn, TEI_FRAME_UNREAD);
+	tei_frame_end(conn, -EPROTO);
+	tei_frame_leave(conn);
+}
+
+/* What the kernel did not take counts; @conn may be the one that goes. */
+static void count_output(struct tei_frame_conn *conn)
+{
+	struct tei_frame_server *server = conn->server;
+	struct tei_frame_conn *most;
+
+	if (!conn->holder || conn->usage[TEI_FRAME_OUTPUT].bytes == conn->n_out)
+		return;
+	tei_frame_peers_use(&server->peers, conn, TEI_FRAME_OUTPUT,
+			    conn->n_out);
+	while (conn->holder &&
+	       (most = tei_frame_peers_heaviest(&server->peers, conn,
+						TEI_FRAME_OUTPUT)))
+		cut_off(most);
+}
+
 void tei_frame_flush(struct tei_frame_conn *conn)
 {
 	while (conn->oldest) {
@@ -608,6 +643,7 @@ void tei_frame_flush(struct tei_frame_conn *conn)
 			return;
 		}
 	}
+	count_output(conn);
 	if (conn->state == TEI_FRAME_ENDED)
 		return;
 	resume_reading(conn);

@@ -93,7 +93,8 @@ int tei_frame_peers_init(struct tei_frame_peers *peers)
 		return rc;
 	}
 	ranks_init(&peers->ranks);
-	tei_list_init(&peers->bodies);
+	for (int i = 0; i < TEI_FRAME_MEMORIES; i++)
+		tei_list_init(&peers->users[i]);
 	/* A seed that peers cannot choose; without one they are only slower. */
 	if (getrandom(&peers->seed, sizeof(peers->seed), GRND_NONBLOCK) < 0)
 		peers->seed = (uintptr_t)peers;
@@ -203,8 +204,10 @@ static void join(struct tei_frame_peers *peers, struct tei_frame_holder *holder,
 	rank_move(&peers->ranks, &source->link, source->n, source->n + 1, 0);
 	source->n++;
 	peers->n++;
-	holder->bytes += conn->n_held;
-	source->bytes += conn->n_held;
+	for (int i = 0; i < TEI_FRAME_MEMORIES; i++) {
+		holder->bytes[i] += conn->usage[i].bytes;
+		source->bytes[i] += conn->usage[i].bytes;
+	}
 	tei_frame_peers_note(peers, conn);
 }
 
@@ -222,8 +225,10 @@ static void leave_holder(struct tei_frame_peers *peers,
 	rank_move(&peers->ranks, &source->link, source->n, source->n - 1, 0);
 	source->n--;
 	peers->n--;
-	holder->bytes -= conn->n_held;
-	source->bytes -= conn->n_held;
+	for (int i = 0; i < TEI_FRAME_MEMORIES; i++) {
+		holder->bytes[i] -= conn->usage[i].bytes;
+		source->bytes[i] -= conn->usage[i].bytes;
+	}
 	if (!holder->n && holder != &source->nameless) {
 		tei_hash_remove(&peers->holders, &holder->node);
 		tei_free(holder);
@@ -258,7 +263,8 @@ void tei_frame_peers_leave(struct tei_frame_peers *peers,
 	if (!conn->holder)
 		return;
 	source = conn->holder->source;
-	tei_frame_peers_hold(peers, conn, 0);
+	for (int i = 0; i < TEI_FRAME_MEMORIES; i++)
+		tei_frame_peers_use(peers, conn, (enum tei_frame_memory)i, 0);
 	leave_holder(peers, conn);
 	source_release(peers, source);
 }
@@ -446,50 +452,64 @@ struct tei_frame_conn *tei_frame_peers_older(struct tei_frame_peers *peers,
 	return old;
 }
 
-/* ---- memory of unfinished bodies ---- */
+/* ---- memory that peers cost ---- */
 
-void tei_frame_peers_hold(struct tei_frame_peers *peers,
-			  struct tei_frame_conn *conn, size_t bytes)
+void tei_frame_peers_use(struct tei_frame_peers *peers,
+			 struct tei_frame_conn *conn,
+			 enum tei_frame_memory memory, size_t bytes)
 {
-	struct tei_frame_holder *holder = conn->holder;
+	struct tei_frame_usage *usage = &conn->usage[memory];
+	size_t more = bytes - usage->bytes; /* or less: it wraps around */
 
-	peers->bytes += bytes - conn->n_held;
-	holder->bytes += bytes - conn->n_held;
-	holder->source->bytes += bytes - conn->n_held;
+	peers->bytes[memory] += more;
+	conn->holder->bytes[memory] += more;
+	conn->holder->source->bytes[memory] += more;
 	if (!bytes)
-		tei_list_del(&conn->of_bodies);
-	else if (!conn->n_held)
-		tei_list_add_tail(&peers->bodies, &conn->of_bodies);
-	conn->n_held = bytes;
-}
-
-static bool holds_more(const struct tei_frame_holder *a,
-		       const struct tei_frame_holder *b)
-{
-	if (a->source->bytes != b->source->bytes)
-		return a->source->bytes > b->source->bytes;
-	return a->bytes > b->bytes;
+		tei_list_del(&usage->link);
+	else if (!usage->bytes)
+		tei_list_add_tail(&peers->users[memory], &usage->link);
+	usage->bytes = bytes;
 }
 
 /*
- * Bodies come whole in a moment; one that does not is the oldest of its holder.
- * A whole one that its user takes later makes way only where no other is left.
+ * Tells whether @a goes rather than @b. Bodies come whole in a moment, so one
+ * that does not is the oldest of its holder, which is looked at first. A whole
+ * one that its user takes later goes only where no other is left.
  */
-struct tei_frame_conn *tei_frame_peers_heaviest(struct tei_frame_peers *peers,
-						const struct tei_frame_conn *of)
+static bool goes_before(const struct tei_frame_conn *a,
+			const struct tei_frame_conn *b,
+			enum tei_frame_memory memory)
 {
+	const struct tei_frame_holder *of_a = a->holder, *of_b = b->holder;
+
+	if (memory == TEI_FRAME_INPUT && a->held != b->held)
+		return b->held;
+	if (of_a->source->bytes[memory] != of_b->source->bytes[memory])
+		return of_a->source->bytes[memory] >
+		       of_b->source->bytes[memory];
+	if (of_a->bytes[memory] != of_b->bytes[memory])
+		return of_a->bytes[memory] > of_b->bytes[memory];
+	return memory == TEI_FRAME_OUTPUT &&
+	       a->usage[memory].bytes > b->usage[memory].bytes;
+}
+
+struct tei_frame_conn *tei_frame_peers_heaviest(struct tei_frame_peers *peers,
+						const struct tei_frame_conn *of,
+						enum tei_frame_memory memory)
+{
+	static const size_t max[] = {TEI_FRAME_INPUT_MAX, TEI_FRAME_OUTPUT_MAX};
+	static const size_t each[] = {TEI_FRAME_INPUT_EACH,
+				      TEI_FRAME_OUTPUT_EACH};
 	struct tei_frame_conn *most = NULL;
 
-	if (peers->bytes <= TEI_FRAME_BODIES_MAX &&
-	    of->holder->source->bytes <= TEI_FRAME_BODIES_EACH)
+	if (peers->bytes[memory] <= max[memory] &&
+	    of->holder->source->bytes[memory] <= each[memory])
 		return NULL;
-	tei_list_for_each (node, &peers->bodies) {
-		struct tei_frame_conn *conn =
-			tei_list_entry(node, struct tei_frame_conn, of_bodies);
+	tei_list_for_each (node, &peers->users[memory]) {
+		struct tei_frame_conn *conn = tei_list_entry(
+			node, struct tei_frame_conn, usage[memory].link);
 
-		if (!most || (most->held && !conn->held) ||
-		    (most->held == conn->held &&
-		     holds_more(conn->holder, most->holder)))
+		if (!most || goes_before(conn, most, memory))
 			most = conn;
 	}
 	return most;

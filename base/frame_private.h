@@ -30,8 +30,11 @@
 #define TEI_FRAME_PART_MS  30000
 #define TEI_FRAME_ASKED_MS 10000
 /* Memory of bodies that have come in part: of a port, of one source. */
-#define TEI_FRAME_BODIES_MAX  ((size_t)64 << 20)
-#define TEI_FRAME_BODIES_EACH ((size_t)32 << 20)
+#define TEI_FRAME_INPUT_MAX  ((size_t)64 << 20)
+#define TEI_FRAME_INPUT_EACH ((size_t)32 << 20)
+/* Bytes that the kernel does not take, since peers do not read: the same. */
+#define TEI_FRAME_OUTPUT_MAX  ((size_t)256 << 20)
+#define TEI_FRAME_OUTPUT_EACH ((size_t)128 << 20)
 /* Connections of one source that are spared while others can make way. */
 #define TEI_FRAME_NEEDED_EACH 64
 #define TEI_FRAME_NEVER       UINT64_MAX
@@ -41,6 +44,18 @@ enum tei_frame_state {
 	TEI_FRAME_UP,
 	TEI_FRAME_REFUSING, /* last words go out, what comes in is dropped */
 	TEI_FRAME_ENDED,    /* no socket any more */
+};
+
+/* What a peer can make a port keep for it; each has a budget. */
+enum tei_frame_memory {
+	TEI_FRAME_INPUT,  /* of bodies that have not been delivered */
+	TEI_FRAME_OUTPUT, /* of frames that the peer does not read */
+	TEI_FRAME_MEMORIES,
+};
+
+struct tei_frame_usage {
+	struct tei_list link; /* of the port's for this memory, unless 0 */
+	size_t bytes;
 };
 
 #define TEI_FRAME_RANKS      16
@@ -62,7 +77,7 @@ struct tei_frame_holder {
 	uint8_t name[TEI_FRAME_NAME_LEN];
 	struct tei_list conns; /* the idlest first */
 	unsigned int n;        /* of conns */
-	size_t bytes;          /* n_held of all */
+	size_t bytes[TEI_FRAME_MEMORIES];
 };
 
 /*
@@ -74,7 +89,7 @@ struct tei_frame_source {
 	struct tei_list link;      /* peers->ranks */
 	uint8_t key[TEI_FRAME_SOURCE_LEN];
 	unsigned int n;
-	size_t bytes;
+	size_t bytes[TEI_FRAME_MEMORIES];
 	struct tei_frame_ranks holders;
 	struct tei_frame_holder nameless;
 };
@@ -84,10 +99,11 @@ struct tei_frame_peers {
 	struct tei_hash sources, holders;
 	uint64_t seed;
 	struct tei_frame_ranks ranks; /* of sources */
-	struct tei_list bodies;       /* connections, by when they began */
-	size_t bytes;                 /* n_held of all */
-	unsigned int n;               /* connections */
-	unsigned int n_in_vain;       /* looked at since one made way */
+	/* Connections that use some of each memory, by when they began to. */
+	struct tei_list users[TEI_FRAME_MEMORIES];
+	size_t bytes[TEI_FRAME_MEMORIES];
+	unsigned int n;         /* connections */
+	unsigned int n_in_vain; /* looked at since one made way */
 };
 
 struct tei_frame_server {
@@ -118,8 +134,7 @@ struct tei_frame_conn {
 	struct tei_list link;            /* in server->conns */
 	struct tei_frame_holder *holder; /* NULL: of no server */
 	struct tei_list of_holder;       /* holder->conns */
-	struct tei_list of_bodies;       /* peers->bodies, while n_held */
-	size_t n_held;                   /* memory of its unfinished body */
+	struct tei_frame_usage usage[TEI_FRAME_MEMORIES];
 
 	int fd;
 	uint8_t state;
@@ -213,16 +228,17 @@ tei_frame_peers_idlest(struct tei_frame_peers *peers,
 /* The connection of @conn's name, but not @conn, that makes way for it. */
 struct tei_frame_conn *tei_frame_peers_older(struct tei_frame_peers *peers,
 					     const struct tei_frame_conn *conn);
-/* The unfinished body of @conn takes that much memory now. */
-void tei_frame_peers_hold(struct tei_frame_peers *peers,
-			  struct tei_frame_conn *conn, size_t bytes);
+/* @conn uses @bytes of that memory now. */
+void tei_frame_peers_use(struct tei_frame_peers *peers,
+			 struct tei_frame_conn *conn,
+			 enum tei_frame_memory memory, size_t bytes);
 /*
- * Returns the connection whose unfinished body must go, since they are too
- * many, or those of @of's source are. NULL: they are not.
+ * Returns the connection that must go, since the port uses more than the budget
+ * of @memory, or @of's source does. NULL: neither does.
  */
-struct tei_frame_conn *
-tei_frame_peers_heaviest(struct tei_frame_peers *peers,
-			 const struct tei_frame_conn *of);
+struct tei_frame_conn *tei_frame_peers_heaviest(struct tei_frame_peers *peers,
+						const struct tei_frame_conn *of,
+						enum tei_frame_memory memory);
 
 /* frame_io.c */
 /* Read what is there, within limits of fairness. */

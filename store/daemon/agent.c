@@ -208,6 +208,7 @@ static void faults(struct evbuffer *out, const struct tes_agent *agent)
 		[TEI_FRAME_FULL] = "too_many_connections",
 		[TEI_FRAME_IDLE] = "idle",
 		[TEI_FRAME_UNFINISHED] = "unfinished",
+		[TEI_FRAME_UNREAD] = "unread",
 	};
 
 	tei_http_metric_head(out, name, "counter",

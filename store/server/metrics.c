@@ -331,6 +331,7 @@ static void refusal_metrics(const struct tes_server *s, struct evbuffer *out)
 		[TEI_FRAME_FULL] = "too many connections",
 		[TEI_FRAME_IDLE] = "idle",
 		[TEI_FRAME_UNFINISHED] = "unfinished",
+		[TEI_FRAME_UNREAD] = "unread",
 	};
 	static const char *const http[TEI_HTTP_REFUSALS] = {
 		[TEI_HTTP_MALFORMED] = "malformed",

@@ -169,6 +169,9 @@ void tei_control_count_fault(struct te_engine *engine,
 	case TEI_FRAME_UNFINISHED:
 		TEI_COUNT(engine, unfinished);
 		break;
+	case TEI_FRAME_UNREAD:
+		TEI_COUNT(engine, unread);
+		break;
 	case TEI_FRAME_FAULTS:
 		break;
 	}

@@ -59,6 +59,7 @@
 	X(crowd, "te_control_refused_total", "crowd")                  \
 	X(idle, "te_control_refused_total", "idle")                    \
 	X(unfinished, "te_control_refused_total", "unfinished")        \
+	X(unread, "te_control_refused_total", "unread")                \
 	X(revocations, "te_revocations_total", "")                     \
 	X(restarts_seen, "te_peer_restarts_total", "")                 \
 	X(topo_affinity, "te_topology_faults_total", "affinity")       \

@@ -16,6 +16,7 @@
 
 #include "base/frame_private.h"
 #include "frame_peer.h"
+#include "te/core/control.pb-c.h"
 #include "tests/lib/test.h"
 #include "tests/lib/user.h"
 
@@ -126,12 +127,16 @@ static bool has_come(void *arg)
 	return n_seats == *(unsigned int *)arg;
 }
 
+/* What it does not read is soon the server's. */
 static int connect_from(uint8_t source)
 {
 	struct tei_address to, from;
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
+	    room = 256 << 10;
 
 	assert_true(fd >= 0);
+	assert_int_equal(
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)), 0);
 	assert_true(tei_address_from_bytes((const uint8_t[]){127, 0, 0, 1}, 4,
 					   port, &to));
 	assert_true(tei_address_from_bytes((const uint8_t[]){127, 0, 0, source},
@@ -454,9 +459,10 @@ static void unfinished_bodies_have_a_budget(void **state)
 	for (unsigned int i = 0; i < 30; i++) {
 		fd[i] = come((uint8_t)(2 + i % 3));
 		send_part(fd[i], BODY_MAX - 1);
-		assert_true(listener->peers.bytes <= TEI_FRAME_BODIES_MAX);
+		assert_true(listener->peers.bytes[TEI_FRAME_INPUT] <=
+			    TEI_FRAME_INPUT_MAX);
 	}
-	assert_true(listener->peers.bytes > 0);
+	assert_true(listener->peers.bytes[TEI_FRAME_INPUT] > 0);
 	assert_true(n_faults[TEI_FRAME_UNFINISHED] >= 30 - 8);
 	honest = come(1);
 	send_part(honest, BODY_MAX);
@@ -475,13 +481,84 @@ static void of_one_source_the_oldest_body_makes_way(void **state)
 	for (unsigned int i = 0; i < 5; i++) {
 		fd[i] = come(1);
 		send_part(fd[i], BODY_MAX - 1);
-		assert_true(listener->peers.bytes <= TEI_FRAME_BODIES_EACH);
+		assert_true(listener->peers.bytes[TEI_FRAME_INPUT] <=
+			    TEI_FRAME_INPUT_EACH);
 	}
 	expect_gone(0);
 	raw_send(fd[4], piece, 1);
 	pump_until(int_is_set, &seats[4].n_frames);
 	for (int i = 0; i < 5; i++)
 		close(fd[i]);
+}
+
+/* ---- answers that nobody reads ---- */
+
+#define ANSWER ((size_t)15 << 20)
+
+/* Sends @n answers of ANSWER bytes by the connection of @seat. */
+static void answer(unsigned int seat, unsigned int n)
+{
+	static uint8_t bytes[ANSWER];
+	Te__Connected m = TE__CONNECTED__INIT;
+
+	m.address.data = bytes;
+	m.address.len = sizeof(bytes);
+	for (unsigned int i = 0; i < n; i++)
+		assert_int_equal(tei_frame_send(seats[seat].conn, ECHO,
+						TEI_FRAME_REPLY, 1, &m.base),
+				 0);
+}
+
+static bool nothing_is_unread(void *arg)
+{
+	static uint8_t sink[PIECE];
+
+	while (recv(*(int *)arg, sink, sizeof(sink), MSG_DONTWAIT) > 0)
+		;
+	return listener->peers.bytes[TEI_FRAME_OUTPUT] == 0;
+}
+
+static void unread_answers_have_a_budget(void **state)
+{
+	const size_t *bytes;
+	int fd[5];
+
+	(void)state;
+	open_port(0, 0);
+	bytes = &listener->peers.bytes[TEI_FRAME_OUTPUT];
+	for (unsigned int i = 0; i < 5; i++)
+		fd[i] = come(i == 4 ? 2 : 1);
+	answer(0, 2);
+	answer(1, 4);
+	answer(2, 2);
+	answer(4, 1); /* another source's */
+	assert_true(*bytes > 5 * ANSWER && *bytes <= TEI_FRAME_OUTPUT_EACH);
+	assert_int_equal(n_faults[TEI_FRAME_UNREAD], 0);
+	answer(3, 3);
+	expect_gone(1);
+	assert_int_equal(n_faults[TEI_FRAME_UNREAD], 1);
+	assert_true(*bytes > 0 && *bytes <= TEI_FRAME_OUTPUT_EACH);
+	for (unsigned int i = 0; i < 4; i++) {
+		assert_true(i == 1 || seats[i].conn);
+		close(fd[i]);
+	}
+	pump_until(nothing_is_unread, &fd[4]);
+	use(fd[4], 4, 0);
+	close(fd[4]);
+}
+
+static void who_fills_the_budget_itself_is_cut_off(void **state)
+{
+	int fd;
+
+	(void)state;
+	open_port(0, 0);
+	fd = come(1);
+	while (!n_faults[TEI_FRAME_UNREAD])
+		answer(0, 1);
+	assert_int_equal(listener->peers.bytes[TEI_FRAME_OUTPUT], 0);
+	expect_gone(0);
+	close(fd);
 }
 
 /* ---- any order ---- */
@@ -548,6 +625,8 @@ int main(void)
 		T(who_has_many_makes_way_when_descriptors_are_short),
 		T(unfinished_bodies_have_a_budget),
 		T(of_one_source_the_oldest_body_makes_way),
+		T(unread_answers_have_a_budget),
+		T(who_fills_the_budget_itself_is_cut_off),
 		T(counts_hold_in_any_order),
 	};
 
