@@ -126,7 +126,10 @@ static bool can_read(uint64_t addr)
 	       errno == EINVAL;
 }
 
-/* The kernel writes a word with no further bit set, and wakes nobody. */
+/*
+ * The kernel writes a word with no further bit set. Who waits for a change of
+ * that very word may be woken, finds it as it was, and waits on.
+ */
 static bool can_write(uint64_t addr)
 {
 	uint64_t word = addr & ~3ull;
