@@ -5,11 +5,13 @@
 #include "base/mapped.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <linux/futex.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -154,4 +156,64 @@ int tei_protection(uint64_t addr, uint64_t length)
 	    tei_is_usable(addr + length - 1, 1, true))
 		return PROT_READ | PROT_WRITE;
 	return listed_protection(addr, length);
+}
+
+/* ---- what mappings permit ---- */
+
+/* Of Linux 6.11: the mapping that an address lies in, as in <linux/fs.h>. */
+struct maps_query {
+	uint64_t size;
+	uint64_t wanted; /* MAPS_* */
+	uint64_t addr;
+	uint64_t begin, end; /* out, as what follows */
+	uint64_t flags, page_size, offset, inode;
+	uint32_t dev_major, dev_minor;
+	uint32_t name_size, build_id_size; /* 0: neither is asked for */
+	uint64_t name, build_id;
+};
+
+#define MAPS_QUERY    _IOWR('f', 17, struct maps_query)
+#define MAPS_READABLE 1u
+#define MAPS_WRITABLE 2u
+
+/* Finds the mapping of @addr, if it permits that. */
+static bool find_mapping(int maps, uint64_t addr, bool writable,
+			 struct tei_stretch *out)
+{
+	struct maps_query query = {
+		.size = sizeof(query),
+		.wanted = writable ? MAPS_WRITABLE : MAPS_READABLE,
+		.addr = addr,
+	};
+
+	if (ioctl(maps, MAPS_QUERY, &query))
+		return false;
+	*out = (struct tei_stretch){query.begin, query.end};
+	return true;
+}
+
+int tei_maps_open(void)
+{
+	int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	struct tei_stretch own;
+
+	if (maps >= 0 && !find_mapping(maps, (uintptr_t)&own, true, &own)) {
+		(void)close(maps);
+		maps = -1;
+	}
+	return maps;
+}
+
+bool tei_maps_permit(int maps, const struct tei_stretch *asked, bool writable,
+		     struct tei_stretch *known)
+{
+	uint64_t at = asked->begin;
+
+	while (at < asked->end) {
+		if ((at < known->begin || at >= known->end) &&
+		    !find_mapping(maps, at, writable, known))
+			return false;
+		at = known->end;
+	}
+	return true;
 }

@@ -37,4 +37,25 @@ bool tei_is_touchable(uint64_t addr, bool writable);
  */
 int tei_protection(uint64_t addr, uint64_t length);
 
+/* ---- what mappings permit ---- */
+
+struct tei_stretch {
+	uint64_t begin, end;
+};
+
+/*
+ * Opens the kernel's list of this process's mappings; close() it. -1: it cannot
+ * be asked about one of them, as before Linux 6.11. A forked child needs its
+ * own.
+ */
+int tei_maps_open(void);
+/*
+ * Tells whether all of @asked, which is not empty, is mapped so that it may be
+ * read, or @writable: written. Nothing is touched: a file that was made shorter
+ * is not noticed. *@known: a mapping that permits it; in: of the last answer, or
+ * empty; out: where @asked ends. Costs a system call for each other mapping.
+ */
+bool tei_maps_permit(int maps, const struct tei_stretch *asked, bool writable,
+		     struct tei_stretch *known);
+
 #endif

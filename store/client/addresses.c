@@ -6,28 +6,27 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/mapped.h"
 #include "base/mem.h"
 #include "store/client/client.h"
 
-#define PAGE_SHIFT 12u /* of the smallest pages */
-/*
- * The kernel is asked about stretches together while they lie so close; the
- * mappings between them cost it some ns each.
- */
-#define SPAN_MAX     (64u << 20)
+#define PAGE_SHIFT   12u /* of the smallest pages */
 #define LINES_MINUTE 6u
 
 void tes_addresses_init(struct tes_addresses *a)
 {
 	memset(a, 0, sizeof(*a));
+	a->maps = tei_maps_open();
 	tei_mutex_init(&a->mu);
 }
 
 void tes_addresses_fini(struct tes_addresses *a)
 {
+	if (a->maps >= 0)
+		(void)close(a->maps);
 	tei_free(a->at);
 	tei_mutex_fini(&a->mu);
 }
@@ -85,6 +84,20 @@ static int insert(struct tes_addresses *a, const struct tes_registration *r)
 	return 0;
 }
 
+static int protection_of(const struct tes_addresses *a, uint64_t addr,
+			 uint64_t length)
+{
+	const struct tei_stretch all = {addr, addr + length};
+	struct tei_stretch known[2] = {{0, 0}, {0, 0}};
+
+	if (a->maps < 0)
+		return tei_protection(addr, length);
+	return (tei_maps_permit(a->maps, &all, false, &known[0]) ? PROT_READ
+								 : 0) |
+	       (tei_maps_permit(a->maps, &all, true, &known[1]) ? PROT_WRITE
+								: 0);
+}
+
 int tes_addresses_add(struct tes_addresses *a, uint64_t addr, uint64_t length)
 {
 	struct tes_registration r = {.begin = addr, .end = addr + length};
@@ -92,7 +105,7 @@ int tes_addresses_add(struct tes_addresses *a, uint64_t addr, uint64_t length)
 
 	if (!tei_is_mapped(addr, length))
 		return -EINVAL;
-	r.protection = tei_protection(addr, length);
+	r.protection = protection_of(a, addr, length);
 	tei_mutex_lock(&a->mu);
 	rc = insert(a, &r);
 	tei_mutex_unlock(&a->mu);
@@ -174,7 +187,7 @@ uint64_t tes_addresses_left(struct tes_addresses *a, uint64_t addr)
 struct area {
 	uint64_t begin, end;
 	int protection;
-	bool is_registered, is_mapped;
+	bool is_registered, is_usable;
 };
 
 struct check {
@@ -182,10 +195,10 @@ struct check {
 	uint64_t number;
 	bool writable;
 	struct area area; /* of the last piece; empty at first */
+	/* A mapping that permits the access, as the kernel said; or empty. */
+	struct tei_stretch known;
 	/* Pieces of other memory that lie side by side, not yet looked at. */
 	uint64_t run_begin, run_end;
-	/* Memory that must be mapped, as the kernel is still to say. */
-	uint64_t span_begin, span_end;
 	/* Something is wrong with some piece of other memory. */
 	bool in_doubt;
 	/* Looks at each piece alone, and says what is wrong with it. */
@@ -220,13 +233,13 @@ static bool read_area(struct check *c, uint64_t addr)
 	return ask;
 }
 
-/* The next look at the registration asks the kernel again. */
-static void note_missing(struct check *c)
+/* Pieces of the registration are looked at one by one. */
+static void note_unusable(struct check *c)
 {
 	struct tes_addresses *a = c->addresses;
 	struct tes_registration *r;
 
-	c->area.is_mapped = false;
+	c->area.is_usable = false;
 	tei_mutex_lock(&a->mu);
 	r = find_registration(a, c->area.begin);
 	if (r)
@@ -240,8 +253,9 @@ static void find_area(struct check *c, uint64_t addr)
 		return;
 	/* Freed without a word? Once in a call is enough. */
 	if (read_area(c, addr) &&
-	    !tei_is_mapped(c->area.begin, c->area.end - c->area.begin))
-		note_missing(c);
+	    (!(c->area.protection & (c->writable ? PROT_WRITE : PROT_READ)) ||
+	     !tei_is_mapped(c->area.begin, c->area.end - c->area.begin)))
+		note_unusable(c);
 }
 
 static void say(const struct check *c, uint64_t addr, uint64_t length,
@@ -256,16 +270,26 @@ static void say(const struct check *c, uint64_t addr, uint64_t length,
 			 what);
 }
 
-static const char *wrong_in_area(const struct check *c, uint64_t addr,
+static bool is_piece_usable(struct check *c, uint64_t addr, uint64_t length)
+{
+	const struct tei_stretch piece = {addr, addr + length};
+
+	if (c->addresses->maps >= 0)
+		return tei_maps_permit(c->addresses->maps, &piece, c->writable,
+				       &c->known);
+	return tei_is_usable(addr, length, c->writable);
+}
+
+static const char *wrong_in_area(struct check *c, uint64_t addr,
 				 uint64_t length)
 {
 	if (length > c->area.end - addr)
 		return "they begin in registered memory and run past its end";
-	if (!c->area.is_mapped)
-		return "the memory is registered, but unmapped by now";
-	if (!(c->area.protection & (c->writable ? PROT_WRITE : PROT_READ)))
-		return "the registered memory is protected against that";
-	return NULL;
+	if (c->area.is_usable || is_piece_usable(c, addr, length))
+		return NULL;
+	return tei_is_mapped(addr, length)
+		       ? "the registered memory is protected against that"
+		       : "the memory is registered, but unmapped by now";
 }
 
 /* ---- other memory ---- */
@@ -278,37 +302,36 @@ static bool are_ends_usable(const struct check *c, uint64_t begin, uint64_t end)
 		tei_is_touchable(end - 1, c->writable));
 }
 
-static void ask_span(struct check *c)
+/*
+ * Looks at what lies between the ends. A kernel that cannot be asked what a
+ * mapping permits would have to commit the pages: it does so for what will be
+ * read; what is to be written only has to be mapped.
+ */
+static bool is_middle_usable(struct check *c, uint64_t begin, uint64_t end)
 {
-	if (c->span_end > c->span_begin &&
-	    !tei_is_mapped(c->span_begin, c->span_end - c->span_begin))
-		c->in_doubt = true;
-	c->span_begin = c->span_end = 0;
+	const struct tei_stretch run = {begin, end};
+
+	if (((end - 1) >> PAGE_SHIFT) - (begin >> PAGE_SHIFT) <= 1)
+		return true;
+	if (c->addresses->maps >= 0)
+		return tei_maps_permit(c->addresses->maps, &run, c->writable,
+				       &c->known);
+	return c->writable ? tei_is_mapped(begin, end - begin)
+			   : tei_is_there(begin, end - begin, false);
 }
 
-/* Looks at the run's ends, and adds it to what the kernel is asked about. */
+static bool is_run_usable(struct check *c, uint64_t begin, uint64_t end)
+{
+	return are_ends_usable(c, begin, end) &&
+	       is_middle_usable(c, begin, end);
+}
+
 static void end_run(struct check *c)
 {
-	uint64_t begin = c->run_begin, end = c->run_end;
-	uint64_t low = c->span_begin, high = c->span_end;
-
-	c->run_begin = c->run_end = 0;
-	if (begin == end)
-		return;
-	if (!are_ends_usable(c, begin, end))
+	if (c->run_end > c->run_begin &&
+	    !is_run_usable(c, c->run_begin, c->run_end))
 		c->in_doubt = true;
-	if (high > low) {
-		low = begin < low ? begin : low;
-		high = end > high ? end : high;
-	}
-	if (high > low && high - low <= SPAN_MAX) {
-		c->span_begin = low;
-		c->span_end = high;
-		return;
-	}
-	ask_span(c);
-	c->span_begin = begin;
-	c->span_end = end;
+	c->run_begin = c->run_end = 0;
 }
 
 static void add_to_run(struct check *c, uint64_t addr, uint64_t length)
@@ -335,11 +358,11 @@ static const char *wrong_outside(struct check *c, uint64_t addr,
 		add_to_run(c, addr, length);
 		return NULL;
 	}
-	if (!tei_is_mapped(addr, length))
-		return "not all of that is mapped";
-	if (!are_ends_usable(c, addr, addr + length))
-		return "the memory is protected against that";
-	return NULL;
+	if (is_run_usable(c, addr, addr + length))
+		return NULL;
+	return tei_is_mapped(addr, length)
+		       ? "the memory is protected against that"
+		       : "not all of that is mapped";
 }
 
 /* ---- all pieces of a call ---- */
@@ -381,7 +404,6 @@ static void check_items(struct check *c, const struct tes_named *named,
 						  named->ranges[i].length);
 	}
 	end_run(c);
-	ask_span(c);
 }
 
 void tes_addresses_check(struct tes_addresses *a, const struct tes_named *named,

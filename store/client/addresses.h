@@ -4,12 +4,17 @@
  *
  * The rule is the same for every call that is given such memory, whatever way
  * its bytes take: what begins in registered memory must end in the same
- * registration, and be mapped; other memory must be mapped, and usable at both
- * ends. What fails is refused before the call changes anything, with -600.
+ * registration; all of it must be mapped so that the call may use it. What
+ * fails is refused before the call changes anything, with -600.
  *
- * A check costs one system call for each registration that a call names, and
- * two or three for each stretch of other memory, however many pieces lie there.
- * Memory may still be unmapped after the check.
+ * A check costs one system call for each registration that a call names, and up
+ * to three for each stretch of other memory, however many pieces lie there. Of a
+ * registration that is not usable as a whole, each piece is looked at.
+ *
+ * Memory may still be unmapped after the check. Who takes access away from
+ * registered memory, or shortens a file between the ends of a stretch, is not
+ * noticed; before Linux 6.11 neither is memory that may not be written to,
+ * between the ends of a stretch that is read into.
  *
  * Threads: any; init and fini set-up only.
  */
@@ -28,13 +33,14 @@
 /* Registered memory of the caller's. */
 struct tes_registration {
 	uint64_t begin, end;
-	int protection; /* PROT_*, when it was registered */
+	int protection; /* PROT_* of all of it, when it was registered */
 	bool is_whole;  /* its registration is complete */
 	te_region_id region;
-	uint64_t found_by; /* the last check that found it mapped */
+	uint64_t found_by; /* the last check that found all of it usable */
 };
 
 struct tes_addresses {
+	int maps;                    /* tei_maps_open(); fixed */
 	struct tei_mutex mu;         /* lock 55 */
 	struct tes_registration *at; /* at[n], by address; guarded by mu */
 	size_t n, room;              /* guarded by mu */

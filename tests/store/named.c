@@ -243,6 +243,20 @@ static void check_unregistered(struct te_store *store, uint8_t *map)
 	named_take(store, NAMED_ALL, map, PAGE);
 }
 
+/* Two good ends say nothing of what lies between them. */
+static void check_middle(struct te_store *store, uint8_t *map)
+{
+	named_take(store, NAMED_ALL, map, 3 * PAGE);
+	protect(map + PAGE, PROT_NONE);
+	named_refuse(store, NAMED_ALL, map, 3 * PAGE);
+	named_refuse(store, NAMED_ALL, map + PAGE - 1, PAGE + 2);
+	protect(map + PAGE, PROT_READ);
+	named_refuse(store, NAMED_GETS, map, 3 * PAGE);
+	named_take(store, NAMED_PUTS, map, 3 * PAGE);
+	protect(map + PAGE, PROT_READ | PROT_WRITE);
+	named_take(store, NAMED_ALL, map, 3 * PAGE);
+}
+
 static void check_registered(struct te_store *store, uint8_t *map)
 {
 	uint8_t *here = map + 1000;
@@ -278,7 +292,9 @@ static void check_registered_pages(struct te_store *store, uint8_t *map)
 	assert_int_equal(te_store_register(store, map + PAGE, 2 * PAGE), 0);
 	named_take(store, NAMED_ALL, map + PAGE, 2 * PAGE);
 	assert_int_equal(munmap(map + 2 * PAGE, PAGE), 0);
-	named_refuse(store, NAMED_ALL, map + PAGE, 8);
+	named_refuse(store, NAMED_ALL, map + PAGE, 2 * PAGE);
+	named_refuse(store, NAMED_ALL, map + 2 * PAGE, 8);
+	named_take(store, NAMED_ALL, map + PAGE, 8);
 	named_take(store, NAMED_ALL, map + 3 * PAGE, 8);
 	assert_int_equal(te_store_unregister(store, map + PAGE), 0);
 	assert_int_equal(te_store_unregister(store, map), 0);
@@ -288,10 +304,38 @@ static void check_registered_pages(struct te_store *store, uint8_t *map)
 	assert_int_equal(te_store_register(store, map, UINT64_MAX), -600);
 }
 
+/* What counts is how memory is mapped when it is used, and only that memory. */
+static void check_registered_anew(struct te_store *store, uint8_t *map)
+{
+	protect(map, PROT_READ); /* two mappings in one registration */
+	protect(map + 2 * PAGE, PROT_NONE);
+	assert_int_equal(te_store_register(store, map, 4 * PAGE), 0);
+	named_take(store, NAMED_PUTS, map, 2 * PAGE);
+	named_refuse(store, NAMED_GETS, map, 2 * PAGE);
+	named_take(store, NAMED_ALL, map + PAGE, PAGE);
+	named_refuse(store, NAMED_ALL, map + PAGE, 2 * PAGE);
+	named_refuse(store, NAMED_ALL, map + PAGE, 3 * PAGE);
+	named_take(store, NAMED_ALL, map + 3 * PAGE, PAGE);
+	protect(map, PROT_READ | PROT_WRITE);
+	protect(map + 2 * PAGE, PROT_READ | PROT_WRITE);
+	named_take(store, NAMED_ALL, map, 3 * PAGE);
+	assert_int_equal(munmap(map + PAGE, PAGE), 0);
+	named_refuse(store, NAMED_ALL, map, 3 * PAGE);
+	assert_ptr_equal(mmap(map + PAGE, PAGE, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+			 map + PAGE);
+	named_take(store, NAMED_ALL, map, 3 * PAGE);
+	protect(map + PAGE, PROT_NONE);
+	named_refuse(store, NAMED_ALL, map, 3 * PAGE);
+	named_take(store, NAMED_ALL, map + 2 * PAGE, 2 * PAGE);
+	assert_int_equal(te_store_unregister(store, map), 0);
+}
+
 void named_check_all(struct te_store *store)
 {
 	static void (*const checks[])(struct te_store *, uint8_t *) = {
-		check_unregistered, check_registered, check_registered_pages};
+		check_unregistered, check_middle, check_registered,
+		check_registered_pages, check_registered_anew};
 
 	for (size_t i = 0; i < TEST_COUNT(checks); i++) {
 		uint8_t *map = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE,

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "store/client/client.h"
 #include "tests/store/named.h"
 #include "tests/unit/store_client/two.h"
 
@@ -51,6 +52,35 @@ static void one_bad_value_fails_alone(void **state)
 		assert_int_equal(results[i], i == 77 ? -600 : 0);
 	(void)te_store_remove(t->client, keys, N_MANY, 1, results);
 	assert_int_equal(munmap(map, N_MANY * PAGE), 0);
+}
+
+/* As on a kernel that cannot be asked what a mapping permits. */
+static void without_maps_reads_are_refused(void **state)
+{
+	const struct two *t = *state;
+	struct tes_addresses *a = &t->client->addresses;
+	uint8_t *map = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int maps = a->maps;
+
+	assert_true(map != MAP_FAILED);
+	a->maps = -1;
+	named_take(t->client, NAMED_ALL, map, 3 * PAGE);
+	assert_int_equal(te_store_register(t->client, map, 3 * PAGE), 0);
+	named_take(t->client, NAMED_ALL, map, 3 * PAGE);
+	assert_int_equal(te_store_unregister(t->client, map), 0);
+	assert_int_equal(mprotect(map + PAGE, PAGE, PROT_NONE), 0);
+	named_refuse(t->client, NAMED_PUTS, map, 3 * PAGE);
+	named_refuse(t->client, NAMED_ALL, map, PAGE + 1);
+	assert_int_equal(mprotect(map + 2 * PAGE, PAGE, PROT_READ), 0);
+	assert_int_equal(te_store_register(t->client, map + 2 * PAGE, PAGE), 0);
+	named_take(t->client, NAMED_PUTS, map + 2 * PAGE, PAGE);
+	named_refuse(t->client, NAMED_GETS, map + 2 * PAGE, PAGE);
+	assert_int_equal(munmap(map + PAGE, PAGE), 0);
+	named_refuse(t->client, NAMED_ALL, map, 3 * PAGE);
+	assert_int_equal(te_store_unregister(t->client, map + 2 * PAGE), 0);
+	assert_int_equal(munmap(map, 3 * PAGE), 0);
+	a->maps = maps;
 }
 
 /* ---- memory that goes away under a transfer ---- */
@@ -186,6 +216,8 @@ int main(void)
 		cmocka_unit_test_teardown(bad_memory_is_refused_by_every_call,
 					  unbend),
 		cmocka_unit_test_teardown(one_bad_value_fails_alone, unbend),
+		cmocka_unit_test_teardown(without_maps_reads_are_refused,
+					  unbend),
 		cmocka_unit_test_teardown(
 			a_get_blames_the_caller_and_asks_no_other_replica,
 			unbend),
