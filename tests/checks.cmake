@@ -25,6 +25,9 @@ else() # exit code 77: skipped
 	te_check(headers_cxx sh -c "echo no C++ compiler found; exit 77")
 endif()
 te_check(compatibility ${Python3_EXECUTABLE} ${tools}/check-compatibility)
+# Every test finds it set, and leaves the user's home as it is.
+te_check(state_home sh -c
+	"test \"$XDG_STATE_HOME\" = \"${CMAKE_BINARY_DIR}/state\"")
 te_check(itself ${Python3_EXECUTABLE}
 	${CMAKE_CURRENT_SOURCE_DIR}/tools/test_checks.py)
 te_check(compare ${Python3_EXECUTABLE}

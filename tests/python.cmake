@@ -16,7 +16,6 @@ set(python_environment PYTHONDONTWRITEBYTECODE=1
 	MC_RPC_TIMEOUT_MS=10000 TE_REPLICA_TIMEOUT=10s
 	TE_WHEEL_DIR=${CMAKE_BINARY_DIR}/python/wheel
 	TE_TESTS_DIR=${CMAKE_BINARY_DIR}/tests
-	XDG_STATE_HOME=${CMAKE_BINARY_DIR}/state
 	PYTHONPATH=${CMAKE_BINARY_DIR}/python:${CMAKE_CURRENT_SOURCE_DIR}/python)
 if(TE_SANITIZE)
 	# The interpreter has no sanitizers, so they come first, and its memory from
