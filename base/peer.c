@@ -425,7 +425,7 @@ static void log_refusal(bool is_user, const char *what,
 						 {.per_minute = 6}};
 	char name[TEI_NAME_LEN_MAX + 1];
 
-	if (!tei_log_allowed(&limits[is_user]))
+	if (!what || !tei_log_allowed(&limits[is_user]))
 		return;
 	tei_address_text(peer, name);
 	LOG_WARN("%s: refused %s: %s", what, name, why);

@@ -793,8 +793,8 @@ TE_API const char *te_strerror(int error);
  *              says who is served and what to do
  *
  * For programs that listen beside an engine and have no keys. Whether setting
- * "insecure" lets everybody in is the caller's to know. A refusal is logged as
- * a warning, at most 6 times a minute.
+ * "insecure" lets everybody in is the caller's to know, and to log a refusal:
+ * which port it was of.
  *
  * Blocks: for a question to the kernel, 20 us or so. Returns 0, or:
  *   -EACCES    not to be served

@@ -108,6 +108,7 @@ class Listener:
         self.max = connections_max()
         self.connections: dict[asyncio.Transport, Connection] = {}
         self.crowd, self.failed = Quiet(logger), Quiet(logger)
+        self.refused = Quiet(logger), Quiet(logger)  # of other hosts, of this one
         self.tasks = [self.loop.create_task(self._accept(one)) for one in sockets]
         self.tasks.append(self.loop.create_task(self._sweep()))
 
@@ -118,6 +119,11 @@ class Listener:
         for one in self.sockets:
             self.loop.remove_reader(one)
             one.close()
+
+    def refuse(self, connection: Connection, why: str) -> None:
+        """Log why one is not served."""
+        self.refused[connection.is_local].warn(
+            f"{self.name}: refused {connection.name}: {why}")
 
     async def _accept(self, listener: socket.socket) -> None:
         while True:
@@ -138,7 +144,7 @@ class Listener:
     async def _begin(self, accepted: socket.socket) -> None:
         accepted.setblocking(False)
         connection = Connection(accepted)
-        if len(self.connections) >= self.max and not self._make_way():
+        if len(self.connections) >= self.max and not self._make_way(connection):
             accepted.close()
             return
         transport = await self.start(accepted, connection)
@@ -149,7 +155,7 @@ class Listener:
             if transport.is_closing():
                 del self.connections[transport]
 
-    def _make_way(self) -> bool:
+    def _make_way(self, comer: Connection) -> bool:
         """False: all are busy with what has come."""
         self._prune()
         if len(self.connections) < self.max:
@@ -160,20 +166,26 @@ class Listener:
         victims = [transport for transport, one in self.connections.items()
                    if one.gives_way() and 2 * peers[one.peer] >= most]
         if not victims:
-            self.crowd.warn(f"{self.name}: {len(self.connections)} connections, "
-                            "all with requests: who comes is refused")
+            self.refuse(comer, f"all {len(self.connections)} connections have "
+                        f"requests under way, and more {self._limit()}")
             return False
         # Looking at all is dear: those that bring nothing go several at a time.
         first, *others = heapq.nsmallest(
             1 + self.max // BATCH, victims,
             key=lambda transport: self.connections[transport].rank())
-        self.crowd.warn(f"{self.name}: {len(self.connections)} connections: that "
-                        f"of {self.connections[first].name} gives way")
+        self.crowd.warn(
+            f"{self.name}: closed the connection of {self.connections[first].name} "
+            f"for that of {comer.name}: more than {len(self.connections)} "
+            f"{self._limit()}")
         for transport in [first, *(one for one in others
                                    if not self.connections[one].serving)]:
             del self.connections[transport]
             transport.abort()
         return True
+
+    def _limit(self) -> str:
+        return (f"are not kept (half of the limit of open files, ulimit -n, "
+                f"{CONNECTIONS_MAX} at most)")
 
     async def _sweep(self) -> None:
         while True:

@@ -194,6 +194,8 @@ class Intake:
             return
         words = self.members.refusal(request.transport.get_extra_info("socket"))
         if words:
+            if self.listener:
+                self.listener.refuse(connection, words)
             raise Refusal(403, words)
         connection.is_member = True
 

@@ -2,10 +2,12 @@
 """The RPC classes of mooncake.engine: bytes and tensors from process to process.
 
 A message is a head of HEAD, a description in JSON, and the payload; the answer is
-one byte, sent when the receiver's callback has returned. Peers on other hosts and of
-other users are refused, as mooncake/_insecure.py has it. What has come
-of a message is all the memory that it has, and who stops in the middle of one is cut
-off, as mooncake/_traffic.py has it.
+one byte, sent when the receiver's callback has returned, or before the connection is
+closed: TOLD, the length of a text in two bytes, and the text, which says why.
+
+Peers on other hosts and of other users are refused, as mooncake/_insecure.py has it.
+What has come of a message is all the memory that it has, and who stops in the middle
+of one is cut off, as mooncake/_traffic.py has it.
 """
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ DESCRIPTION_MAX = 4096
 PAYLOAD_MAX = 1 << 30  # of one message
 WAITING_MAX = 2 << 30  # of all messages that a server has in memory
 MESSAGE_S = 300  # that one may take to come
-OK, REFUSED = b"\0", b"\1"
+OK, REFUSED, TOLD = b"\0", b"\1", b"\2"
+TEXT = struct.Struct("<H")
 # Mooncake's numbers of element types.
 DTYPES = {"float16": 1, "float32": 2, "float64": 3, "int8": 4, "int16": 5,
           "int32": 6, "int64": 7, "uint8": 8, "bool": 9}
@@ -98,6 +101,27 @@ def described(what: object) -> tuple[list[int], int] | None:
     return shape, dtype
 
 
+class NoMessage(Exception):
+    """Why what came is refused."""
+
+
+def telling(why: str) -> bytes:
+    text = why.encode()[:1000]
+    return TOLD + TEXT.pack(len(text)) + text
+
+
+def read_text(connection: socket.socket) -> str:
+    """What follows TOLD. OSError: it does not come."""
+    got = b""
+    while len(got) < TEXT.size or len(got) < TEXT.size + TEXT.unpack(got[:2])[0]:
+        piece = connection.recv(PIECE)
+        if not piece:
+            raise ConnectionError("the connection was closed")
+        got += piece
+    text = got[TEXT.size:].decode(errors="replace")
+    return "".join(one if one.isprintable() else "?" for one in text)
+
+
 def readable(connection: socket.socket) -> bool:
     """By poll(): select() takes no descriptor of 1024 or more."""
     poll = select.poll()
@@ -109,6 +133,28 @@ def _callable(callback: object) -> Callable[..., object]:
     if not callable(callback):
         raise TypeError(f"callback must be callable, not {type(callback)}")
     return callback
+
+
+def _exchange(connection: socket.socket, head: bytes,
+              content: memoryview | bytes) -> tuple[bytes, str]:
+    """The answer to a message, and what it means if it is not OK."""
+    why = ""
+    try:
+        connection.sendall(head)
+        connection.sendall(content)
+    except socket.timeout as error:
+        return b"", str(error)
+    except OSError as error:
+        why = str(error)  # but for what it was told before
+    try:
+        answer = connection.recv(1)
+        if answer == TOLD:
+            return answer, read_text(connection)
+    except OSError as error:
+        return b"", why or str(error)
+    if answer:
+        return answer, "there the callback failed, or there is none"
+    return answer, why or "the connection was closed"
 
 
 def _failed(target: str, why: object) -> int:
@@ -163,17 +209,25 @@ class Server:
 
     async def begin(self, accepted: socket.socket,
                     connection: Connection) -> asyncio.Transport:
-        if self.members.refusal(accepted):  # which has been logged
-            raise ConnectionRefusedError
+        refusal = self.members.refusal(accepted)
         reader = asyncio.StreamReader(limit=PIECE)
         protocol = asyncio.StreamReaderProtocol(reader)
         transport, _ = await self.loop.connect_accepted_socket(
             lambda: protocol, accepted)
         writer = asyncio.StreamWriter(transport, protocol, reader, self.loop)
+        if refusal:
+            self.refuse(connection, refusal, writer)
+            return transport
         task = self.loop.create_task(self.serve(connection, reader, writer))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
         return transport
+
+    def refuse(self, connection: Connection, why: str,
+               writer: asyncio.StreamWriter) -> None:
+        self.listener.refuse(connection, why)
+        writer.write(telling(why))
+        writer.close()
 
     async def serve(self, connection: Connection, reader: asyncio.StreamReader,
                     writer: asyncio.StreamWriter) -> None:
@@ -185,9 +239,12 @@ class Server:
                     answer = await self.take(reader, first, connection.name, flow)
                 writer.write(answer)
                 await writer.drain()
-        except (OSError, EOFError, ValueError, RecursionError, Cut,
-                asyncio.CancelledError):
-            pass  # gone, too slow, or it sends what is no message
+        except Cut as cut:  # which has been logged
+            writer.write(telling(str(cut)))
+        except NoMessage as error:
+            self.refuse(connection, str(error), writer)
+        except (OSError, EOFError, asyncio.CancelledError):
+            pass  # gone
         finally:
             writer.close()
 
@@ -195,9 +252,17 @@ class Server:
                    flow: Flow) -> bytes:
         head = first + await reader.readexactly(HEAD.size - 1)
         magic, words, length = HEAD.unpack(head)
-        if magic != MAGIC or words > DESCRIPTION_MAX or length > PAYLOAD_MAX:
-            raise ValueError("no message")
-        what = json.loads(await reader.readexactly(words))
+        if magic != MAGIC:
+            raise NoMessage("what it sends is no message of mooncake.engine's RPC")
+        if words > DESCRIPTION_MAX or length > PAYLOAD_MAX:
+            raise NoMessage(f"a message of {length} bytes, described in {words}: "
+                            f"{PAYLOAD_MAX} and {DESCRIPTION_MAX} are the most")
+        description = await reader.readexactly(words)
+        try:
+            what = json.loads(description)
+        except (ValueError, RecursionError) as error:
+            raise NoMessage("what describes a message is no JSON: "
+                            f"{type(error).__name__}") from None
         content = await flow.read(length, reader.read)
         flow.pause()
         return await self.loop.run_in_executor(
@@ -328,22 +393,16 @@ class RpcInterface:
         if not self._pool_size:
             return _failed(target, "initialize_client() was not called")
         if len(content) > PAYLOAD_MAX:
-            return _failed(target, f"{len(content)} bytes in one message")
+            return _failed(target, f"{len(content)} bytes in one message: "
+                           f"{PAYLOAD_MAX} are the most")
         words = json.dumps(what).encode()
         try:
             connection = self._connection(target)
         except (OSError, ValueError) as error:
             return _failed(target, error)
-        answer, why = b"", "the connection was closed"
-        try:
-            connection.sendall(HEAD.pack(MAGIC, len(words), len(content)) + words)
-            connection.sendall(content)
-            answer = connection.recv(1)
-        except OSError as error:
-            why = str(error)
-        self._give_back(target, connection, bool(answer))
-        if answer:
-            why = "there the callback failed, or there is none"
+        answer, why = _exchange(
+            connection, HEAD.pack(MAGIC, len(words), len(content)) + words, content)
+        self._give_back(target, connection, answer in (OK, REFUSED))
         return 0 if answer == OK else _failed(target, why)
 
     def _give_back(self, target: str, connection: socket.socket,

@@ -201,7 +201,8 @@ class Traffic:
     def _judge(self, flow: Flow, now: float) -> None:
         if flow in self._waiting:
             if now > self._waiting[flow][0] + LIMIT_S:
-                self._cut(flow, f"no room within {LIMIT_S} s", False)
+                self._cut(flow, f"no room within {LIMIT_S} s: {self._full()}",
+                          False)
         elif now > flow.end:
             self._cut(flow, f"not over within {self.whole_s:g} s", True)
         elif now > flow.due:
@@ -226,10 +227,13 @@ class Traffic:
         while self.held > self.room and len(self.flows) > 1:
             victim = self._heavy_and_slow()
             if victim is None or victim is flow:
-                words = f"{self.name}: no room, {self.room >> 20} MiB are used up"
+                words = f"{self.name}: no room: {self._full()}"
                 self.full.warn(f"{flow.peer}: {words}: cut off")
                 raise Cut(words, False)
-            self._cut(victim, "gives way to others", False)
+            self._cut(victim, f"gives way to others: {self._full()}", False)
+
+    def _full(self) -> str:
+        return f"the {self.room >> 20} MiB that all have together are used up"
 
     def _heavy_and_slow(self) -> Flow | None:
         """Of peers that hold half of the mean at least, the one soonest too slow."""
@@ -266,13 +270,15 @@ class Traffic:
         if (self._waiting and victim and self.held > self.room // 2
                 and victim not in self._waiting
                 and victim.due < now + GRACE_S / 2):
-            self._cut(victim, "gives way to others that wait", False)
+            self._cut(victim, f"gives way to others that wait: {self._full()}",
+                      False)
         spare = self.room // 2 - sum(one.held for one in self._waiting)
         for flow in list(self._waiting):  # for long; their beginnings fill the room
             if spare >= 0:
                 break
             spare += flow.held
-            self._cut(flow, "gives way to others that come", False)
+            self._cut(flow, f"gives way to others that come: {self._full()}",
+                      False)
 
     def _queue(self) -> list[Flow]:
         """From both ends, as turns go."""

@@ -19,7 +19,7 @@ int te_peer_allowed(int fd, const char *allow_uids, char *why, size_t why_len)
 		return -EINVAL;
 	if (getpeername(fd, (struct sockaddr *)&peer.ss, &peer.len))
 		return -ENOTCONN;
-	switch (tei_peer_admit(&rule, fd, &peer, "socket", words)) {
+	switch (tei_peer_admit(&rule, fd, &peer, NULL, words)) {
 	case TEI_PEER_MEMBER:
 		return 0;
 	case TEI_PEER_GONE:

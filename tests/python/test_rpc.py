@@ -11,8 +11,9 @@ import threading
 
 import pytest
 
+from mooncake import _rpc
 from mooncake.engine import (CoroRPCInterface, RpcInterface, create_rpc_client)
-from mooncake._rpc import HEAD, MAGIC
+from mooncake._rpc import HEAD, MAGIC, TOLD
 from peer import DEADLINE_S, free_port, until
 from pool import ANOTHER_USER, ask_as, only_root
 
@@ -115,6 +116,24 @@ def test_what_was_not_sent_is_in_the_log(server, client, caplog):
     assert server.address in caplog.messages[-1]
 
 
+def test_who_is_refused_is_told_why(server, client, caplog, monkeypatch):
+    server._server.members.refusal = lambda _: "only friends\n are served"
+    assert client.send_data(server.address, bytes(1 << 20)) == -1
+    refused, said = caplog.messages
+    assert refused.startswith("RPC: refused 127.0.0.1:")
+    assert said == f"message to {server.address}: only friends? are served"
+    server._server.members.refusal = lambda _: None
+    monkeypatch.setattr(_rpc, "PAYLOAD_MAX", 10)
+    caplog.clear()
+    assert client.send_data(server.address, bytes(11)) == -1
+    assert caplog.messages[0].endswith("11 bytes in one message: 10 are the most")
+    with socket.create_connection(
+            ("127.0.0.1", int(server.address.rpartition(":")[2]))) as one:
+        one.sendall(HEAD.pack(MAGIC, 2, 11) + b"{}")
+        assert one.recv(1) == TOLD
+        assert "10 and 4096 are the most" in _rpc.read_text(one)
+
+
 def test_wrong_types_are_named(server, client):
     with pytest.raises(TypeError, match="target_address"):
         client.send_data(5, b"x")
@@ -161,7 +180,7 @@ def test_rubbish_costs_only_who_sends_it(server, client, rubbish):
     with socket.create_connection((host, int(port)), DEADLINE_S) as stranger:
         stranger.sendall(rubbish)
         stranger.shutdown(socket.SHUT_WR)
-        assert stranger.recv(1) == b""
+        assert stranger.recv(1) in (b"", TOLD)
     assert client.send_data(server.address, b"x") == 0
     assert len(server.got) == 1
 
@@ -175,8 +194,11 @@ def message_of(user: int, server) -> bytes:
 
 
 @only_root
-def test_another_user_is_not_served(server, client):
-    assert message_of(ANOTHER_USER, server) == b""
+def test_another_user_is_not_served(server, client, caplog):
+    assert message_of(ANOTHER_USER, server) == TOLD
+    (line,) = caplog.messages
+    assert line.startswith("RPC: refused 127.0.0.1:")
+    assert f"this is user {ANOTHER_USER}" in line and "allow_uids" in line
     assert message_of(0, server) == b"\0"
     assert client.send_data(server.address, b"x") == 0
     assert len(server.got) == 2
