@@ -6,9 +6,11 @@
  * Generations are distinguished by the life that gave them: epochs only grow,
  * but ours began with the clock, which may have gone back since the last life.
  * Clients that join name the last epoch that they have seen, and a master never
- * serves under one below what a client that it believes knows of. An object
- * that was put in this life, under whatever number, is newer than everything
- * that comes from others.
+ * serves under one below what a client that it believes knows of. How far above
+ * is chance: else two lives that are raised from the same number would have the
+ * same epoch, and each take the other's objects for its own. An object that was
+ * put in this life, under whatever number, is newer than everything that comes
+ * from others.
  *
  * Owners bring objects of earlier lives one after the other, some late. Values
  * that were removed or replaced here meanwhile must not come back with one of
@@ -26,11 +28,14 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/chance.h"
 #include "base/mem.h"
 #include "store/core/state.h"
 #include "store/core/tenant.h"
 
 #define EPOCHS_MAX UINT16_MAX
+/* A raise goes at most so far above the number that it exceeds: 17 s. */
+#define RAISE_MAX ((uint64_t)1 << 24)
 
 /* Remembered keys: some 16 MiB. */
 #define KEYS_MAX ((size_t)1 << 20)
@@ -170,14 +175,15 @@ int tes_core_epoch_exceed(struct tes_core *core, uint64_t epoch)
 
 	if (epoch <= core->config.epoch)
 		return 0;
-	if (!tes_core_epoch_valid(epoch + 1) || epoch == UINT64_MAX)
+	if (epoch >= INT64_MAX - RAISE_MAX)
 		return -EINVAL;
-	own = tes_core_epoch_index(core, epoch + 1);
+	epoch += 1 + tei_chance(&core->random) % RAISE_MAX;
+	own = tes_core_epoch_index(core, epoch);
 	if (!own)
 		return -ENOMEM;
 	core->epochs[own].ours = true;
 	core->own_epoch = own;
-	core->config.epoch = epoch + 1;
+	core->config.epoch = epoch;
 	return 0;
 }
 

@@ -51,7 +51,8 @@ bool tes_core_epoch_is_ours(const struct tes_core *core, uint64_t epoch);
 /* Index of @epoch; 0: it cannot be one, there are too many, no memory. */
 uint16_t tes_core_epoch_index(struct tes_core *core, uint64_t epoch);
 /*
- * Raises our epoch above @epoch, unless it is. Objects put under ours stay;
+ * Raises our epoch above @epoch, unless it is: by chance so far that no other
+ * life that exceeds the same number gets the same. Objects put under ours stay;
  * puts that were begun under it are to be written again. -EINVAL: no life has
  * that number; -ENOMEM; our epoch is as it was then.
  */

@@ -158,7 +158,7 @@ static void grow_older(struct rig *r, tes_session_id s)
 	ev.u.join.epoch = EPOCH + 100;
 	ev.u.join.believed = true;
 	assert_int_equal(rig_step(r, &ev)->u.reply.code, 0);
-	assert_int_equal(tes_core_epoch(r->core), EPOCH + 101);
+	assert_true(tes_core_epoch(r->core) > EPOCH + 100);
 }
 
 static void
