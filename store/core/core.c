@@ -110,10 +110,8 @@ int tes_core_create(const struct tes_core_config *config, struct tes_core **out)
 		goto fini_clients;
 	if (tei_hash_init(&core->incarnations) < 0)
 		goto fini_groups;
-	if (tei_hash_init(&core->engines) < 0)
-		goto fini_lives;
 	if (tes_core_tasks_init(core) < 0)
-		goto fini_engines;
+		goto fini_lives;
 	if (tes_core_epochs_init(core) < 0)
 		goto fini_tasks;
 	if (tes_core_tenants_init(core) < 0)
@@ -129,8 +127,6 @@ fini_epochs:
 	tes_core_epochs_fini(core);
 fini_tasks:
 	tes_core_tasks_fini(core);
-fini_engines:
-	tei_hash_fini(&core->engines);
 fini_lives:
 	tei_hash_fini(&core->incarnations);
 fini_groups:
@@ -193,7 +189,6 @@ void tes_core_destroy(struct tes_core *core)
 	tei_hash_fini(&core->clients);
 	tei_hash_fini(&core->groups);
 	tei_hash_fini(&core->incarnations);
-	tei_hash_fini(&core->engines);
 	tei_slab_fini(&core->extents);
 	tes_core_walks_free(core);
 	tes_core_tenants_free(core);
@@ -517,7 +512,6 @@ void tes_core_figures(const struct tes_core *core, struct tes_core_figures *out)
 			      tei_hash_bytes(&core->clients) +
 			      tei_hash_bytes(&core->groups) +
 			      tei_hash_bytes(&core->incarnations) +
-			      tei_hash_bytes(&core->engines) +
 			      tei_hash_bytes(&core->tasks.by_number) +
 			      tei_hash_bytes(&core->tasks.by_object) +
 			      tes_core_tenants_bytes(core);

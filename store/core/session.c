@@ -86,11 +86,6 @@ static struct tes_session *find_client(const struct tes_core *core,
 
 /* ---- names ---- */
 
-static uint64_t hash_of_name(const struct tes_core *core, const char *name)
-{
-	return tes_core_hash(core, name, strlen(name));
-}
-
 /* True: @a is not @b, nor another client of its engine, and lives. */
 static bool is_other(const struct tes_session *a, const struct tes_session *b)
 {
@@ -98,33 +93,14 @@ static bool is_other(const struct tes_session *a, const struct tes_session *b)
 	       memcmp(a->incarnation, b->incarnation, TES_CORE_ID_LEN) != 0;
 }
 
-/* True: @s and @other are both of an engine of that name, and @s is older. */
-static bool came_before(const struct tes_session *s,
-			const struct tes_session *other)
-{
-	return s->serial < other->serial &&
-	       strcmp(s->engine, other->engine) == 0;
-}
-
 struct tes_session *tes_core_name_owner(const struct tes_core *core,
 					const struct tes_session *s,
 					const char *name)
 {
-	struct tei_hash_node *n =
-		tei_hash_first(&core->engines, hash_of_name(core, name));
-
 	for (size_t i = 0; i < core->n_mounts; i++)
 		if (is_other(core->mounts[i]->owner, s) &&
 		    strcmp(core->mounts[i]->name, name) == 0)
 			return core->mounts[i]->owner;
-	for (; n; n = tei_hash_next(&core->engines, n)) {
-		struct tes_session *other =
-			TEI_CONTAINER(n, struct tes_session, by_engine);
-
-		if (is_other(other, s) && strcmp(other->engine, name) == 0 &&
-		    !came_before(s, other))
-			return other;
-	}
 	return NULL;
 }
 
@@ -271,38 +247,14 @@ static struct tes_session *new_session(struct tes_core *core,
 	return s;
 }
 
-/* Finds some client of the engine; NULL: none. */
-static const struct tes_session *find_of_engine(const struct tes_core *core,
-						const uint8_t *incarnation)
-{
-	struct tei_hash_node *n = tei_hash_first(
-		&core->incarnations,
-		tes_core_hash(core, incarnation, TES_CORE_ID_LEN));
-
-	for (; n; n = tei_hash_next(&core->incarnations, n)) {
-		const struct tes_session *s =
-			TEI_CONTAINER(n, struct tes_session, by_incarnation);
-
-		if (memcmp(s->incarnation, incarnation, TES_CORE_ID_LEN) == 0)
-			return s;
-	}
-	return NULL;
-}
-
 static void add_session(struct tes_core *core, struct tes_session *s,
 			tes_session_id id)
 {
-	const struct tes_session *other;
-
 	assign_id(core, s, id);
 	tei_hash_insert(&core->clients, &s->by_client,
 			tes_core_hash(core, s->client_id, TES_CORE_ID_LEN));
-	other = find_of_engine(core, s->incarnation);
-	s->serial = other ? other->serial : ++core->session_serial;
 	tei_hash_insert(&core->incarnations, &s->by_incarnation,
 			tes_core_hash(core, s->incarnation, TES_CORE_ID_LEN));
-	tei_hash_insert(&core->engines, &s->by_engine,
-			hash_of_name(core, s->engine));
 	core->figures.sessions++;
 	make_live(core, s);
 }
@@ -575,7 +527,6 @@ void tes_core_session_end(struct tes_core *core, struct tes_session *s)
 	tei_hash_remove(&core->sessions, &s->by_id);
 	tei_hash_remove(&core->clients, &s->by_client);
 	tei_hash_remove(&core->incarnations, &s->by_incarnation);
-	tei_hash_remove(&core->engines, &s->by_engine);
 	cancel_probe(s);
 	move_to_list(&core->gone, s);
 	tei_list_add_tail(&core->closes, &s->close);

@@ -26,9 +26,8 @@ enum tes_session_state {
 };
 
 struct tes_session {
-	struct tei_hash_node by_id, by_client, by_incarnation, by_engine;
+	struct tei_hash_node by_id, by_client, by_incarnation;
 	tes_session_id id;
-	uint64_t serial; /* of its engine: grows in order of first joins */
 	uint8_t state;
 	bool left;    /* main connection closed */
 	bool beating; /* heartbeat came since it joined: fences may go */
@@ -65,9 +64,9 @@ struct tes_session *tes_core_session_find(const struct tes_core *core,
 /* Probes @s, unless it was probed just now: somebody has doubts. */
 void tes_core_session_doubt(struct tes_core *core, struct tes_session *s);
 /*
- * Finds who lives and has a better claim to @name than @s: it lends memory
- * under that name, or its engine has it and was there first. NULL: nobody.
- * Sessions of the same engine share their names.
+ * Finds who else lives and lends memory under @name; NULL: nobody. Sessions of
+ * the same engine share their names. Who lends nothing has none: a hello costs
+ * nothing, and anybody may say it under any name.
  */
 struct tes_session *tes_core_name_owner(const struct tes_core *core,
 					const struct tes_session *s,

@@ -66,11 +66,9 @@ struct tes_core {
 	uint64_t random;
 	/* Last ones given out. */
 	uint64_t generation, mount_serial, fence_id, reply_serial;
-	uint64_t session_serial;
 
 	struct tei_hash objects, sessions, clients, groups;
 	struct tei_hash incarnations; /* sessions, by incarnation */
-	struct tei_hash engines;      /* sessions, by the name of the engine */
 	struct tei_slab extents;
 	struct tei_slab blocks[TES_CORE_BLOCK_SLABS]; /* objects */
 	/* tenants[n_tenants]; NULL: a place that is free */
