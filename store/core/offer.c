@@ -4,7 +4,8 @@
  *
  * An offered object is committed as it stands. Of several generations of one
  * key the highest counts, {epoch, counter}; the same one at another owner is
- * another replica. A put that is under way yields to what was acknowledged
+ * another replica. Our own counter takes no notice of theirs: a number from
+ * outside could use it up. A put that is under way yields to what was acknowledged
  * before. What was put in this life is known here better than to its owner: it
  * is newer than all that is offered, and what is not here any more was given
  * up. A life above ours is one that its owner was not believed to know of, or
@@ -258,8 +259,6 @@ static int32_t offer_one(struct tes_core *core, struct tes_mount *m,
 	code = displace_older(core, it, &same);
 	if (code)
 		return code;
-	if (core->generation < it->generation)
-		core->generation = it->generation;
 	return same ? join_replica(core, m, same, it)
 		    : add_offered(core, m, it);
 }

@@ -476,7 +476,9 @@ int tes_core_on_put_start(struct tes_step *step)
 
 /* ---- a put ends, or is revoked ---- */
 
-/* Finds the object that an end with @generation is about; NULL: no such key. */
+/* Finds the object that an end with @generation is about; NULL: no such key.
+ * What is BUILDING comes first: what it succeeds may be of another life, and
+ * have the same number. */
 static struct tes_object *find_ended(const struct tes_core *core,
 				     uint16_t tenant,
 				     const struct tes_core_key *key,
@@ -486,8 +488,8 @@ static struct tes_object *find_ended(const struct tes_core *core,
 		core, tes_core_object_find(core, tenant, key, hash));
 	struct tes_object *successor;
 
-	if (!o || o->generation == generation)
-		return o;
+	if (!o)
+		return NULL;
 	successor = tes_core_successor_find(core, o);
 	if (successor && successor->generation == generation &&
 	    !tes_core_object_gone(successor))

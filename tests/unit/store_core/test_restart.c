@@ -68,6 +68,15 @@ static void put_as(struct rig *r, const char *key,
 	assert_int_equal(rig_end(r, 2, key, g.generation), 0);
 }
 
+static int put_under(struct rig *r, uint64_t epoch, const char *key,
+		     bool upsert)
+{
+	struct grant g = rig_start_as(r, 2, key, 1000, NULL, NULL, upsert);
+
+	assert_int_equal(g.status, 0);
+	return rig_end_as(r, 2, key, g.generation, epoch, true);
+}
+
 /* ---- how objects are to be kept ---- */
 
 static void how_an_object_is_kept_goes_with_it_to_another_master(void **state)
@@ -281,16 +290,13 @@ static void two_lives_above_the_same_one_are_told_apart(void **state)
 	const uint64_t before = LATER + 1000;
 	struct rig first, second;
 	uint64_t epoch;
-	struct grant g;
 
 	(void)state;
 	start_drawing(&first, EPOCH, 1);
 	rig_pair(&first);
 	assert_int_equal(join_knowing(&first, 3, before), 0);
 	epoch = tes_core_epoch(first.core);
-	g = rig_start(&first, 2, "a", 1000);
-	assert_int_equal(rig_end_as(&first, 2, "a", g.generation, epoch, true),
-			 0);
+	assert_int_equal(put_under(&first, epoch, "a", false), 0);
 	start_drawing(&second, LATER, 2);
 	rig_pair(&second);
 	assert_int_equal(join_knowing(&second, 3, before), 0);
@@ -436,6 +442,47 @@ static void an_object_of_nearly_all_numbers_is_none(void **state)
 
 	(void)state;
 	check_is_none(NULL, &size);
+}
+
+/* ---- numbers that were given in other lives ---- */
+
+/* What is put after it is offered to the next master as usual. */
+static void no_number_that_is_offered_uses_ours_up(void **state)
+{
+	uint64_t last = INT64_MAX;
+	struct rig before, r, after;
+	struct tes_core_objects o;
+
+	(void)state;
+	start_with_a(&before, EPOCH);
+	start_anew(&r, LATER);
+	o = *told(&before);
+	o.generation = &last;
+	assert_int_equal(offer(&r, 1, 'm', &o), 0);
+	assert_int_equal(rig_exist(&r, 2, "a"), 1);
+	assert_int_equal(put_under(&r, LATER, "b", false), 0);
+	start_anew(&after, LATER + 1);
+	assert_int_equal(offer(&after, 1, 'm', told(&r)), 0);
+	assert_int_equal(rig_exist(&after, 2, "b"), 1);
+	rig_fini(&before);
+	rig_fini(&r);
+	rig_fini(&after);
+}
+
+static void a_number_given_in_two_lives_means_the_one_of_ours(void **state)
+{
+	struct rig before, r;
+
+	(void)state;
+	start_with_a(&before, EPOCH);
+	start_anew(&r, LATER);
+	assert_int_equal(offer(&r, 1, 'm', told(&before)), 0);
+	assert_int_equal(rig_lookup(&r, 2, "a").generation, 1);
+	assert_int_equal(put_under(&r, LATER, "a", true), 0);
+	assert_int_equal(rig_lookup(&r, 2, "a").generation, 1);
+	assert_int_equal(r.out.at[0].u.reply.gen_epoch[0], LATER);
+	rig_fini(&before);
+	rig_fini(&r);
 }
 
 /* ---- what was removed before all have come ---- */
@@ -593,6 +640,9 @@ int main(void)
 		cmocka_unit_test(what_this_life_has_may_be_offered_to_it),
 		cmocka_unit_test(an_object_of_a_life_that_cannot_be_is_none),
 		cmocka_unit_test(an_object_of_nearly_all_numbers_is_none),
+		cmocka_unit_test(no_number_that_is_offered_uses_ours_up),
+		cmocka_unit_test(
+			a_number_given_in_two_lives_means_the_one_of_ours),
 		cmocka_unit_test(
 			what_was_removed_does_not_come_with_another_owner),
 		cmocka_unit_test(
