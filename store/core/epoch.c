@@ -33,7 +33,13 @@
 #include "store/core/state.h"
 #include "store/core/tenant.h"
 
-#define EPOCHS_MAX UINT16_MAX
+/*
+ * Epochs are forgotten when the table is full and no object is of them. Of ours
+ * nothing comes back for that: what we gave up is remembered by its key. Those
+ * from outside leave some for us, so that room is not made one by one.
+ */
+#define EPOCHS_MAX     UINT16_MAX
+#define EPOCHS_OFFERED (EPOCHS_MAX / 8 * 7)
 /* A raise goes at most so far above the number that it exceeds: 17 s. */
 #define RAISE_MAX ((uint64_t)1 << 24)
 
@@ -42,6 +48,7 @@
 /* Keys are remembered for so many times client_ttl_ms, from the first step. */
 #define TTLS      6u
 #define ROOM_MIN  64u
+#define FIRST     1u /* index of the epoch that our life began with */
 #define PART_BITS 6
 
 _Static_assert(1u << PART_BITS == TES_TOMBSTONE_PARTS, "the first bits");
@@ -56,10 +63,12 @@ int tes_core_epochs_init(struct tes_core *core)
 		return -ENOMEM;
 	}
 	core->epochs[0] = (struct tes_epoch){.number = 0};
-	core->epochs[1] = (struct tes_epoch){core->config.epoch, true};
-	core->epochs_by_number[0] = 1;
+	core->epochs[FIRST] =
+		(struct tes_epoch){.number = core->config.epoch, .ours = true};
+	core->epochs_by_number[0] = FIRST;
 	core->n_epochs = 2;
-	core->own_epoch = 1;
+	core->n_known_epochs = core->n_idle_epochs = 1;
+	core->own_epoch = FIRST;
 	core->tombstones = (struct tes_tombstones){.open = true};
 	return 0;
 }
@@ -93,7 +102,7 @@ bool tes_core_epoch_valid(uint64_t epoch)
 /* Finds the place of @epoch in epochs_by_number, or where it would be. */
 static size_t place_of_epoch(const struct tes_core *core, uint64_t epoch)
 {
-	size_t from = 0, to = core->n_epochs - 1;
+	size_t from = 0, to = core->n_known_epochs;
 
 	while (from < to) {
 		size_t mid = from + (to - from) / 2;
@@ -112,7 +121,7 @@ static uint16_t find_epoch(const struct tes_core *core, uint64_t epoch)
 	size_t at = place_of_epoch(core, epoch);
 	uint16_t i;
 
-	if (at == core->n_epochs - 1)
+	if (at == core->n_known_epochs)
 		return 0;
 	i = core->epochs_by_number[at];
 	return core->epochs[i].number == epoch ? i : 0;
@@ -123,14 +132,32 @@ bool tes_core_epoch_is_ours(const struct tes_core *core, uint64_t epoch)
 	return core->epochs[find_epoch(core, epoch)].ours;
 }
 
+/* Forgets all epochs that no object is of, bar our first and our last. */
+static void forget_idle_epochs(struct tes_core *core)
+{
+	size_t n = core->n_known_epochs, kept = 0;
+
+	for (size_t at = 0; at < n; at++) {
+		uint16_t i = core->epochs_by_number[at];
+		struct tes_epoch *e = &core->epochs[i];
+
+		if (e->n_objects || i == FIRST || i == core->own_epoch) {
+			core->epochs_by_number[kept++] = i;
+			continue;
+		}
+		*e = (struct tes_epoch){.number = core->free_epoch};
+		core->free_epoch = i;
+	}
+	core->n_idle_epochs -= n - kept;
+	core->n_known_epochs = kept;
+}
+
 /* Makes room for one more in both arrays. -ENOMEM. */
 static int grow_epochs(struct tes_core *core)
 {
 	struct tes_epoch *grown;
 	uint16_t *sorted;
 
-	if (core->n_epochs > EPOCHS_MAX)
-		return -ENOMEM;
 	grown = tei_realloc(core->epochs,
 			    (core->n_epochs + 1) * sizeof(*grown));
 	if (!grown)
@@ -145,18 +172,37 @@ static int grow_epochs(struct tes_core *core)
 	return 0;
 }
 
+/* Finds an index that is free; 0: none. */
+static uint16_t free_epoch(struct tes_core *core)
+{
+	uint16_t i;
+
+	if (!core->free_epoch && core->n_epochs > EPOCHS_MAX)
+		forget_idle_epochs(core);
+	i = core->free_epoch;
+	if (i) {
+		core->free_epoch = (uint16_t)core->epochs[i].number;
+		return i;
+	}
+	if (core->n_epochs > EPOCHS_MAX || grow_epochs(core) < 0)
+		return 0;
+	return (uint16_t)core->n_epochs++;
+}
+
 static uint16_t add_epoch(struct tes_core *core, uint64_t epoch)
 {
-	size_t at = place_of_epoch(core, epoch), n = core->n_epochs - 1;
-	uint16_t i = (uint16_t)core->n_epochs;
+	uint16_t i = free_epoch(core);
+	size_t at = place_of_epoch(core, epoch);
 
-	if (grow_epochs(core) < 0)
+	if (!i)
 		return 0;
 	memmove(&core->epochs_by_number[at + 1], &core->epochs_by_number[at],
-		(n - at) * sizeof(core->epochs_by_number[0]));
+		(core->n_known_epochs - at) *
+			sizeof(core->epochs_by_number[0]));
 	core->epochs_by_number[at] = i;
 	core->epochs[i] = (struct tes_epoch){.number = epoch};
-	core->n_epochs++;
+	core->n_known_epochs++;
+	core->n_idle_epochs++;
 	return i;
 }
 
@@ -164,7 +210,8 @@ uint16_t tes_core_epoch_index(struct tes_core *core, uint64_t epoch)
 {
 	uint16_t i = find_epoch(core, epoch);
 
-	if (i || !tes_core_epoch_valid(epoch))
+	if (i || !tes_core_epoch_valid(epoch) ||
+	    core->n_known_epochs - core->n_idle_epochs >= EPOCHS_OFFERED)
 		return i;
 	return add_epoch(core, epoch);
 }
@@ -178,7 +225,9 @@ int tes_core_epoch_exceed(struct tes_core *core, uint64_t epoch)
 	if (epoch >= INT64_MAX - RAISE_MAX)
 		return -EINVAL;
 	epoch += 1 + tei_chance(&core->random) % RAISE_MAX;
-	own = tes_core_epoch_index(core, epoch);
+	own = find_epoch(core, epoch);
+	if (!own)
+		own = add_epoch(core, epoch);
 	if (!own)
 		return -ENOMEM;
 	core->epochs[own].ours = true;
@@ -212,7 +261,7 @@ static uint64_t get_be64(const uint8_t *from)
 /* Number that our life began with: it may get others while tasks go on. */
 static uint64_t first_epoch(const struct tes_core *core)
 {
-	return core->epochs[1].number;
+	return core->epochs[FIRST].number;
 }
 
 void tes_core_id_of(const struct tes_core *core, uint64_t number, uint8_t *id)

@@ -19,7 +19,8 @@ struct tes_tenant;
 
 /* A life of the master; ours may have had several numbers. */
 struct tes_epoch {
-	uint64_t number;
+	uint64_t number;    /* or, where forgotten, index of the next one */
+	uint32_t n_objects; /* of it, whatever their state */
 	bool ours;
 };
 
@@ -48,7 +49,8 @@ void tes_core_epochs_fini(struct tes_core *core);
 bool tes_core_epoch_valid(uint64_t epoch);
 /* True: ours has, or had, the number @epoch. */
 bool tes_core_epoch_is_ours(const struct tes_core *core, uint64_t epoch);
-/* Index of @epoch; 0: it cannot be one, there are too many, no memory. */
+/* Index of @epoch, of an object from outside; 0: it cannot be one, there are
+ * objects of too many, no memory. Valid as long as an object holds it. */
 uint16_t tes_core_epoch_index(struct tes_core *core, uint64_t epoch);
 /*
  * Raises our epoch above @epoch, unless it is: by chance so far that no other

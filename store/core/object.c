@@ -352,6 +352,7 @@ struct tes_object *tes_core_object_new(struct tes_core *core, uint16_t tenant,
 	o->tenant = tenant;
 	core->tenants[tenant]->objects++;
 	o->epoch = core->own_epoch;
+	tes_core_epoch_hold(core, o->epoch);
 	memcpy(o->key, key->bytes, key->len);
 	if (with_extra)
 		o->flags |= TES_OBJECT_EXTRA;
@@ -403,6 +404,7 @@ void tes_core_object_free(struct tes_core *core, struct tes_object *o)
 	}
 	if (--core->tenants[o->tenant]->objects == 0)
 		core->idle_tenants = true;
+	tes_core_epoch_release(core, o->epoch);
 	core->heap_bytes -= heap_bytes_of(o);
 	core->figures.key_bytes -= o->key_len;
 	block_free(core, o, bytes_of(o));

@@ -114,10 +114,13 @@ struct tes_core {
 
 	uint64_t announce_serial; /* last step that announced */
 	struct tes_epoch *epochs; /* epochs[n_epochs]; the first is nobody's */
-	uint16_t *epochs_by_number; /* [n_epochs - 1]: indices, sorted */
-	size_t n_epochs;
-	uint16_t own_epoch;  /* index */
-	uint64_t heap_bytes; /* objects, mounts, sessions, fences; no keys */
+	/* epochs_by_number[n_known_epochs]: indices, sorted */
+	uint16_t *epochs_by_number;
+	size_t n_epochs, n_known_epochs;
+	size_t n_idle_epochs; /* known ones that no object is of */
+	uint16_t own_epoch;   /* index */
+	uint16_t free_epoch;  /* index of one that was forgotten; 0: none */
+	uint64_t heap_bytes;  /* objects, mounts, sessions, fences; no keys */
 	struct tes_core_figures figures; /* counters */
 };
 
@@ -126,6 +129,20 @@ static inline bool tes_core_is_past(const struct tes_core *core, uint64_t since,
 				    uint64_t ms)
 {
 	return ms && since + ms <= core->now_ms;
+}
+
+/* One object more, or less, is of the epoch at index @i: others may be
+ * forgotten. */
+static inline void tes_core_epoch_hold(struct tes_core *core, uint16_t i)
+{
+	if (!core->epochs[i].n_objects++)
+		core->n_idle_epochs--;
+}
+
+static inline void tes_core_epoch_release(struct tes_core *core, uint16_t i)
+{
+	if (!--core->epochs[i].n_objects)
+		core->n_idle_epochs++;
 }
 
 /*

@@ -327,6 +327,49 @@ static void many_lives_are_told_from_one_another(void **state)
 	rig_fini(&r);
 }
 
+/* Offers "a" as of @epoch, in a place other than the last one. */
+static int offer_a(struct rig *r, const struct tes_core_objects *a,
+		   uint64_t epoch)
+{
+	uint64_t address = BASE + epoch % 2 * 4096;
+	struct tes_core_objects o = *a;
+
+	o.gen_epoch = &epoch;
+	o.address = &address;
+	return rig_offer(r, 1, 'm', &o, false);
+}
+
+/* More than can be told apart, each of which leaves nothing behind. */
+static void epochs_do_not_run_out(void **state)
+{
+	struct rig before, r;
+	uint64_t epoch;
+
+	(void)state;
+	start_with_a(&before, EPOCH);
+	start(&r, LATER << 20);
+	rig_buries = false;
+	rig_pair(&r);
+	assert_int_equal(join_knowing(&r, 3, LATER << 20), 0);
+	assert_int_equal(rig_mount(&r, 3, 'n', BASE, 0x10000), 0);
+	epoch = tes_core_epoch(r.core);
+	assert_int_equal(put_under(&r, epoch, "b", false), 0);
+	rig_mount_offering(&r, 1, 'm', BASE);
+	for (uint64_t i = 0; i < 33000; i++) {
+		assert_int_equal(offer_a(&r, told(&before), LATER + i), 0);
+		/* Always the same client. */
+		assert_int_equal(join_knowing(&r, (i + 1) << 8 | 4,
+					      tes_core_epoch(r.core) + 1),
+				 0);
+	}
+	assert_int_equal(rig_lookup(&r, 2, "a").status, 0);
+	assert_int_equal(r.out.at[0].u.reply.gen_epoch[0], LATER + 32999);
+	assert_int_equal(rig_lookup(&r, 2, "b").status, 0);
+	assert_int_equal(r.out.at[0].u.reply.gen_epoch[0], epoch);
+	rig_fini(&before);
+	rig_fini(&r);
+}
+
 static void what_a_later_life_left_is_taken_and_exceeded(void **state)
 {
 	struct rig before, after;
@@ -632,6 +675,7 @@ int main(void)
 			an_old_value_of_a_made_up_life_does_not_come_back),
 		cmocka_unit_test(two_lives_above_the_same_one_are_told_apart),
 		cmocka_unit_test(many_lives_are_told_from_one_another),
+		cmocka_unit_test(epochs_do_not_run_out),
 		cmocka_unit_test(what_a_later_life_left_is_taken_and_exceeded),
 		cmocka_unit_test(
 			what_was_put_since_is_newer_than_what_is_offered),
