@@ -237,8 +237,6 @@ static void offer_fill(struct offer *o)
 		o->last = !it && !o->keys.n;
 		if (!it)
 			break;
-		if (it->gen_epoch == ledger->epoch)
-			continue; /* it is this master's own */
 		if (renew_headers(o->segment, it, o->seed))
 			offer_add(o, it);
 		else
@@ -343,7 +341,7 @@ static void forget_all(struct tes_segment *segment)
 
 bool tes_ledger_offers(const struct tes_segment *segment)
 {
-	return segment->ledger.epoch != 0;
+	return segment->ledger.mounted;
 }
 
 int tes_ledger_mounted(struct te_store *store, struct tes_segment *segment,
@@ -357,14 +355,15 @@ int tes_ledger_mounted(struct te_store *store, struct tes_segment *segment,
 		.seed = master->digest_seed,
 		.quiet = !master->kept,
 	};
-	bool first = !ledger->epoch;
+	bool first = !ledger->mounted;
 	int code = 0;
 
-	if (ledger->epoch != master->epoch)
+	if (first || ledger->seed != master->digest_seed)
 		ledger->offering = !first;
 	else if (!ledger->offering && !master->kept)
 		forget_all(segment);
-	ledger->epoch = master->epoch;
+	ledger->mounted = true;
+	ledger->seed = master->digest_seed;
 	if (first)
 		return 0;
 	/* Nothing to offer: it only has to be said. */
@@ -394,7 +393,8 @@ void tes_ledger_init(struct tes_ledger *ledger, uint64_t bytes)
 	(void)RAND_bytes((unsigned char *)&salt, sizeof(salt));
 	tei_mutex_init(&ledger->mu);
 	tes_inventory_init(&ledger->inventory, bytes, salt);
-	ledger->epoch = 0;
+	ledger->mounted = false;
+	ledger->seed = 0;
 	ledger->offering = false;
 }
 

@@ -32,8 +32,9 @@ struct tes_ledger {
 	struct tei_mutex mu;            /* lock 49 */
 	struct tes_inventory inventory; /* guarded by mu */
 	/* The helper's. */
-	uint64_t epoch; /* of the master that it was mounted at last; 0: none */
-	bool offering;  /* and that one has not got everything yet */
+	bool mounted;  /* at some master */
+	uint64_t seed; /* of digests: which master that was, the last one */
+	bool offering; /* and that one has not got everything yet */
 };
 
 void tes_ledger_init(struct tes_ledger *ledger, uint64_t bytes);
@@ -53,7 +54,8 @@ void tes_ledger_on_bury(struct tes_master_link *link,
  * Tells whether @segment is to be mounted as offering: it was mounted before.
  */
 bool tes_ledger_offers(const struct tes_segment *segment);
-/* The master that it was mounted at. */
+/* The master that it was mounted at. Its epoch may grow; its seed, which is
+ * drawn by chance, is its alone. */
 struct tes_ledger_master {
 	uint64_t generation; /* of the link to it */
 	uint64_t epoch, digest_seed;

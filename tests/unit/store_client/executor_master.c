@@ -3,6 +3,7 @@
 #include "tests/unit/store_client/executor_master.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "store/proto/protocol.h"
@@ -25,6 +26,15 @@ static struct owner *owner_of(const char *engine)
 	return &master.owners[master.n_owners++];
 }
 
+static struct owner *owner_at(const struct tei_frame_conn *heart)
+{
+	int i = 0;
+
+	while (master.owners[i].heart != heart)
+		i++;
+	return &master.owners[i];
+}
+
 static void on_hello(struct tei_frame_conn *conn, const struct tei_frame *f)
 {
 	static uint8_t group[TES_STORE_GROUP_LEN];
@@ -42,7 +52,7 @@ static void on_hello(struct tei_frame_conn *conn, const struct tei_frame *f)
 	}
 	store__hello__free_unpacked(hello, NULL);
 	reply.epoch = master.epoch;
-	reply.digest_seed = MASTER_SEED;
+	reply.digest_seed = master.seed;
 	reply.heartbeat_ms = 50;
 	reply.group.data = group;
 	reply.group.len = sizeof(group);
@@ -57,7 +67,32 @@ static void on_mount(struct tei_frame_conn *conn, const struct tei_frame *f)
 	assert_non_null(mount);
 	owner_of(mount->name)->base = (uint8_t *)(uintptr_t)mount->address;
 	store__mount__free_unpacked(mount, NULL);
+	reply.kept = master.kept;
 	(void)tei_frame_reply(conn, f, &reply.base);
+}
+
+static void on_offer(struct tei_frame_conn *conn, const struct tei_frame *f)
+{
+	Store__Offer *offer = store__offer__unpack(NULL, f->len, f->body);
+	Store__OfferReply reply = STORE__OFFER_REPLY__INIT;
+	bool last, silent;
+	size_t n;
+
+	assert_non_null(offer);
+	n = offer->objects->n_key_lens;
+	last = offer->last;
+	store__offer__free_unpacked(offer, NULL);
+	reply.n_object = n;
+	reply.object = calloc(n + 1, sizeof(*reply.object));
+	for (size_t i = 0; i < n; i++)
+		reply.object[i] = master.refusal;
+	silent = last && master.n_silent;
+	if (!silent)
+		(void)tei_frame_reply(conn, f, &reply.base);
+	master.n_silent -= silent;
+	free(reply.object);
+	atomic_fetch_add(&master.n_offered, (int)n);
+	atomic_fetch_add(&master.n_last_offers, last);
 }
 
 static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
@@ -73,10 +108,14 @@ static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
 		break;
 	case STORE__STORE_TYPE__STORE_HEARTBEAT:
 		beat.epoch = master.epoch;
+		beat.remount = !owner_at(conn)->base;
 		(void)tei_frame_reply(conn, f, &beat.base);
 		break;
 	case STORE__STORE_TYPE__STORE_MOUNT:
 		on_mount(conn, f);
+		break;
+	case STORE__STORE_TYPE__STORE_OFFER:
+		on_offer(conn, f);
 		break;
 	case STORE__STORE_TYPE__STORE_TASK_DONE:
 		if (master.answer)
@@ -140,6 +179,34 @@ static void do_close(void *arg)
 		tei_frame_close(master.conns[--master.n_conns]);
 }
 
+struct change {
+	uint64_t epoch, seed;
+	bool kept;
+};
+
+static void do_change(void *arg)
+{
+	const struct change *to = arg;
+	int i;
+
+	while (master.n_conns)
+		tei_frame_close(master.conns[--master.n_conns]);
+	for (i = 0; i < master.n_owners; i++) {
+		master.owners[i].heart = NULL;
+		master.owners[i].base = NULL;
+	}
+	master.epoch = to->epoch;
+	master.seed = to->seed;
+	master.kept = to->kept;
+}
+
+void master_change(uint64_t epoch, uint64_t seed, bool kept)
+{
+	struct change to = {epoch, seed, kept};
+
+	assert_true(tei_loop_do(master.loop, do_change, &to));
+}
+
 static struct te_store *join(void)
 {
 	struct te_store *store = NULL;
@@ -172,6 +239,7 @@ int master_set_up(void **state)
 	(void)state;
 	memset(&master, 0, sizeof(master));
 	master.epoch = MASTER_EPOCH;
+	master.seed = MASTER_SEED;
 	assert_int_equal(tei_loop_create("master", &master.loop), 0);
 	assert_true(tei_loop_do(master.loop, do_listen, NULL));
 	assert_int_equal(master.rc, 0);

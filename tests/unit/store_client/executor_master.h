@@ -2,14 +2,16 @@
 /*
  * executor_master.h - a master that a test bends, and owners that join it
  *
- * It takes whatever owners say, and remembers their last answer to a task; what
- * it asks of them is the test's. Owners are in this process, so that their
- * memory can be looked into. All but what is atomic belongs to its loop.
+ * It takes whatever owners say, and remembers their last answer to a task and
+ * how many objects they offer; what it asks of them is the test's. Owners are in
+ * this process, so that their memory can be looked into. All but what is atomic
+ * belongs to its loop.
  */
 #ifndef TESTS_UNIT_STORE_CLIENT_EXECUTOR_MASTER_H
 #define TESTS_UNIT_STORE_CLIENT_EXECUTOR_MASTER_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <te/store.h>
@@ -20,7 +22,7 @@
 #include "store/proto/store.pb-c.h"
 
 #define MASTER_EPOCH  7u         /* at first */
-#define MASTER_SEED   5u         /* of digests */
+#define MASTER_SEED   5u         /* of digests, at first */
 #define MASTER_BYTES  (1u << 20) /* that each owner lends */
 #define MASTER_OWNERS 2
 #define MASTER_CONNS  16
@@ -39,11 +41,15 @@ struct master {
 	struct tei_frame_conn *conns[MASTER_CONNS];
 	int n_conns, rc;
 	uint16_t port;
-	uint64_t epoch;
+	uint64_t epoch, seed;
+	bool kept;       /* to a mount: it was there */
+	int32_t refusal; /* of all that is offered */
+	int n_silent;    /* so many last offers are not answered */
 	struct owner owners[MASTER_OWNERS];
 	int n_owners;
+	atomic_int n_offered, n_last_offers, n_hearts;
 	/* The last answer. */
-	atomic_int n_answers, n_hearts;
+	atomic_int n_answers;
 	Store__TaskDone *answer;
 };
 
@@ -52,5 +58,11 @@ extern struct master master;
 /* For cmocka: the owners have joined. */
 int master_set_up(void **state);
 int master_tear_down(void **state);
+
+/*
+ * Closes all connections; owners come back by themselves. Then it is a master
+ * with that epoch and that seed, which has their segments or asks for them.
+ */
+void master_change(uint64_t epoch, uint64_t seed, bool kept);
 
 #endif

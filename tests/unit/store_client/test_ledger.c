@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_ledger.c - what an owner offers to which master, and what it gives up */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "store/client/client.h"
+#include "store/proto/extent.h"
+#include "tests/lib/test.h"
+#include "tests/lib/wait.h"
+#include "tests/store/pool.h"
+#include "tests/unit/store_client/executor_master.h"
+
+#define PAGE 4096u
+#define SIZE 100u
+
+/* An object of the first owner, at the beginning of the page of its number. */
+struct object {
+	uint64_t number, epoch, seed;
+};
+
+static uint8_t *place_of(const struct object *o)
+{
+	return master.owners[0].base + o->number * PAGE;
+}
+
+/* As its writer does, and the master tells. */
+static void do_commit(void *arg)
+{
+	const struct object *o = arg;
+	Store__Committed msg = STORE__COMMITTED__INIT;
+	Store__Objects objects = STORE__OBJECTS__INIT;
+	uint64_t generation = o->number, epoch = o->epoch, size = SIZE;
+	uint64_t address = (uint64_t)(uintptr_t)place_of(o), length = SIZE;
+	uint32_t key_len = 3, crc = 0;
+	const struct tes_extent_header h = {
+		.gen_epoch = epoch,
+		.generation = generation,
+		.digest = tes_key_digest("key", 3, o->seed),
+		.object_size = SIZE,
+		.length = SIZE,
+		.count = 1,
+	};
+
+	tes_extent_encode(&h, place_of(o));
+	objects.keys = (ProtobufCBinaryData){3, (uint8_t *)(uintptr_t) "key"};
+	objects.key_lens = &key_len;
+	objects.generation = &generation;
+	objects.gen_epoch = &epoch;
+	objects.size = &size;
+	objects.n_key_lens = objects.n_generation = objects.n_gen_epoch =
+		objects.n_size = 1;
+	objects.address = &address;
+	objects.length = &length;
+	objects.crc = &crc;
+	objects.n_address = objects.n_length = objects.n_crc = 1;
+	msg.objects = &objects;
+	assert_non_null(master.owners[0].heart);
+	(void)tei_frame_send(master.owners[0].heart,
+			     STORE__STORE_TYPE__STORE_COMMITTED, 0, 0,
+			     &msg.base);
+}
+
+static struct tes_segment *segment_of_first(void)
+{
+	return tei_list_entry(master.owners[0].store->segments.list.next,
+			      struct tes_segment, link);
+}
+
+static void count_objects(void *arg)
+{
+	struct tes_ledger *ledger = &segment_of_first()->ledger;
+
+	tei_mutex_lock(&ledger->mu);
+	*(size_t *)arg = ledger->inventory.n_objects;
+	tei_mutex_unlock(&ledger->mu);
+}
+
+static bool has_objects(void *arg)
+{
+	size_t n = 0;
+
+	(void)tei_loop_do(master.owners[0].store->loop, count_objects, &n);
+	return n == *(const size_t *)arg;
+}
+
+/* The first owner's ledger has @n objects then. */
+static void commit(struct object *o, size_t n)
+{
+	assert_true(tei_loop_do(master.loop, do_commit, o));
+	assert_true(test_wait_until(has_objects, &n, POOL_START_MS));
+}
+
+static bool has_offered(void *arg)
+{
+	return atomic_load(&master.n_last_offers) >= *(const int *)arg;
+}
+
+/* All owners have said @n times that these are all. */
+static void await_offers(int n)
+{
+	assert_true(test_wait_until(has_offered, &n, POOL_START_MS));
+}
+
+static bool is_there(const struct object *o)
+{
+	struct tes_extent_header h;
+
+	return tes_extent_decode(place_of(o), &h) == 0 &&
+	       h.generation == o->number && h.gen_epoch == o->epoch &&
+	       h.digest == tes_key_digest("key", 3, o->seed);
+}
+
+/* ---- what is proved ---- */
+
+/* As two are whose clocks went back, and who heard of the same one before. */
+static void another_master_of_the_same_epoch_is_offered_everything(void **state)
+{
+	struct object o = {1, MASTER_EPOCH, MASTER_SEED};
+	uint8_t *base = master.owners[0].base;
+
+	(void)state;
+	commit(&o, 1);
+	master_change(MASTER_EPOCH, 6, false);
+	await_offers(MASTER_OWNERS);
+	assert_int_equal(atomic_load(&master.n_offered), 1);
+	assert_ptr_equal(master.owners[0].base, base);
+	o.seed = 6;
+	assert_true(is_there(&o));
+}
+
+static void a_master_that_gave_us_up_is_offered_nothing(void **state)
+{
+	struct object o = {1, MASTER_EPOCH, MASTER_SEED};
+
+	(void)state;
+	commit(&o, 1);
+	/* Its epoch has grown meanwhile. */
+	master_change(MASTER_EPOCH + 1, MASTER_SEED, false);
+	await_offers(MASTER_OWNERS);
+	assert_int_equal(atomic_load(&master.n_offered), 0);
+	assert_false(is_there(&o));
+}
+
+static void a_master_that_kept_all_is_offered_nothing(void **state)
+{
+	struct object o = {1, MASTER_EPOCH, MASTER_SEED};
+
+	(void)state;
+	commit(&o, 1);
+	master_change(MASTER_EPOCH + 1, MASTER_SEED, true);
+	await_offers(MASTER_OWNERS);
+	assert_int_equal(atomic_load(&master.n_offered), 0);
+	assert_true(is_there(&o));
+}
+
+/* It gave the owner up before the answer to the last offer came. */
+static void what_a_master_gave_up_of_its_own_is_void(void **state)
+{
+	struct object o = {1, MASTER_EPOCH, MASTER_SEED};
+	struct object own = {2, MASTER_EPOCH + 1, 6};
+	size_t none = 0;
+
+	(void)state;
+	commit(&o, 1);
+	master.n_silent = MASTER_OWNERS;
+	master_change(MASTER_EPOCH + 1, 6, false);
+	await_offers(MASTER_OWNERS);
+	commit(&own, 2);
+	master.refusal = TE_STORE_OBJECT_NOT_FOUND;
+	master_change(MASTER_EPOCH + 1, 6, false);
+	await_offers(2 * MASTER_OWNERS);
+	assert_true(test_wait_until(has_objects, &none, POOL_START_MS));
+	assert_false(is_there(&own));
+}
+
+#define TEST(name) \
+	cmocka_unit_test_setup_teardown(name, master_set_up, master_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(another_master_of_the_same_epoch_is_offered_everything),
+		TEST(a_master_that_gave_us_up_is_offered_nothing),
+		TEST(a_master_that_kept_all_is_offered_nothing),
+		TEST(what_a_master_gave_up_of_its_own_is_void),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
