@@ -45,7 +45,12 @@ static void void_header(const struct tes_segment *segment, uint64_t offset,
 		memset(at, 0, sizeof(bytes));
 }
 
-/* Rewrites the header of extent @i, which begins at @offset of the object. */
+/*
+ * Rewrites the header of extent @i, which begins at @offset of the object, if
+ * the digest is another. Else the master may have had the object offered
+ * before, in an offer whose answer was lost, and given its space to a writer
+ * since, who must not be overwritten.
+ */
 static bool renew_header(const struct tes_segment *segment,
 			 const struct tes_inventory_object *o, size_t i,
 			 uint64_t offset, uint64_t seed)
@@ -62,13 +67,17 @@ static bool renew_header(const struct tes_segment *segment,
 	uint8_t bytes[TES_EXTENT_HEADER_LEN];
 	uint8_t *at = header_at(segment, o->extents[i].offset);
 	struct tes_extent_header h;
+	uint64_t digest;
 
 	if (!at)
 		return false;
 	memcpy(bytes, at, sizeof(bytes));
 	if (tes_extent_decode(bytes, &h) || !tes_extent_same(&h, &expected))
 		return false;
-	h.digest = tes_key_digest(tes_inventory_key(o), o->key_len, seed);
+	digest = tes_key_digest(tes_inventory_key(o), o->key_len, seed);
+	if (h.digest == digest)
+		return true;
+	h.digest = digest;
 	tes_extent_encode(&h, bytes);
 	memcpy(at, bytes, sizeof(bytes));
 	return true;

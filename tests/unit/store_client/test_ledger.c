@@ -2,6 +2,7 @@
 /* test_ledger.c - what an owner offers to which master, and what it gives up */
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "store/client/client.h"
 #include "store/proto/extent.h"
@@ -153,6 +154,29 @@ static void a_master_that_kept_all_is_offered_nothing(void **state)
 	assert_true(is_there(&o));
 }
 
+/*
+ * Its answer was lost: by then it may have refused the object, and have given
+ * the space to somebody who writes there now.
+ */
+static void what_is_offered_once_more_is_not_written_once_more(void **state)
+{
+	struct object o = {1, MASTER_EPOCH, MASTER_SEED};
+	void *page = place_of(&o);
+
+	(void)state;
+	commit(&o, 1);
+	master.n_silent = MASTER_OWNERS;
+	master_change(MASTER_EPOCH + 1, 6, false);
+	await_offers(MASTER_OWNERS);
+	assert_int_equal(mprotect(page, PAGE, PROT_READ), 0);
+	master_change(MASTER_EPOCH + 1, 6, true);
+	await_offers(2 * MASTER_OWNERS);
+	assert_int_equal(mprotect(page, PAGE, PROT_READ | PROT_WRITE), 0);
+	assert_int_equal(atomic_load(&master.n_offered), 2);
+	o.seed = 6;
+	assert_true(is_there(&o));
+}
+
 /* It gave the owner up before the answer to the last offer came. */
 static void what_a_master_gave_up_of_its_own_is_void(void **state)
 {
@@ -182,6 +206,7 @@ int main(void)
 		TEST(another_master_of_the_same_epoch_is_offered_everything),
 		TEST(a_master_that_gave_us_up_is_offered_nothing),
 		TEST(a_master_that_kept_all_is_offered_nothing),
+		TEST(what_is_offered_once_more_is_not_written_once_more),
 		TEST(what_a_master_gave_up_of_its_own_is_void),
 	};
 
