@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <openssl/rand.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -108,13 +109,18 @@ static bool renew_headers(const struct tes_segment *segment,
 #define OFFER_ARENA_MAX (16u << 20)
 #define OFFER_NS        (5 * TEI_NS_PER_S)
 
+/* Objects that were refused as of masters unknown to this one. */
+struct later {
+	uint64_t n, from, to; /* epochs */
+};
+
 /* A batch of objects on its way to the master. */
 struct offer {
 	struct te_store *store;
 	struct tes_segment *segment;
 	uint64_t generation, seed; /* of the link; of digests */
 	uint64_t cursor;
-	uint64_t n_later; /* refused: of a master unknown to this one */
+	struct later later;
 	struct tei_arena arena;
 	Store__Objects objects;
 	struct tes_key_column keys;
@@ -281,6 +287,15 @@ static void give_up(struct offer *o, size_t i, size_t entry)
 	tei_mutex_unlock(&ledger->mu);
 }
 
+static void add_later(struct later *later, uint64_t epoch)
+{
+	if (!later->n || epoch < later->from)
+		later->from = epoch;
+	if (epoch > later->to)
+		later->to = epoch;
+	later->n++;
+}
+
 /* Refused ones have been replaced, or are not what they were. */
 static int take_reply(struct offer *o, const Store__OfferReply *reply)
 {
@@ -294,7 +309,8 @@ static int take_reply(struct offer *o, const Store__OfferReply *reply)
 	for (size_t i = 0; i < reply->n_object; i++) {
 		if (reply->object[i] == TE_STORE_INTERNAL_ERROR)
 			return TE_STORE_INTERNAL_ERROR; /* no memory there */
-		o->n_later += reply->object[i] == TE_STORE_INVALID_VERSION;
+		if (reply->object[i] == TE_STORE_INVALID_VERSION)
+			add_later(&o->later, m->gen_epoch[i]);
 		if (reply->object[i])
 			give_up(o, i, entry);
 		entry += m->extents[i];
@@ -348,6 +364,30 @@ static void forget_all(struct tes_segment *segment)
 	tei_mutex_unlock(&ledger->mu);
 }
 
+/* Writes @id as the admin port shows it. */
+static void write_id(const uint8_t id[TES_STORE_SEGMENT_ID_LEN], char *out)
+{
+	for (size_t i = 0; i < TES_STORE_SEGMENT_ID_LEN; i++) {
+		bool dash = i == 4 || i == 6 || i == 8 || i == 10;
+
+		out += sprintf(out, dash ? "-%02x" : "%02x", id[i]);
+	}
+}
+
+static void tell_later(const struct tes_segment *segment,
+		       const struct later *later, uint64_t epoch)
+{
+	char id[2 * TES_STORE_SEGMENT_ID_LEN + 5];
+
+	write_id(segment->id, id);
+	LOG_WARN("segment %s: given up: %llu objects of epochs %llu to %llu, "
+		 "later than epoch %llu of this master, which knows nothing of "
+		 "them. Masters of one pool share their --epoch_key_file",
+		 id, (unsigned long long)later->n,
+		 (unsigned long long)later->from, (unsigned long long)later->to,
+		 (unsigned long long)epoch);
+}
+
 bool tes_ledger_offers(const struct tes_segment *segment)
 {
 	return segment->ledger.mounted;
@@ -383,10 +423,8 @@ int tes_ledger_mounted(struct te_store *store, struct tes_segment *segment,
 	while (!code && !o.last)
 		code = offer_some(&o);
 	tei_arena_fini(&o.arena);
-	if (o.n_later)
-		LOG_WARN("segment: given up: %llu objects of a master with a "
-			 "later epoch, of which this one knows nothing",
-			 (unsigned long long)o.n_later);
+	if (o.later.n)
+		tell_later(segment, &o.later, master->epoch);
 	if (!code)
 		ledger->offering = false;
 	return code;

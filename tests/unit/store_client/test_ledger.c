@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_ledger.c - what an owner offers to which master, and what it gives up */
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/log.h"
 #include "store/client/client.h"
 #include "store/proto/extent.h"
 #include "tests/lib/test.h"
@@ -197,6 +199,43 @@ static void what_a_master_gave_up_of_its_own_is_void(void **state)
 	assert_false(is_there(&own));
 }
 
+/* ---- what is said ---- */
+
+static char line[512];
+
+static void keep_line(int level, const char *text, void *arg)
+{
+	(void)level;
+	(void)arg;
+	if (strstr(text, "given up"))
+		(void)snprintf(line, sizeof(line), "%s", text);
+}
+
+static void what_is_given_up_as_of_later_masters_is_named(void **state)
+{
+	struct object one = {1, 900, MASTER_SEED}, two = {2, 800, MASTER_SEED};
+	const uint8_t *id = segment_of_first()->id;
+	char start[64];
+	size_t none = 0;
+
+	(void)state;
+	(void)snprintf(start, sizeof(start), "segment %02x%02x%02x%02x-%02x",
+		       id[0], id[1], id[2], id[3], id[4]);
+	tei_log_set_sink(keep_line, NULL);
+	commit(&one, 1);
+	commit(&two, 2);
+	master.refusal = TE_STORE_INVALID_VERSION;
+	master_change(MASTER_EPOCH, 6, false);
+	await_offers(MASTER_OWNERS);
+	assert_true(test_wait_until(has_objects, &none, POOL_START_MS));
+	te_store_close(master.owners[0].store);
+	master.owners[0].store = NULL;
+	tei_log_set_sink(NULL, NULL);
+	assert_non_null(strstr(line, start));
+	assert_non_null(strstr(line, "2 objects of epochs 800 to 900"));
+	assert_non_null(strstr(line, "later than epoch 7 "));
+}
+
 #define TEST(name) \
 	cmocka_unit_test_setup_teardown(name, master_set_up, master_tear_down)
 
@@ -208,6 +247,7 @@ int main(void)
 		TEST(a_master_that_kept_all_is_offered_nothing),
 		TEST(what_is_offered_once_more_is_not_written_once_more),
 		TEST(what_a_master_gave_up_of_its_own_is_void),
+		TEST(what_is_given_up_as_of_later_masters_is_named),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
