@@ -286,6 +286,8 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	tei_loop_note(conn->loop);
+	if (tei_frame_is_late(conn))
+		return; /* level-triggered: comes again */
 	tei_frame_enter(conn);
 	tei_frame_receive(conn);
 	tei_frame_leave(conn);

@@ -23,6 +23,7 @@
 #include <sys/uio.h>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/frame_private.h"
 #include "base/log.h"
@@ -31,11 +32,16 @@
 
 #define SCRATCH_LEN (32 * 1024)
 #define FIRST_ROOM  (64 * 1024)
+#define READ_LEN    (64 * 1024)
 #define N_READS     16   /* then other connections have their turn */
 #define PIECE_LEN   8192 /* shared by small frames that have to wait */
 /* Corked, but this much goes out at once: its asker goes on while we work. */
-#define CORK_LEN   256
-#define N_IOV      16
+#define CORK_LEN 256
+#define N_IOV    16
+/* Of a turn of a loop that is measured; then the next turn reads. Large bodies
+ * leave others some of it. */
+#define READS_NS   (TEI_NS_PER_MS / 2)
+#define BODIES_NS  (TEI_NS_PER_MS / 4)
 #define PAUSE_LEN  (4 * 1024 * 1024)
 #define RESUME_LEN (1024 * 1024)
 
@@ -369,18 +375,23 @@ static ssize_t receive_bytes(struct tei_frame_conn *conn, void *to, size_t room)
 	return recv(conn->fd, to, room, 0);
 }
 
+/* True: what comes next is read to where it belongs. */
+static bool reads_straight(const struct tei_frame_conn *conn)
+{
+	return conn->in_body && conn->in.len - conn->n_body >= SCRATCH_LEN;
+}
+
 /* Read once; false: there was less than asked for, or the wire has ended. */
 static bool receive_once(struct tei_frame_conn *conn, uint8_t *scratch)
 {
-	bool straight =
-		conn->in_body && conn->in.len - conn->n_body >= SCRATCH_LEN;
+	bool straight = reads_straight(conn);
 	size_t room = SCRATCH_LEN;
 	ssize_t n;
 
 	if (straight) {
 		if (!grow_body(conn))
 			return false;
-		room = conn->room_body - conn->n_body;
+		room = min_size(conn->room_body - conn->n_body, READ_LEN);
 	}
 	n = receive_bytes(conn, straight ? conn->body + conn->n_body : scratch,
 			  room);
@@ -408,23 +419,44 @@ static void watch_part(struct tei_frame_conn *conn)
 	tei_frame_rearm(conn);
 }
 
+bool tei_frame_is_late(const struct tei_frame_conn *conn)
+{
+	return tei_loop_turn_ns(conn->loop) >=
+	       (reads_straight(conn) ? BODIES_NS : READS_NS);
+}
+
+/*
+ * The system tells of readable sockets in the order in which they were added,
+ * as long as there is something left to read.
+ */
+static void let_others_read(struct tei_frame_conn *conn)
+{
+	if (!event_pending(&conn->readable, EV_READ, NULL))
+		return;
+	event_del(&conn->readable);
+	if (event_add(&conn->readable, NULL))
+		tei_frame_end(conn, -ENOMEM);
+}
+
 void tei_frame_receive(struct tei_frame_conn *conn)
 {
 	uint8_t scratch[SCRATCH_LEN];
-	bool was_corked = conn->corked;
+	bool was_corked = conn->corked, more = true;
 
 	if (conn->held)
 		return;
 	conn->corked = true; /* answers of one read go out in one write */
 	consume_stash(conn);
-	for (int i = 0; i < N_READS; i++)
-		if (conn->paused || conn->held ||
-		    conn->state == TEI_FRAME_ENDED ||
-		    !receive_once(conn, scratch))
-			break;
+	for (int i = 0; more && i < N_READS && !(i && tei_frame_is_late(conn));
+	     i++)
+		more = !conn->paused && !conn->held &&
+		       conn->state != TEI_FRAME_ENDED &&
+		       receive_once(conn, scratch);
 	conn->corked = was_corked;
 	if (conn->state != TEI_FRAME_UP)
 		return;
+	if (more && !conn->paused && !conn->held)
+		let_others_read(conn);
 	watch_part(conn);
 	tei_frame_flush(conn);
 }

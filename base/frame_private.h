@@ -241,6 +241,8 @@ struct tei_frame_conn *tei_frame_peers_heaviest(struct tei_frame_peers *peers,
 						enum tei_frame_memory memory);
 
 /* frame_io.c */
+/* This turn has lasted so long that @conn is to read in the next one. */
+bool tei_frame_is_late(const struct tei_frame_conn *conn);
 /* Read what is there, within limits of fairness. */
 void tei_frame_receive(struct tei_frame_conn *conn);
 void tei_frame_drop_input(struct tei_frame_conn *conn);
