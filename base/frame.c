@@ -619,6 +619,11 @@ const struct tei_address *tei_frame_peer(const struct tei_frame_conn *conn)
 	return &conn->peer;
 }
 
+uint64_t tei_frame_source(const struct tei_frame_conn *conn)
+{
+	return conn->holder ? conn->holder->source->node.hash : 0;
+}
+
 size_t tei_frame_backlog(const struct tei_frame_conn *conn)
 {
 	return conn->n_out;

@@ -92,9 +92,9 @@ struct tei_frame_ops {
 	/* Outgoing only, optional: connected. */
 	void (*up)(struct tei_frame_conn *conn, void *arg);
 	/*
-	 * Optional: whether frame() may be called with @f now, whose body is
-	 * there but not shown yet. False: the connection keeps it and reads no
-	 * more, until tei_frame_resume(). For users that give each peer a turn.
+	 * Optional: whether frame() may be called with @f, which is whole, now.
+	 * False: the connection keeps it and reads no more, until
+	 * tei_frame_resume(). For users that give each peer a turn.
 	 */
 	bool (*ready)(struct tei_frame_conn *conn, const struct tei_frame *f,
 		      void *arg);
@@ -175,6 +175,11 @@ void tei_frame_resume(struct tei_frame_conn *conn);
 bool tei_frame_local(const struct tei_frame_conn *conn,
 		     struct tei_address *out);
 const struct tei_address *tei_frame_peer(const struct tei_frame_conn *conn);
+/*
+ * Number of the address (IPv6: the network) from which the peer has come to our
+ * port. Peers cannot choose it. 0: not of a port.
+ */
+uint64_t tei_frame_source(const struct tei_frame_conn *conn);
 /* Bytes queued and not yet taken by the kernel. */
 size_t tei_frame_backlog(const struct tei_frame_conn *conn);
 

@@ -213,12 +213,13 @@ static void deliver_own(struct tei_frame_conn *conn)
 }
 
 /* False: the user takes the frame, which is whole, later. */
-static bool may_deliver(struct tei_frame_conn *conn)
+static bool may_deliver(struct tei_frame_conn *conn, const void *body)
 {
-	const struct tei_frame *f = &conn->in;
+	struct tei_frame f = conn->in;
 
-	return f->type == TEI_FRAME_REFUSED || (f->flags & TEI_FRAME_REPLY) ||
-	       !conn->ops->ready || conn->ops->ready(conn, f, conn->arg);
+	f.body = body;
+	return f.type == TEI_FRAME_REFUSED || (f.flags & TEI_FRAME_REPLY) ||
+	       !conn->ops->ready || conn->ops->ready(conn, &f, conn->arg);
 }
 
 /* Keeps the frame whose body is conn->body until resume(). */
@@ -277,7 +278,7 @@ static bool is_wanted(const struct tei_frame_conn *conn)
 
 static void deliver_or_hold(struct tei_frame_conn *conn)
 {
-	if (may_deliver(conn))
+	if (may_deliver(conn, conn->body))
 		deliver_own(conn);
 	else if (is_wanted(conn))
 		hold(conn);
@@ -305,7 +306,7 @@ static size_t consume_head(struct tei_frame_conn *conn, const uint8_t *p,
 		conn->in_body = true;
 		return take;
 	}
-	if (may_deliver(conn))
+	if (may_deliver(conn, p + take))
 		deliver_frame(conn, p + take);
 	else if (is_wanted(conn))
 		hold_copy(conn, p + take);

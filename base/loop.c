@@ -47,6 +47,7 @@ struct tei_loop {
 	void *measured_arg;
 	uint64_t read_ns, read_cpu_ns;
 	uint64_t turn_ns; /* when this turn began; 0: not known yet */
+	uint64_t n_turns;
 	bool in_turn;
 	/* Under a simulated clock. */
 	struct tei_list turned; /* in turned_loops */
@@ -243,6 +244,11 @@ uint64_t tei_loop_turn_ns(struct tei_loop *loop)
 	return now - loop->turn_ns;
 }
 
+uint64_t tei_loop_turn(const struct tei_loop *loop)
+{
+	return loop->n_turns;
+}
+
 /* Reading the CPU clock is a system call, so not every turn gets one. */
 static void tell_turn(struct tei_loop *loop)
 {
@@ -263,6 +269,7 @@ static int run_turn(struct tei_loop *loop, int flags)
 	if (!loop->measured)
 		return event_base_loop(loop->base, flags);
 	loop->turn_ns = 0;
+	loop->n_turns++;
 	loop->in_turn = true;
 	rc = event_base_loop(loop->base, flags);
 	loop->in_turn = false;

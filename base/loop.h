@@ -53,6 +53,8 @@ void tei_loop_measure(struct tei_loop *loop,
  * measured.
  */
 uint64_t tei_loop_turn_ns(struct tei_loop *loop);
+/* Number of this turn; 0 for a loop that is not measured. */
+uint64_t tei_loop_turn(const struct tei_loop *loop);
 /* Runs until tei_loop_stop(); for programs whose main thread is the loop. */
 int tei_loop_run(struct tei_loop *loop);
 /*
