@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * strings.c - strings of messages hold no 0 byte
+ * strings.c - what is looked at in messages before they are decoded
  *
  * The decoder gives no lengths of strings, so the bytes are looked through once
  * more, from field to field. Stricter than the decoder, never laxer.
@@ -96,4 +96,41 @@ bool tes_strings_whole(const ProtobufCMessageDescriptor *type, const void *body,
 			return false;
 	}
 	return true;
+}
+
+/* ---- keys of a batch ---- */
+
+#define OBJECTS  2 /* field of an offer */
+#define KEY_LENS 2
+
+static size_t count_lens(struct span s)
+{
+	struct span value;
+	size_t n = 0;
+	uint64_t tag;
+
+	while (s.at < s.end && take_varint(&s, &tag) &&
+	       take_value(&s, tag & 7, &value)) {
+		if (tag >> 3 != KEY_LENS)
+			continue;
+		n += (tag & 7) == WIRE_VARINT;
+		for (; value.at < value.end; value.at++)
+			n += *value.at < 0x80;
+	}
+	return n;
+}
+
+size_t tes_count_keys(const void *body, size_t len, bool is_offer)
+{
+	struct span s = {body, len ? (const uint8_t *)body + len : body}, value;
+	size_t n = 0;
+	uint64_t tag;
+
+	if (!is_offer)
+		return count_lens(s);
+	while (s.at < s.end && take_varint(&s, &tag) &&
+	       take_value(&s, tag & 7, &value))
+		if (tag == (OBJECTS << 3 | WIRE_BYTES))
+			n += count_lens(value);
+	return n;
 }

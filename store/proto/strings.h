@@ -21,4 +21,11 @@
 bool tes_strings_whole(const ProtobufCMessageDescriptor *type, const void *body,
 		       size_t len);
 
+/*
+ * Counts the keys of a request: the lengths in field 2, key_lens, which all
+ * batches have; @is_offer: that of its objects. What does not decode has some
+ * number of them.
+ */
+size_t tes_count_keys(const void *body, size_t len, bool is_offer);
+
 #endif

@@ -74,6 +74,7 @@ session_new(struct tes_server *s, const struct tes_server_rpc_hello *hello)
 	memcpy(session->client_id, hello->client_id, TES_CORE_ID_LEN);
 	memcpy(session->incarnation, hello->incarnation, TES_CORE_ID_LEN);
 	session->named = true;
+	tes_server_share_init(&session->share);
 	/* Without memory for it its entries stay until they expire. */
 	session->engine = tei_strdup(hello->engine);
 	session_number(s, session);
@@ -431,6 +432,8 @@ static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
 	}
 	tes_server_timing_begin(&s->timing, f->type);
 	dispatch(link, f);
+	if (f->len > TES_SERVER_LONG)
+		tes_server_turns_book(s);
 	tes_server_timing_over(&s->timing);
 	tei_arena_reset(&s->in);
 }

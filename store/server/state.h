@@ -29,6 +29,8 @@
 #define TES_SERVER_LINKS_EACH   4u /* two, and two that take their place */
 #define TES_SERVER_SESSIONS_MAX 8192u
 #define TES_SERVER_HELLO_MS     2000u
+#define TES_SERVER_LONG         (16u << 10) /* bytes of a frame that is long */
+#define TES_SERVER_STRANGERS    64u /* shares of those without a session */
 
 enum tes_server_role {
 	TES_SERVER_UNKNOWN,
@@ -41,6 +43,17 @@ struct tes_server_job;
 struct tes_server_removal;
 struct tes_server_session;
 
+/*
+ * Share of the master's time: of a client with all its connections, or of the
+ * strangers who come from where one number falls; turns.c.
+ */
+struct tes_server_share {
+	struct tei_list link;  /* server's queue, while links has any */
+	struct tei_list links; /* the client's own queue */
+	uint64_t turn;         /* of the loop, when it was served last */
+	uint64_t used_ns;      /* in that turn, and what it owes of before */
+};
+
 struct tes_server_link {
 	struct tei_list link; /* server's links */
 	struct tes_server *server;
@@ -49,11 +62,13 @@ struct tes_server_link {
 	struct tes_server_session *session; /* not for strangers */
 	struct tei_list laters; /* requests whose reply comes later */
 	bool lazy;              /* pushes may wait in it */
-	/* turns.c: in server's queue, with a job or with a frame of
-	 * waiting_len bytes that its connection keeps. */
+	/* turns.c: in the queue of a share, or in server's crowd; with a job, or
+	 * with a frame that its connection keeps. */
 	struct tei_list queued;
-	struct tes_server_job *job; /* NULL: none */
-	size_t waiting_len;
+	struct tes_server_share *share; /* whose queue; NULL: none */
+	struct tes_server_job *job;     /* NULL: none */
+	bool large;                     /* its frame will be a job */
+	bool let_in;                    /* there is room for that */
 };
 
 struct tes_server_session {
@@ -61,6 +76,7 @@ struct tes_server_session {
 	tes_session_id id;
 	uint8_t client_id[TES_CORE_ID_LEN];
 	uint8_t incarnation[TES_CORE_ID_LEN];
+	struct tes_server_share share;
 	bool named;   /* is in by_client */
 	char *engine; /* its name; NULL: there was no memory for it */
 	struct tes_server_link *main;  /* or NULL */
@@ -136,15 +152,18 @@ struct tes_server {
 	/* turns.c */
 	const struct tes_server_steps *steps; /* not owned */
 	struct tei_alarm turns;               /* set: the queue is served */
-	struct tei_list queue;
-	struct tes_server_link *served; /* last, in this turn since served_ns */
-	uint64_t served_ns;
-	unsigned int n_large; /* jobs of large frames */
-	bool skip_tick;       /* the last one was not */
-	bool stepping;        /* the core is at work */
-	bool replied;         /* to the call */
-	bool lazy;            /* some link is */
-	bool tenants_told;    /* that they mean nothing here */
+	struct tei_list queue;                /* shares, to be served in turn */
+	struct tei_list crowd; /* links whose batch has to wait for room */
+	struct tes_server_share strangers[TES_SERVER_STRANGERS];
+	struct tes_server_share *served; /* in this turn, since served_ns */
+	uint64_t turn, served_ns;
+	unsigned int n_jobs, n_let_in; /* these will be jobs */
+	size_t job_bytes;              /* memory of all jobs */
+	bool skip_tick;                /* the last one was not */
+	bool stepping;                 /* the core is at work */
+	bool replied;                  /* to the call */
+	bool lazy;                     /* some link is */
+	bool tenants_told;             /* that they mean nothing here */
 	uint64_t started_ms;
 
 	/* Epoch of this life, and the one that it began with: wall clock in us
@@ -210,6 +229,9 @@ void tes_server_job_begin(struct tes_server_link *link,
 			  const struct tes_event *ev);
 /* @link goes: so does what it waits for. */
 void tes_server_turns_drop(struct tes_server_link *link);
+void tes_server_share_init(struct tes_server_share *share);
+/* Books what a long frame has cost on its client, which may have gone. */
+void tes_server_turns_book(struct tes_server *s);
 
 /* admin_tenants.c: quotas from their file; @error names the setting */
 int tes_server_tenants_start(struct tes_server *s,

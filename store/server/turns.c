@@ -4,15 +4,20 @@
  *
  * The master is one thread, so what one client asks for others wait for. A turn
  * of the loop serves what has come in, until it has lasted DIRECT_NS, or one
- * connection has had its share of that. From then on connections queue, with
- * the frame that they have read, and the loop's next turns serve them one after
- * the other, QUEUE_NS in each.
+ * client has had its share of that. From then on clients queue, each with those
+ * of its connections that have read a frame, and the loop's next turns serve
+ * QUEUE_NS of the queue each: one frame or part of a client, then the next
+ * client. All time is booked on whom it was spent, so who has cost much is
+ * passed over until others have had as much. A client is a session, with all
+ * its connections; connections without one share by where they come from.
  *
  * A batch of many keys is a job: it is decoded at once, and then handled in
  * parts, one each time its connection comes to the front of the queue. Until it
  * is answered the connection delivers nothing more, so a client's requests are
- * handled in the order in which they were sent. Frames that wait are kept by
- * their connections; few large ones are decoded at a time.
+ * handled in the order in which they were sent, and a client has one job. Jobs
+ * are few, and what they take is counted: batches for which there is no room
+ * stay with their connections, which read no more, in the order in which they
+ * came.
  */
 #include <errno.h>
 #include <string.h>
@@ -21,14 +26,19 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/core/core.h"
+#include "store/proto/store.pb-c.h"
+#include "store/proto/strings.h"
 #include "store/server/state.h"
 
-#define DIRECT_NS  (TEI_NS_PER_MS / 2)
-#define SHARE_NS   (TEI_NS_PER_MS / 4) /* of one connection */
-#define QUEUE_NS   (TEI_NS_PER_MS / 3)
+#define DIRECT_NS (TEI_NS_PER_MS / 2)
+#define SHARE_NS  (TEI_NS_PER_MS / 4) /* of one client */
+#define QUEUE_NS  (TEI_NS_PER_MS / 3)
+#define ROUND_NS  (TEI_NS_PER_MS / 20) /* of the queue, for each in it */
+/* What it may owe: a turn is longer where the machine has other work. */
+#define DEBT_NS    (2 * TEI_NS_PER_MS)
 #define PART_KEYS  (8 * TES_CORE_PART)
-#define LARGE_LEN  (16u << 10) /* bytes of a frame; most are smaller */
-#define LARGES_MAX 16u
+#define JOBS_MAX   16u
+#define JOBS_BYTES ((size_t)32 << 20)
 #define OUT_MAX    (32u << 20)
 
 /* A batch that is handled in parts. */
@@ -40,10 +50,28 @@ struct tes_server_job {
 	struct tei_arena in, out; /* the event's, the reply's */
 	struct tes_actions actions;
 	size_t n_names; /* of the reply, that are copies */
-	bool large, running;
+	size_t bytes;   /* in the server's job_bytes */
+	bool running;
 };
 
 /* ---- the queue ---- */
+
+void tes_server_share_init(struct tes_server_share *share)
+{
+	*share = (struct tes_server_share){.turn = 0};
+	tei_list_init(&share->link);
+	tei_list_init(&share->links);
+}
+
+static struct tes_server_share *share_of(struct tes_server_link *link)
+{
+	uint64_t source;
+
+	if (link->session)
+		return &link->session->share;
+	source = tei_frame_source(link->conn);
+	return &link->server->strangers[source % TES_SERVER_STRANGERS];
+}
 
 void tes_server_turns_go_on(struct tes_server *s)
 {
@@ -54,49 +82,135 @@ void tes_server_turns_go_on(struct tes_server *s)
 			 "queue wait for the next tick");
 }
 
+/* Heartbeats go first: no client is to seem dead for its own batches. */
 static void queue_link(struct tes_server_link *link)
 {
 	struct tes_server *s = link->server;
+	struct tes_server_share *share = share_of(link);
 
 	if (!tei_list_empty(&link->queued))
 		return;
 	if (tei_list_empty(&s->queue))
 		tes_server_turns_go_on(s);
-	tei_list_add_tail(&s->queue, &link->queued);
+	if (tei_list_empty(&share->links))
+		tei_list_add_tail(&s->queue, &share->link);
+	if (link->role == TES_SERVER_HEART)
+		tei_list_add_head(&share->links, &link->queued);
+	else
+		tei_list_add_tail(&share->links, &link->queued);
+	link->share = share;
 }
 
-/* True: @link has used up its share of this turn. */
-static bool has_had_its_share(struct tes_server_link *link, uint64_t turn_ns)
+static void unqueue_link(struct tes_server_link *link)
 {
-	struct tes_server *s = link->server;
+	struct tes_server_share *share = link->share;
 
-	if (s->served != link || turn_ns < s->served_ns) {
-		s->served = link;
-		s->served_ns = turn_ns;
+	tei_list_del(&link->queued);
+	link->share = NULL;
+	if (share && tei_list_empty(&share->links))
+		tei_list_del(&share->link);
+}
+
+/* ---- room for jobs ---- */
+
+static bool has_room(const struct tes_server *s)
+{
+	return s->n_jobs + s->n_let_in < JOBS_MAX && s->job_bytes < JOBS_BYTES;
+}
+
+/* There may be room for more. */
+static void let_in(struct tes_server *s)
+{
+	while (!tei_list_empty(&s->crowd) && has_room(s)) {
+		struct tes_server_link *link =
+			TEI_CONTAINER(tei_list_pop(&s->crowd),
+				      struct tes_server_link, queued);
+
+		link->let_in = true;
+		s->n_let_in++;
+		queue_link(link);
 	}
-	return turn_ns - s->served_ns >= SHARE_NS;
 }
 
-static bool waits_for_room(const struct tes_server_link *link, size_t len)
+static void give_up_room(struct tes_server_link *link)
 {
-	return len > LARGE_LEN && link->server->n_large >= LARGES_MAX;
+	link->server->n_let_in -= link->let_in;
+	link->let_in = false;
+}
+
+static bool is_large(const struct tei_frame *f)
+{
+	bool is_offer = f->type == STORE__STORE_TYPE__STORE_OFFER;
+
+	return f->len > PART_KEYS &&
+	       tes_count_keys(f->body, f->len, is_offer) > PART_KEYS;
+}
+
+/* The link has read a frame, and its connection keeps it. */
+static void queue_frame(struct tes_server_link *link)
+{
+	if (!link->large || link->let_in) {
+		queue_link(link);
+		return;
+	}
+	if (tei_list_empty(&link->queued))
+		tei_list_add_tail(&link->server->crowd, &link->queued);
+	let_in(link->server);
+}
+
+/* ---- whose turn it is ---- */
+
+static uint64_t sum_ns(uint64_t used, uint64_t more)
+{
+	return used + more < DEBT_NS ? used + more : DEBT_NS;
+}
+
+/*
+ * Books the time until now on who was served, and that @next (NULL: nobody) is
+ * served from now on. If that is another one, a connection may have read in
+ * between: nobody knows whose time it was. Returns the time of this turn.
+ */
+static uint64_t serve(struct tes_server *s, struct tes_server_share *next)
+{
+	uint64_t turn = tei_loop_turn(s->loop);
+	uint64_t now = tei_loop_turn_ns(s->loop);
+
+	if (s->served && s->turn == turn && (next == s->served || !next))
+		s->served->used_ns =
+			sum_ns(s->served->used_ns, now - s->served_ns);
+	s->turn = turn;
+	s->served = next;
+	s->served_ns = now;
+	if (next && next->turn != turn) {
+		next->turn = turn;
+		next->used_ns -=
+			next->used_ns < SHARE_NS ? next->used_ns : SHARE_NS;
+	}
+	return now;
+}
+
+void tes_server_turns_book(struct tes_server *s)
+{
+	(void)serve(s, s->served);
 }
 
 bool tes_server_ready(struct tei_frame_conn *conn, const struct tei_frame *f,
 		      void *arg)
 {
 	struct tes_server_link *link = arg;
-	uint64_t turn_ns;
+	struct tes_server *s = link->server;
+	struct tes_server_share *share = share_of(link);
+	bool now = serve(s, share) < DIRECT_NS && share->used_ns < SHARE_NS;
 
 	(void)conn;
-	link->waiting_len = f->len;
+	if (now && !link->job && has_room(s))
+		return true;
+	link->large = is_large(f);
 	if (link->job)
 		return false; /* its end queues the link */
-	turn_ns = tei_loop_turn_ns(link->server->loop);
-	if (turn_ns < DIRECT_NS && !has_had_its_share(link, turn_ns) &&
-	    !waits_for_room(link, f->len))
+	if (now && !link->large)
 		return true;
-	queue_link(link);
+	queue_frame(link);
 	return false;
 }
 
@@ -105,24 +219,38 @@ bool tes_server_ready(struct tei_frame_conn *conn, const struct tei_frame *f,
 static void free_job(struct tes_server *s, struct tes_server_job *job)
 {
 	tes_core_part_abort(&job->part);
-	s->n_large -= job->large;
 	tei_arena_fini(&job->in);
 	tei_arena_fini(&job->out);
+	s->n_jobs--;
+	s->job_bytes -= job->bytes;
 	tei_free(job);
+	let_in(s);
+}
+
+static void count_job(struct tes_server *s, struct tes_server_job *job)
+{
+	size_t bytes = sizeof(*job) + job->in.total + job->out.total;
+
+	s->job_bytes += bytes - job->bytes;
+	job->bytes = bytes;
 }
 
 void tes_server_turns_drop(struct tes_server_link *link)
 {
+	struct tes_server *s = link->server;
 	struct tes_server_job *job = link->job;
 
-	tei_list_del(&link->queued);
-	if (link->server->served == link)
-		link->server->served = NULL;
+	if (s->served == share_of(link))
+		s->served = NULL; /* it may go with its last link */
+	unqueue_link(link);
+	give_up_room(link);
 	link->job = NULL;
 	if (job && job->running)
 		job->link = NULL;
 	else if (job)
-		free_job(link->server, job);
+		free_job(s, job);
+	else
+		let_in(s);
 }
 
 bool tes_server_is_large(const struct tes_event *ev)
@@ -149,8 +277,8 @@ void tes_server_job_begin(struct tes_server_link *link,
 	tei_arena_move(&job->in, &s->in);
 	tei_arena_init(&job->out, OUT_MAX);
 	job->actions.arena = &job->out;
-	job->large = f->len > LARGE_LEN;
-	s->n_large += job->large;
+	s->n_jobs++;
+	count_job(s, job);
 	link->job = job;
 	queue_link(link);
 }
@@ -218,34 +346,46 @@ static void run_job(struct tes_server *s, struct tes_server_job *job)
 	job->running = true;
 	over = run_part(s, job);
 	job->running = false;
-	if (!job->link) {
-		free_job(s, job);
-		return;
-	}
-	if (over) {
+	count_job(s, job);
+	if (over && job->link) {
 		job->link->job = NULL;
-		queue_link(job->link); /* the next frame may be there */
-		free_job(s, job);
-	} else {
+		queue_frame(job->link); /* the next one may be there */
+	} else if (job->link) {
 		queue_link(job->link);
 	}
+	if (over || !job->link)
+		free_job(s, job);
 }
 
 /* ---- the queue is served ---- */
 
-static void serve_first(struct tes_server *s)
+static void serve_link(struct tes_server *s, struct tes_server_link *link)
 {
-	struct tes_server_link *link = TEI_CONTAINER(
-		tei_list_pop(&s->queue), struct tes_server_link, queued);
-
+	(void)serve(s, link->share);
+	unqueue_link(link);
 	if (link->job) {
 		run_job(s, link->job);
-	} else if (waits_for_room(link, link->waiting_len)) {
-		queue_link(link);
 	} else {
-		s->served = NULL;
+		give_up_room(link);
+		link->large = false;
 		tei_frame_resume(link->conn);
+		let_in(s);
 	}
+	(void)serve(s, NULL);
+}
+
+/* The first one in the queue goes behind the others. */
+static void serve_first(struct tes_server *s)
+{
+	struct tes_server_share *share = TEI_CONTAINER(
+		tei_list_pop(&s->queue), struct tes_server_share, link);
+
+	tei_list_add_tail(&s->queue, &share->link);
+	if (share->used_ns > ROUND_NS)
+		share->used_ns -= ROUND_NS;
+	else
+		serve_link(s, TEI_CONTAINER(share->links.next,
+					    struct tes_server_link, queued));
 }
 
 static void on_turns(void *arg)
@@ -253,13 +393,14 @@ static void on_turns(void *arg)
 	struct tes_server *s = arg;
 	uint64_t since = tei_now_ns();
 
-	do {
-		if (tei_list_empty(&s->queue))
-			return;
+	while (!tei_list_empty(&s->queue)) {
 		serve_first(s);
-	} while (tei_now_ns() - since < QUEUE_NS);
-	if (!tei_list_empty(&s->queue))
-		tes_server_turns_go_on(s);
+		if (tei_now_ns() - since < QUEUE_NS)
+			continue;
+		if (!tei_list_empty(&s->queue))
+			tes_server_turns_go_on(s);
+		return;
+	}
 }
 
 void tes_server_turns_init(struct tes_server *s,
@@ -267,5 +408,8 @@ void tes_server_turns_init(struct tes_server *s,
 {
 	s->steps = steps;
 	tei_list_init(&s->queue);
+	tei_list_init(&s->crowd);
+	for (size_t i = 0; i < TES_SERVER_STRANGERS; i++)
+		tes_server_share_init(&s->strangers[i]);
 	tei_alarm_init(&s->turns, s->loop, on_turns, s);
 }
