@@ -56,8 +56,9 @@ ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *local,
 				 unsigned long n_remote, unsigned long flags);
 
 static _Atomic int wanted;
-static atomic_bool begun; /* the first call with payload was seen */
-static uint8_t *barrier;  /* a page */
+static atomic_bool begun;     /* the first call with payload was seen */
+static uint8_t *next_barrier; /* a page, not yet protected */
+static uint8_t *barrier;
 
 void halt_await(int signal)
 {
@@ -100,8 +101,17 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 
 void halt_at_page(uint8_t *page)
 {
-	barrier = page;
-	if (mprotect(page, HALT_PAGE, PROT_NONE))
+	next_barrier = page;
+}
+
+/* What a client is given must be memory that it may touch: it looks first. */
+static void protect_barrier(void)
+{
+	if (!next_barrier)
+		return;
+	barrier = next_barrier;
+	next_barrier = NULL;
+	if (mprotect(barrier, HALT_PAGE, PROT_NONE))
 		abort();
 }
 
@@ -129,6 +139,7 @@ void halt_at(enum halt_point point)
 void __wrap_tes_put_write_begin(struct tes_put_pipeline *p)
 {
 	pass(HALT_START);
+	protect_barrier();
 	__real_tes_put_write_begin(p);
 }
 
@@ -141,6 +152,7 @@ void __wrap_tes_put_end_begin(struct tes_put_pipeline *p)
 void __wrap_tes_get_read(struct tes_get_round *round)
 {
 	pass(HALT_START);
+	protect_barrier();
 	__real_tes_get_read(round);
 }
 

@@ -27,7 +27,10 @@ enum halt_point {
 void halt_init(void);
 /* For the next call that comes there, once. */
 void halt_at(enum halt_point point);
-/* HALT_MIDDLE also where @page, a whole one of ours, is touched. */
+/*
+ * HALT_MIDDLE also where @page, a whole one of ours, is touched by the next call
+ * that moves bytes.
+ */
 void halt_at_page(uint8_t *page);
 /* Until that signal comes; it is blocked. */
 void halt_await(int signal);
