@@ -2,6 +2,7 @@
 /* test_notify.c - messages after data: never too early, in order, with room */
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/unit/te/messages.h"
@@ -80,6 +81,28 @@ static void message_does_not_follow_data_that_failed(void **state)
 	assert_int_equal(error_of(batch, 4), -ECANCELED);
 	assert_int_equal(flags_of(batch, 4), TE_REMOTE_QUIET);
 	expect_numbers(1);
+	te_batch_destroy(batch);
+}
+
+/* Each name has a connection of its own, and numbers. */
+static void names_of_one_owner_do_not_share_numbers(void **state)
+{
+	struct te_batch *batch = make_batch(4);
+	char name[TE_NAME_LEN_MAX + 1];
+	uint32_t n[4] = {0, 1, 2, 3};
+	te_segment_id first = segment, other;
+
+	(void)state;
+	(void)snprintf(name, sizeof(name), "localhost%s",
+		       strrchr(te_engine_name(owner), ':'));
+	assert_int_equal(te_segment_open(user, name, RIG_WAIT_MS, &other), 0);
+	for (uint32_t i = 0; i < 4; i++) {
+		segment = i % 2 ? other : first;
+		submit_number(batch, &n[i], 0);
+		assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+		assert_int_equal(error_of(batch, i), 0);
+	}
+	expect_numbers(4);
 	te_batch_destroy(batch);
 }
 
@@ -232,6 +255,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_ENGINES(message_names_its_sender),
+		WITH_ENGINES(names_of_one_owner_do_not_share_numbers),
 		WITH_ENGINES(message_waits_for_the_data_of_its_batch),
 		WITH_ENGINES(message_does_not_follow_data_that_failed),
 		WITH_ENGINES(urgent_message_overtakes_no_data_of_any_priority),
