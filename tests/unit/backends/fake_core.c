@@ -126,25 +126,31 @@ void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 	s->bytes = bytes;
 }
 
+/* To a backend it is opaque. */
+static struct fake_link *link_of(const struct tei_endpoint *ep)
+{
+	return (struct fake_link *)(void *)ep->link;
+}
+
 void tei_endpoint_moved(struct tei_endpoint *ep)
 {
-	ep->link->n_moved++;
+	link_of(ep)->n_moved++;
 }
 
 void tei_endpoint_up(struct tei_endpoint *ep)
 {
-	ep->link->n_up++;
+	link_of(ep)->n_up++;
 }
 
 void tei_endpoint_down(struct tei_endpoint *ep, int err)
 {
-	ep->link->n_down++;
-	ep->link->down_err = err;
+	link_of(ep)->n_down++;
+	link_of(ep)->down_err = err;
 }
 
 void tei_endpoint_flushed(struct tei_endpoint *ep)
 {
-	ep->link->n_flushed++;
+	link_of(ep)->n_flushed++;
 }
 
 unsigned int fake_n_downs;
@@ -255,7 +261,7 @@ void fake_rail_close(struct fake_rail *r)
 	r->rail = NULL;
 }
 
-struct tei_endpoint *fake_endpoint(struct fake_rail *r, struct tei_link *link,
+struct tei_endpoint *fake_endpoint(struct fake_rail *r, struct fake_link *link,
 				   bool target, uint64_t epoch)
 {
 	struct sockaddr_in *in;
@@ -264,9 +270,9 @@ struct tei_endpoint *fake_endpoint(struct fake_rail *r, struct tei_link *link,
 	ep = tei_calloc(1, sizeof(*ep) + r->rail->ops->endpoint_size);
 	if (!ep)
 		return NULL;
-	*link = (struct tei_link){0};
+	*link = (struct fake_link){0};
 	ep->rail = r->rail;
-	ep->link = link;
+	ep->link = (struct tei_link *)(void *)link;
 	ep->target = target;
 	ep->epoch = epoch;
 	in = (struct sockaddr_in *)(void *)&ep->peer.ss;
@@ -292,11 +298,11 @@ void fake_flush(struct tei_endpoint *ep, int err)
 
 	if (!ops->flush(ep, err))
 		return;
-	while (!ep->link->n_flushed) {
+	while (!link_of(ep)->n_flushed) {
 		(void)fake_turn(ep->rail);
 		assert(tei_now_ms() < end);
 	}
-	ep->link->n_flushed = 0;
+	link_of(ep)->n_flushed = 0;
 }
 
 static void put_half(struct tei_endpoint **ep)

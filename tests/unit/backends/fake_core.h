@@ -32,7 +32,7 @@ struct fake_slice {
 	struct iovec piece; /* for a test to use */
 };
 
-struct tei_link { /* the core's side of an endpoint */
+struct fake_link { /* the core's side of an endpoint */
 	unsigned int n_up, n_down, n_flushed, n_moved;
 	int down_err;
 };
@@ -42,7 +42,7 @@ struct fake_pair {
 	struct fake_rail a,
 		b; /* one rail when the backend reaches only itself */
 	struct tei_endpoint *initiator, *target;
-	struct tei_link initiator_link, target_link;
+	struct fake_link initiator_link, target_link;
 };
 
 #define FAKE_LIMIT_MS 60000 /* for everything that is waited for */
@@ -52,7 +52,7 @@ int fake_rail_open(struct fake_rail *r, const struct tei_backend_ops *ops,
 		   const char *const settings[]);
 void fake_rail_close(struct fake_rail *r);
 
-struct tei_endpoint *fake_endpoint(struct fake_rail *r, struct tei_link *link,
+struct tei_endpoint *fake_endpoint(struct fake_rail *r, struct fake_link *link,
 				   bool target, uint64_t epoch);
 /* Open both halves, join them, wait until it is up. On error all is closed. */
 int fake_pair_connect(struct fake_pair *p);

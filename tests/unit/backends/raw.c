@@ -115,7 +115,7 @@ void raw_fill_random(uint8_t *bytes, size_t len)
 
 /* ---- an endpoint of the rail and the address it gave ---- */
 
-struct tei_endpoint *raw_open_half(struct tei_link *link, bool target,
+struct tei_endpoint *raw_open_half(struct fake_link *link, bool target,
 				   struct tcp_address *a)
 {
 	struct tei_endpoint *ep =
@@ -178,7 +178,7 @@ void raw_serves_honest_peers(void)
 			      .epoch = fake_epoch};
 	uint8_t bytes[TCP_HEAD_LEN + 100];
 	struct tcp_address a;
-	struct tei_link link;
+	struct fake_link link;
 	struct tei_endpoint *ep = raw_open_half(&link, true, &a);
 	int fd = raw_dial_known(&a);
 

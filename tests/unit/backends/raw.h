@@ -42,7 +42,7 @@ void raw_get_all(int fd, uint8_t *bytes, size_t len);
 void raw_fill_random(uint8_t *bytes, size_t len);
 
 /* An endpoint of the rail and the address that it gave. */
-struct tei_endpoint *raw_open_half(struct tei_link *link, bool target,
+struct tei_endpoint *raw_open_half(struct fake_link *link, bool target,
 				   struct tcp_address *a);
 void raw_close_half(struct tei_endpoint *ep);
 void raw_put_hello(int fd, const struct tcp_address *a, uint8_t lane,

@@ -109,7 +109,7 @@ bool sraw_turn_until(const unsigned int *n, unsigned int want)
 	return *n >= want;
 }
 
-struct tei_endpoint *sraw_open(struct tei_link *link, bool target,
+struct tei_endpoint *sraw_open(struct fake_link *link, bool target,
 			       struct shm_address *a)
 {
 	struct tei_endpoint *ep =
@@ -230,7 +230,7 @@ void sraw_serves_honest_peers(void)
 	struct shm_message m = {.op = SHM_ASK};
 	struct shm_pages *pages;
 	struct shm_address a;
-	struct tei_link link;
+	struct fake_link link;
 	struct tei_endpoint *ep = sraw_open(&link, true, &a);
 	uint64_t id = sraw_region(
 		sraw_memory, SRAW_LEN,

@@ -37,7 +37,7 @@ void sraw_turn(void);
 bool sraw_turn_until(const unsigned int *n, unsigned int want);
 
 /* An endpoint of the rail and the address that it gave. */
-struct tei_endpoint *sraw_open(struct tei_link *link, bool target,
+struct tei_endpoint *sraw_open(struct fake_link *link, bool target,
 			       struct shm_address *a);
 void sraw_close(struct tei_endpoint *ep);
 

@@ -26,7 +26,7 @@ static uint8_t local[MANY * 4096];
 
 struct known { /* an initiator of the test's own, and the rail's half */
 	struct tei_endpoint *ep;
-	struct tei_link link;
+	struct fake_link link;
 	int fd;
 };
 
@@ -183,7 +183,7 @@ static void anything_else_inside_a_burst_ends_the_endpoint(void **state)
 
 struct met { /* a target of the test's own */
 	struct fake_pair p;
-	struct tei_link link;
+	struct fake_link link;
 	int listener, fd;
 };
 

@@ -30,7 +30,7 @@
 
 static const struct tei_backend_ops *const ops = &tei_backend_tcp;
 
-static void await_down(const struct tei_link *link)
+static void await_down(const struct fake_link *link)
 {
 	uint64_t end = tei_now_ms() + FAKE_LIMIT_MS;
 
@@ -64,7 +64,7 @@ static void strangers_that_say_no_hello_are_closed_and_counted(void **state)
 static void hello_cut_at_any_byte_is_counted(void **state)
 {
 	struct tcp_address a;
-	struct tei_link link;
+	struct fake_link link;
 	struct tei_endpoint *ep = raw_open_half(&link, true, &a);
 	struct tcp_hello h = {.op = TCP_HELLO, .lanes = 1};
 	uint8_t bytes[TCP_HEAD_LEN];
@@ -90,7 +90,7 @@ static void hello_cut_at_any_byte_is_counted(void **state)
 static void every_byte_of_a_hello_but_the_reserved_matters(void **state)
 {
 	struct tcp_address a;
-	struct tei_link link;
+	struct fake_link link;
 	struct tei_endpoint *ep = raw_open_half(&link, true, &a);
 	struct tcp_hello h = {.op = TCP_HELLO, .lanes = 1};
 	uint8_t bytes[TCP_HEAD_LEN];
@@ -117,7 +117,7 @@ static void every_byte_of_a_hello_but_the_reserved_matters(void **state)
 static void lane_is_taken_once(void **state)
 {
 	struct tcp_address a;
-	struct tei_link link;
+	struct fake_link link;
 	struct tei_endpoint *ep = raw_open_half(&link, true, &a);
 	int first = raw_dial_known(&a), second = raw_dial(a.port);
 
@@ -133,7 +133,7 @@ static void lane_is_taken_once(void **state)
 static void token_of_a_dropped_endpoint_is_worth_nothing(void **state)
 {
 	struct tcp_address a;
-	struct tei_link link;
+	struct fake_link link;
 	struct tei_endpoint *ep = raw_open_half(&link, true, &a);
 	int fd = raw_dial(a.port);
 
@@ -240,7 +240,7 @@ static void bad_initiators_reach_only_what_is_open(void **state)
 	srand(2);
 	for (int i = 0; i < 600; i++) {
 		struct tcp_address a;
-		struct tei_link link;
+		struct fake_link link;
 		struct tei_endpoint *ep = raw_open_half(&link, true, &a);
 		int fd = raw_dial_known(&a);
 		size_t len = sizeof(bytes);
@@ -275,7 +275,7 @@ static void half_a_frame_pins_nothing(void **state)
 			      .epoch = fake_epoch};
 	uint8_t bytes[TCP_HEAD_LEN + 1000] = {0};
 	struct tcp_address a;
-	struct tei_link link;
+	struct fake_link link;
 	struct tei_endpoint *ep = raw_open_half(&link, true, &a);
 	int fd = raw_dial_known(&a);
 
@@ -299,7 +299,7 @@ static void more_requests_than_the_window_end_the_endpoint(void **state)
 			      .epoch = fake_epoch};
 	uint8_t bytes[TCP_HEAD_LEN];
 	struct tcp_address a;
-	struct tei_link link;
+	struct fake_link link;
 	struct tei_endpoint *ep = raw_open_half(&link, true, &a);
 	int fd = raw_dial_known(&a);
 
@@ -329,7 +329,7 @@ static void bad_welcomes_bring_the_endpoint_down(void **state)
 	srand(3);
 	for (int i = 0; i < 60; i++) {
 		struct tcp_address a;
-		struct tei_link link;
+		struct fake_link link;
 		struct tei_endpoint *ep = raw_open_half(&link, false, &a);
 		int fd = raw_meet(ep, listener, port);
 
@@ -361,7 +361,7 @@ static void bad_targets_reach_only_what_was_asked_for(void **state)
 	for (int i = 0; i < 600; i++) {
 		struct fake_pair p = {.ops = ops};
 		struct tcp_address a;
-		struct tei_link link;
+		struct fake_link link;
 		struct fake_slice *s;
 		int fd;
 
@@ -398,7 +398,7 @@ static void bad_addresses_are_refused(void **state)
 {
 	uint8_t bytes[TEI_BLOB_MAX];
 	struct tcp_address a;
-	struct tei_link link;
+	struct fake_link link;
 	struct tei_endpoint *ep = raw_open_half(&link, false, &a);
 
 	(void)state;

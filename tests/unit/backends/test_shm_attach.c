@@ -128,7 +128,7 @@ static make_fn *const wrong[] = {
 struct owner {
 	struct sraw_host host;
 	struct shm_address a; /* of the initiator's half */
-	struct tei_link link;
+	struct fake_link link;
 	struct tei_endpoint *ep;
 	struct shm_pages *pages;
 	int fd;
@@ -571,7 +571,7 @@ static int connect_to(struct shm_address a)
 	uint8_t bytes[SHM_ADDRESS_MAX];
 	size_t len = tei_shm_address_encode(&a, bytes);
 	struct shm_address mine;
-	struct tei_link link;
+	struct fake_link link;
 	struct tei_endpoint *ep = sraw_open(&link, false, &mine);
 	int rc = ops->endpoint_connect(ep, bytes, len);
 

@@ -75,7 +75,7 @@ static void magic_version_op_and_token_of_a_hello_matter(void **state)
 	uint8_t bytes[SHM_MESSAGE_LEN];
 	struct shm_pages *pages;
 	struct shm_address a;
-	struct tei_link link;
+	struct fake_link link;
 	struct tei_endpoint *ep = sraw_open(&link, true, &a);
 
 	(void)state;
@@ -105,7 +105,7 @@ static void a_hello_of_another_length_is_none(void **state)
 	struct shm_message m = {.op = SHM_HELLO};
 	struct shm_pages *pages;
 	struct shm_address a;
-	struct tei_link link;
+	struct fake_link link;
 	struct tei_endpoint *ep = sraw_open(&link, true, &a);
 
 	(void)state;
@@ -133,7 +133,7 @@ static void a_token_admits_one_connection(void **state)
 {
 	struct shm_pages *pages;
 	struct shm_address a;
-	struct tei_link link;
+	struct fake_link link;
 	struct tei_endpoint *ep = sraw_open(&link, true, &a);
 	int first = sraw_attach(&a, &pages), second = sraw_dial();
 
@@ -150,7 +150,7 @@ static void a_token_admits_one_connection(void **state)
 static void the_token_of_a_dropped_endpoint_is_worth_nothing(void **state)
 {
 	struct shm_address a;
-	struct tei_link link;
+	struct fake_link link;
 	struct tei_endpoint *ep = sraw_open(&link, true, &a);
 	int fd = sraw_dial();
 
@@ -183,7 +183,7 @@ static void many_silent_strangers_are_closed_in_the_end(void **state)
 /* ---- initiators ---- */
 
 struct known { /* one that the owner believes in */
-	struct tei_link link;
+	struct fake_link link;
 	struct tei_endpoint *ep;
 	struct shm_pages *pages;
 	int fd;
@@ -456,7 +456,7 @@ static void be_midway(const struct shm_address *a, int tell, int go)
 }
 
 struct child {
-	struct tei_link link;
+	struct fake_link link;
 	struct tei_endpoint *ep;
 	pid_t pid;
 	int tell, go;

@@ -66,7 +66,7 @@ static void initiator_may_leave_at_any_byte(void **state)
 		tei_tcp_frame_encode(&f[i], bytes + i * TCP_HEAD_LEN);
 	for (size_t len = 0; len <= sizeof(bytes); len += 3) {
 		struct tcp_address a;
-		struct tei_link link;
+		struct fake_link link;
 		struct tei_endpoint *ep = raw_open_half(&link, true, &a);
 		int fd = raw_dial_known(&a);
 
@@ -84,7 +84,7 @@ static void initiator_may_leave_at_any_byte(void **state)
 
 struct met { /* a target of the test's own */
 	struct fake_pair p;
-	struct tei_link link;
+	struct fake_link link;
 	int fd;
 	struct fake_slice *s;
 	struct iovec iov;
@@ -315,7 +315,7 @@ static void cancelled_frame_that_nobody_reads_ends_the_endpoint(void **state)
 
 struct known { /* an initiator of the test's own, and the rail's half */
 	struct tei_endpoint *ep;
-	struct tei_link link;
+	struct fake_link link;
 	int fd;
 };
 

@@ -302,7 +302,7 @@ static void forged(void (*forge)(struct verbs_address *address))
 	uint8_t mine[TEI_BLOB_MAX], theirs[TEI_BLOB_MAX];
 	size_t len = sizeof(mine), their_len = sizeof(theirs);
 	struct tei_endpoint *old = rig.pair.initiator, *ep, *target;
-	struct tei_link link, target_link;
+	struct fake_link link, target_link;
 	struct verbs_address address;
 	struct fake_slice *s;
 

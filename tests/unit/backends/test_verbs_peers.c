@@ -77,7 +77,7 @@ static void access_is_what_the_owner_gave(void **state)
 
 static void nonsense_of_a_peer_is_refused(void **state)
 {
-	struct tei_link link;
+	struct fake_link link;
 	struct tei_endpoint *ep;
 	uint8_t mine[TEI_BLOB_MAX], bad[TEI_BLOB_MAX];
 	size_t len = sizeof(mine);
@@ -319,7 +319,7 @@ static void rail_without_a_link_waits_for_one(void **state)
 	uint8_t blob[TEI_BLOB_MAX];
 	size_t len = sizeof(blob);
 	struct tei_endpoint *ep;
-	struct tei_link link;
+	struct fake_link link;
 	struct fake_rail r;
 
 	(void)state;

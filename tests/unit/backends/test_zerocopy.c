@@ -140,7 +140,7 @@ static void kernel_that_copies_all_the_same_gets_no_more(void **state)
 
 struct met {
 	struct fake_pair p;
-	struct tei_link link;
+	struct fake_link link;
 	int listener, fd;
 	struct fake_slice *s;
 	struct iovec iov;
