@@ -35,7 +35,7 @@ struct tei_control {
 	struct tei_arena arena; /* of the frame being handled */
 	struct tei_inbound_peers inbound;
 	struct tei_names names;
-	/* Of this life: what tei_peer_secret() makes peer secrets of. */
+	/* Random bytes of this life, for tei_peer_secret(). */
 	uint8_t secret[TEI_PEER_SECRET_LEN];
 	bool closed;                 /* connects nowhere any more */
 	struct tei_group_set joined; /* guarded by engine->mu */

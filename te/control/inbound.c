@@ -294,7 +294,7 @@ void tei_inbound_peers_drop_pinning(struct te_engine *engine)
 	tei_loop_do(engine->loop, drop_all_pinning, engine);
 }
 
-/* ---- the end ---- */
+/* ---- links, when the engine ends ---- */
 
 static void break_links(struct tei_hash_node *node, void *arg)
 {
@@ -317,7 +317,7 @@ void tei_inbound_peers_break_links(struct te_engine *engine)
 		;
 }
 
-/* ---- hello, prove, describe and probe, answered ---- */
+/* ---- answers ---- */
 
 #define BACKLOG_MAX      ((size_t)32 << 20) /* of what it does not read */
 #define PUSH_BACKLOG_MAX ((size_t)64 << 10)
@@ -920,7 +920,3 @@ void tei_inbound_conn_leave(struct tei_inbound_conn *v)
 	tei_free(v->proofs);
 	tei_free(v);
 }
-
-/*
- * ---- connect and drop, asked for by an inbound peer ----
- */

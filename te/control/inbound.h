@@ -6,18 +6,19 @@
  * we know, and has an access epoch, which only grows. Anybody may claim an
  * incarnation, so without the secret he is another inbound peer, who gets
  * nothing that is this one's and takes nothing from it. What is asked by
- * incarnation, to end epochs, is for all that claim it. An inbound connection is
- * one control connection of an inbound peer: groups are proven, and count, per
- * inbound connection. The inbound peer's target links outlive its inbound
- * connections until they are dropped or their lanes close.
+ * incarnation, to end epochs, is for all that claim it.
+ *
+ * An inbound connection is one control connection of an inbound peer: groups
+ * are proven, and count, per inbound connection. The inbound peer's target
+ * links outlive its inbound connections until they are dropped or their lanes
+ * close.
  *
  * An epoch that was never revoked equals `floor`, so inbound peers that are not
- * connected need to be remembered only above it. Of those with a secret not even
- * then: the one without a secret, that a revocation makes, has the epoch of all
- * who claim its incarnation. When there are too many, the floor is raised and
- * they are forgotten: that revokes all, which is safe.
- * Inbound peers that have notified are remembered, too, as long as few others
- * have left since.
+ * connected need to be remembered only above it. Those with a secret need it
+ * not even then: the one without, which a revocation makes, has the epoch of
+ * all who claim its incarnation. When there are too many, the floor is raised
+ * and they are forgotten: that revokes all, which is safe. Inbound peers that
+ * have notified are remembered, too, as long as few others have left since.
  *
  * Threads: control, unless said otherwise.
  */
@@ -48,7 +49,7 @@ struct tei_link;
 #define TEI_ABSENT_MAX        4096u
 #define TEI_EPOCH_FIRST       1u
 
-/* Who an inbound peer is. */
+/* Identity of an inbound peer. */
 struct tei_inbound_id {
 	uint8_t incarnation[TE_INCARNATION_LEN];
 	uint8_t secret[TEI_PEER_SECRET_LEN]; /* all 0: none */

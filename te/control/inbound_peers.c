@@ -13,7 +13,7 @@
 #include "te/transfer/link.h"
 #include "te/transfer/transfer.h"
 
-/* Of those who show no secret. */
+/* Identity of those who show no secret. */
 static struct tei_inbound_id bare_id(const uint8_t *incarnation)
 {
 	struct tei_inbound_id id = {0};

@@ -80,7 +80,7 @@ bool tei_group_verify(const struct tei_group *group,
 		      const uint8_t proof[TEI_GROUP_PROOF_LEN]);
 
 /*
- * What an engine, which keeps @own as a secret of its life, tells only who is
+ * The secret that an engine, which keeps @own to itself, shows only to who is
  * reached under @name, so that nobody else can pass for it there. -ENOMEM (of
  * OpenSSL).
  */
