@@ -229,14 +229,16 @@ void tei_frame_call_cancel(struct tei_frame_conn *conn,
  * that the process may have, or none is left to accept with, a connection makes
  * way for the next: of the source (a user of this host where protected mode has
  * asked for it, else the address) that has most, there of the name that has
- * most, the one without a frame for longest; if possible one that is not needed. It is refused for now, so an honest peer comes back when it
- * wants something. A source that has least makes way for none with more; then
- * the newcomer is refused for now.
+ * most, the one without a frame for longest; if possible one that is not
+ * needed. It is refused for now, so an honest peer comes back when it wants
+ * something. A source that has least makes way for none with more; then the
+ * newcomer is refused for now.
  *
- * Bodies that have come in part may take 64 MiB, those of a source 32 MiB;
- * beyond that the oldest of who has most is refused for now. Frames that peers
- * do not read may take 256 MiB, those of a source 128 MiB; beyond that who has
- * most loses its connection, with a line in the log. Its user hears -EPROTO.
+ * Bodies that have come in part, or whole ones that wait for ready(), may take
+ * 64 MiB, those of a source 32 MiB; beyond that the oldest of who has most is
+ * refused for now. Frames that peers do not read may take 256 MiB, those of a
+ * source 128 MiB; beyond that who has most loses its connection, with a line in
+ * the log. Its user hears -EPROTO.
  */
 struct tei_frame_server;
 struct tei_frame_server_config {

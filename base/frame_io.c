@@ -88,13 +88,13 @@ static uint32_t max_body(const struct tei_frame_conn *conn, uint16_t type,
 /* ---- input: from bytes to frames ---- */
 
 /*
- * Counts the memory of the body that has come in part. False: it was too much,
- * and this connection is the one that is refused for it.
+ * Counts the memory of what has come and is not delivered yet. False: it was
+ * too much, and this connection is the one that is refused for it.
  */
 static bool count_input(struct tei_frame_conn *conn)
 {
 	struct tei_frame_server *server = conn->server;
-	size_t bytes = conn->room_body;
+	size_t bytes = conn->room_body + conn->n_stash;
 	struct tei_frame_conn *most;
 
 	if (!conn->holder || conn->usage[TEI_FRAME_INPUT].bytes == bytes)
@@ -247,6 +247,7 @@ static void hold_copy(struct tei_frame_conn *conn, const uint8_t *body)
 	conn->n_body = conn->room_body = len;
 	conn->in_body = true;
 	hold(conn);
+	(void)count_input(conn);
 }
 
 /* Room for at least one byte more of an unfinished body. */
@@ -341,6 +342,7 @@ static void stash(struct tei_frame_conn *conn, const uint8_t *p, size_t n)
 	}
 	memcpy(conn->stash, p, n);
 	conn->n_stash = n;
+	(void)count_input(conn);
 }
 
 static void consume(struct tei_frame_conn *conn, const uint8_t *p, size_t n)
@@ -363,7 +365,10 @@ static void consume_stash(struct tei_frame_conn *conn)
 
 	conn->stash = NULL;
 	conn->n_stash = 0;
+	if (!p)
+		return;
 	consume(conn, p, n);
+	(void)count_input(conn);
 	tei_free(p);
 }
 

@@ -29,7 +29,7 @@
 /* Time for a frame from its first byte on: an answer, what is asked. */
 #define TEI_FRAME_PART_MS  30000
 #define TEI_FRAME_ASKED_MS 10000
-/* Memory of bodies that have come in part: of a port, of one source. */
+/* Memory of input that waits for more or to be taken: of a port, a source. */
 #define TEI_FRAME_INPUT_MAX  ((size_t)64 << 20)
 #define TEI_FRAME_INPUT_EACH ((size_t)32 << 20)
 /* Bytes that the kernel does not take, since peers do not read: the same. */

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -19,6 +20,7 @@
 #include "te/core/control.pb-c.h"
 #include "tests/lib/test.h"
 #include "tests/lib/user.h"
+#include "tests/lib/wait.h"
 
 #define N_SEATS  256
 #define BODY_MAX (8u << 20)
@@ -26,7 +28,7 @@
 
 struct seat {
 	struct tei_frame_conn *conn; /* NULL: has ended */
-	bool needed;
+	bool needed, busy;           /* not ready for frames */
 	int n_frames, err;
 };
 
@@ -69,8 +71,17 @@ static bool on_needed(void *arg)
 	return ((struct seat *)arg)->needed;
 }
 
+static bool is_ready(struct tei_frame_conn *conn, const struct tei_frame *f,
+		     void *arg)
+{
+	(void)conn;
+	(void)f;
+	return !((struct seat *)arg)->busy;
+}
+
 static const struct tei_frame_ops seat_ops = {
 	.frame = on_frame,
+	.ready = is_ready,
 	.down = on_down,
 	.fault = on_fault,
 	.needed = on_needed,
@@ -491,6 +502,53 @@ static void of_one_source_the_oldest_body_makes_way(void **state)
 		close(fd[i]);
 }
 
+struct arrival {
+	int fd;
+	int n;
+};
+
+static bool has_arrived(void *arg)
+{
+	struct arrival *a = arg;
+	int n = 0;
+
+	assert_int_equal(ioctl(a->fd, FIONREAD, &n), 0);
+	return n == a->n;
+}
+
+static bool input_is_counted(void *arg)
+{
+	return listener->peers.bytes[TEI_FRAME_INPUT] == *(size_t *)arg;
+}
+
+static void whole_frames_that_wait_count_as_well(void **state)
+{
+	const uint32_t len = 10000;
+	size_t frame = TEI_FRAME_HEADER_LEN + len, most = len + frame;
+	uint8_t bytes[2 * (TEI_FRAME_HEADER_LEN + 10000)] = {0};
+	struct arrival a = {.n = (int)sizeof(bytes)};
+	int fd;
+
+	(void)state;
+	open_port(0, 0);
+	fd = come(1);
+	a.fd = seats[0].conn->fd;
+	seats[0].busy = true;
+	raw_header(bytes, len, ECHO, 1);
+	raw_header(bytes + frame, len, ECHO, 2);
+	assert_int_equal(send(fd, bytes, sizeof(bytes), 0), sizeof(bytes));
+	assert_true(test_wait_until(has_arrived, &a, SOON_MS));
+	pump_until(input_is_counted, &most); /* one waits, one was read */
+	tei_frame_resume(seats[0].conn);
+	assert_int_equal(seats[0].n_frames, 1);
+	assert_int_equal(listener->peers.bytes[TEI_FRAME_INPUT], len);
+	seats[0].busy = false;
+	tei_frame_resume(seats[0].conn);
+	assert_int_equal(seats[0].n_frames, 2);
+	assert_int_equal(listener->peers.bytes[TEI_FRAME_INPUT], 0);
+	close(fd);
+}
+
 /* ---- answers that nobody reads ---- */
 
 #define ANSWER ((size_t)15 << 20)
@@ -625,6 +683,7 @@ int main(void)
 		T(who_has_many_makes_way_when_descriptors_are_short),
 		T(unfinished_bodies_have_a_budget),
 		T(of_one_source_the_oldest_body_makes_way),
+		T(whole_frames_that_wait_count_as_well),
 		T(unread_answers_have_a_budget),
 		T(who_fills_the_budget_itself_is_cut_off),
 		T(counts_hold_in_any_order),
