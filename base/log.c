@@ -169,6 +169,11 @@ bool tei_log_allowed(struct tei_log_limit *limit)
 	return is_allowed(limit, limit->per_minute);
 }
 
+bool tei_log_info_allowed(struct tei_log_limit *limit)
+{
+	return tei_log_level() >= TEI_LOG_INFO && tei_log_allowed(limit);
+}
+
 /* FNV-1a. */
 static uint64_t hash_on(uint64_t hash, const char *text)
 {

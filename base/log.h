@@ -74,6 +74,8 @@ struct tei_log_limit {
 	_Atomic unsigned int n_in_window;
 };
 bool tei_log_allowed(struct tei_log_limit *limit);
+/* The same for LOG_INFO(): false, and nothing counted, where it is not heard. */
+bool tei_log_info_allowed(struct tei_log_limit *limit);
 
 /*
  * LOG_WARN("@call: @why"), but the same line 6 times a minute at most: callers

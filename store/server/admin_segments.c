@@ -425,6 +425,7 @@ static int refuse_wanted(const struct tes_server *s, const struct wanted *w,
 static int create(struct tes_server *s, const struct wanted *w,
 		  struct tei_http_reply *reply)
 {
+	static struct tei_log_limit limit = {.per_minute = 60};
 	struct tes_event ev = {.type = TES_EVENT_DRAIN_CREATE};
 	struct tes_core_drain drain;
 	int32_t code;
@@ -437,8 +438,10 @@ static int create(struct tes_server *s, const struct wanted *w,
 	code = ask_core(s, &ev, &drain);
 	if (code)
 		return refuse_wanted(s, w, code, reply);
-	LOG_INFO("master: segment %s%s is to be drained", w->segments[0],
-		 w->n_segments > 1 ? " and others" : "");
+	if (tei_log_info_allowed(&limit))
+		LOG_INFO("master: segment %s%s is to be drained",
+			 w->segments[0],
+			 w->n_segments > 1 ? " and others" : "");
 	return answer_code(reply, &drain);
 }
 

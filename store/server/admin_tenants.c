@@ -74,6 +74,7 @@ int tes_server_tenants_start(struct tes_server *s,
 /* Saves the quotas as they will be when @name has @bytes; 0: no quota. */
 static int save(const struct tes_server *s, const char *name, uint64_t bytes)
 {
+	static struct tei_log_limit limit = {.per_minute = 6};
 	const char *path = path_of(s);
 	struct tes_quotas q = {.n = 0};
 	struct tes_core_tenant t;
@@ -89,7 +90,7 @@ static int save(const struct tes_server *s, const char *name, uint64_t bytes)
 		rc = tes_quotas_add(&q, name, bytes);
 	if (!rc)
 		rc = tes_quotas_write(path, &q);
-	if (rc)
+	if (rc && tei_log_allowed(&limit))
 		LOG_ERROR("master: %s could not be written: %s", path,
 			  strerror(-rc));
 	tes_quotas_free(&q);
@@ -280,6 +281,20 @@ static int not_written(struct tei_http_reply *reply)
 				      "nothing was changed");
 }
 
+/* A line of the log; @bytes 0: there is no quota any more. */
+static void tell_quota(const char *name, uint64_t bytes)
+{
+	static struct tei_log_limit limit = {.per_minute = 60};
+
+	if (!tei_log_info_allowed(&limit))
+		return;
+	if (bytes)
+		LOG_INFO("master: tenant '%s' has a quota of %llu bytes now",
+			 name, (unsigned long long)bytes);
+	else
+		LOG_INFO("master: tenant '%s' has no quota any more", name);
+}
+
 int tes_server_admin_set_quota(const struct tei_http_request *request,
 			       struct tei_http_reply *reply, void *arg)
 {
@@ -306,8 +321,7 @@ int tes_server_admin_set_quota(const struct tei_http_request *request,
 					      "there are too many tenants");
 	if (rc)
 		return 500;
-	LOG_INFO("master: tenant '%s' has a quota of %llu bytes now", name,
-		 (unsigned long long)bytes);
+	tell_quota(name, bytes);
 	return one(s, name, reply);
 }
 
@@ -337,7 +351,7 @@ int tes_server_admin_unset_quota(const struct tei_http_request *request,
 		(void)tes_core_tenant_set(s->core, name, before.requested);
 		return not_written(reply);
 	}
-	LOG_INFO("master: tenant '%s' has no quota any more", name);
+	tell_quota(name, 0);
 	return tes_server_admin_json(reply, 200,
 				     json_pack("{s:b}", "success", 1));
 }

@@ -469,6 +469,7 @@ static int fill_beside(char *beside, const char *path, mode_t mode,
 static int replace_file(const char *path, mode_t mode,
 			const struct tes_quotas *q)
 {
+	static struct tei_log_limit limit = {.per_minute = 6};
 	char beside[PATH_MAX + 16];
 	int folder = open_folder(path), rc;
 
@@ -476,7 +477,7 @@ static int replace_file(const char *path, mode_t mode,
 		return folder;
 	(void)snprintf(beside, sizeof(beside), "%s.XXXXXX", path);
 	rc = fill_beside(beside, path, mode, q);
-	if (!rc && fsync(folder))
+	if (!rc && fsync(folder) && tei_log_allowed(&limit))
 		LOG_WARN("master: %s: folder not synced, so a crash of this "
 			 "host may undo the change: %s",
 			 path, strerror(errno));

@@ -26,15 +26,27 @@ struct columns {
 	bool failed; /* out of memory on the way */
 };
 
+/* Owners may come and go by the dozen at once, and each is to be seen. */
+#define OWNERS_PER_MINUTE 60
+
+static void no_memory_for(const char *what)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+
+	if (tei_log_allowed(&limit))
+		LOG_ERROR("master: out of memory for %s", what);
+}
+
 static void send_reply(struct tes_server *s, const ProtobufCMessage *m)
 {
+	static struct tei_log_limit limit = {.per_minute = 6};
 	struct tes_server_link *link = s->call.link;
 	int rc;
 
 	if (!link)
 		return;
 	rc = tei_frame_reply(link->conn, s->call.frame, m);
-	if (rc < 0)
+	if (rc < 0 && tei_log_allowed(&limit))
 		LOG_WARN("master: reply not sent: %s", strerror(-rc));
 }
 
@@ -117,7 +129,7 @@ static void send_columns(struct columns *c, const ProtobufCMessage *m)
 		return;
 	}
 	/* Nothing that a client could read: let it time out on a new one. */
-	LOG_ERROR("master: out of memory for a reply");
+	no_memory_for("a reply");
 	if (c->server->call.link)
 		tei_frame_refuse_for_now(c->server->call.link->conn,
 					 "out of memory");
@@ -268,10 +280,13 @@ static void reply_task_query(struct tes_server *s,
 static void log_drain(const struct tes_server *s,
 		      const struct tes_core_drain *d)
 {
+	static struct tei_log_limit limit = {.per_minute = OWNERS_PER_MINUTE};
 	const struct tes_server_link *link = s->call.link;
 	const char *engine =
 		link && link->session ? link->session->engine : NULL;
 
+	if (!tei_log_info_allowed(&limit))
+		return;
 	LOG_INFO("master: %s leaves: %llu of %llu replicas moved to others, "
 		 "%llu left%s%s",
 		 engine ? engine : "an owner", (unsigned long long)d->moved,
@@ -601,7 +616,7 @@ void tes_server_push_task(struct tes_server *s, const struct tes_action *action)
 	if (!link)
 		return;
 	if (fill_objects(&source, &action->u.task.source, &s->out)) {
-		LOG_ERROR("master: out of memory for a task");
+		no_memory_for("a task");
 		tei_frame_refuse_for_now(link->conn, "out of memory");
 		return;
 	}
@@ -632,7 +647,7 @@ void tes_server_push_committed(struct tes_server *s,
 	if (!link)
 		return;
 	if (fill_objects(&objects, &action->u.committed.objects, &s->out)) {
-		LOG_ERROR("master: out of memory for a notice to an owner");
+		no_memory_for("a notice to an owner");
 		tei_frame_refuse_for_now(link->conn, "out of memory");
 		return;
 	}
@@ -658,38 +673,55 @@ void tes_server_push_committed(struct tes_server *s,
 
 static void server_tell_mount(const struct tes_server *s, bool kept)
 {
+	static struct tei_log_limit limit = {.per_minute = OWNERS_PER_MINUTE};
 	const struct tes_event *ev = s->call.event;
 	const struct tes_server_link *link = s->call.link;
 	const char *engine =
 		link && link->session ? link->session->engine : NULL;
 
+	if (!tei_log_info_allowed(&limit))
+		return;
 	LOG_INFO("master: owner %s lends %.1f MiB%s", engine ? engine : "?",
 		 (double)ev->u.mount.size / MIB, kept ? ", as before" : "");
 }
 
-void tes_server_tell_owner(const struct tes_action *action)
+static void tell_silent(const struct tes_action *action)
 {
 	const char *engine = action->u.owner.engine;
-	double s = (double)action->u.owner.silent_ms / 1000;
+
+	if (action->u.owner.left)
+		LOG_WARN("master: the connection of owner %s ended: its "
+			 "objects are misses until it is back",
+			 engine);
+	else
+		LOG_WARN("master: owner %s has been silent for %.1f s: gets "
+			 "of its objects miss until it is back",
+			 engine, (double)action->u.owner.silent_ms / 1000);
+}
+
+void tes_server_tell_owner(const struct tes_action *action)
+{
+	static struct tei_log_limit silent = {.per_minute = OWNERS_PER_MINUTE},
+				    back = {.per_minute = OWNERS_PER_MINUTE},
+				    gone = {.per_minute = OWNERS_PER_MINUTE};
+	const char *engine = action->u.owner.engine;
 
 	switch (action->u.owner.news) {
 	case TES_OWNER_SILENT:
-		if (action->u.owner.left)
-			LOG_WARN("master: the connection of owner %s ended: "
-				 "its objects are misses until it is back",
-				 engine);
-		else
-			LOG_WARN("master: owner %s has been silent for %.1f s: "
-				 "gets of its objects miss until it is back",
-				 engine, s);
+		if (tei_log_allowed(&silent))
+			tell_silent(action);
 		break;
 	case TES_OWNER_BACK:
-		LOG_INFO("master: owner %s is back, with its objects", engine);
+		if (tei_log_info_allowed(&back))
+			LOG_INFO("master: owner %s is back, with its objects",
+				 engine);
 		break;
 	case TES_OWNER_GONE:
-		LOG_WARN("master: owner %s is given up after %.1f s: its "
-			 "objects are gone",
-			 engine, s);
+		if (tei_log_allowed(&gone))
+			LOG_WARN("master: owner %s is given up after %.1f s: "
+				 "its objects are gone",
+				 engine,
+				 (double)action->u.owner.silent_ms / 1000);
 		break;
 	}
 }
@@ -727,7 +759,7 @@ void tes_server_later(struct tes_server *s)
 	struct later *later = tei_calloc(1, sizeof(*later));
 
 	if (!later) {
-		LOG_ERROR("master: out of memory for a reply");
+		no_memory_for("a reply");
 		tei_frame_refuse_for_now(call->link->conn, "out of memory");
 		return;
 	}

@@ -420,13 +420,19 @@ static void dispatch(struct tes_server_link *link, const struct tei_frame *f)
 static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
 		     void *arg)
 {
+	static struct tei_log_limit limit = {.per_minute = 6};
 	struct tes_server_link *link = arg;
 	struct tes_server *s = link->server;
 
 	/* A peer that asks and does not read must not cost us memory. */
 	if (tei_frame_backlog(conn) > TES_SERVER_BACKLOG_MAX) {
 		s->counters.refused_slow++;
-		LOG_WARN("master: a client does not read its answers, closed");
+		if (tei_log_allowed(&limit))
+			LOG_WARN("master: client %s does not read its "
+				 "answers: closed",
+				 link->session && link->session->engine
+					 ? link->session->engine
+					 : "without a session");
 		server_link_drop(link);
 		return;
 	}

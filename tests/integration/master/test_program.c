@@ -97,6 +97,43 @@ static void the_figures_are_logged_in_one_line(void **state)
 	master_stop(&m);
 }
 
+static size_t count_lines(const char *output, const char *words)
+{
+	size_t n = 0;
+
+	for (; (output = strstr(output, words)); output++)
+		n++;
+	return n;
+}
+
+/* A client that lends and ends again and again has some lines, not all. */
+static void clients_cannot_fill_the_log(void **state)
+{
+	static const char *const lines[] = {" lends ", "connection of owner ",
+					    " is back, "};
+	const size_t rounds = 300;
+	struct master m;
+	struct caller *c;
+
+	(void)state;
+	master_start(&m, (const char *const[]){"--client_ttl=60", NULL});
+	for (size_t i = 0; i < rounds; i++) {
+		c = caller_join(&m, 1, false);
+		assert_int_equal(caller_mount(c, 1, 1 << 20), 0);
+		caller_close(c);
+	}
+	c = caller_join(&m, 1, false);
+	for (size_t i = 0; i < TEST_COUNT(lines); i++) {
+		size_t n =
+			count_lines(test_process_output(m.process), lines[i]);
+
+		if (n == 0 || n > rounds / 2)
+			fail_msg("%zu lines with '%s'", n, lines[i]);
+	}
+	caller_close(c);
+	master_stop(&m);
+}
+
 /* It must exit with 2 after exactly one line, which has @words in it. */
 static void refuses(const char *const args[], const char *words)
 {
@@ -262,6 +299,7 @@ int main(void)
 		cmocka_unit_test(ends_with_connections_open),
 		cmocka_unit_test(takes_the_descriptors_it_may_have),
 		cmocka_unit_test(the_figures_are_logged_in_one_line),
+		cmocka_unit_test(clients_cannot_fill_the_log),
 		cmocka_unit_test(bad_settings_are_named_in_one_line),
 		cmocka_unit_test(a_file_of_settings_is_read),
 		cmocka_unit_test(a_port_in_use_is_named_in_one_line),
