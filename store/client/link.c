@@ -115,6 +115,7 @@ static void beat(void *arg)
 
 	if (link->beating || !link->heartbeat || link->losing)
 		return;
+	link->beat_ns = tei_now_ns();
 	msg.epoch = link->epoch;
 	msg.n = ++link->n_beats;
 	msg.mounts = link->owner->count_mounts(link);
@@ -502,6 +503,7 @@ static int enter(struct tes_master_link *link, const Store__HelloReply *reply)
 	atomic_store_explicit(&link->store->digest_seed, reply->digest_seed,
 			      memory_order_relaxed);
 	link->heartbeat_ms = reply->heartbeat_ms ? reply->heartbeat_ms : 1000;
+	link->client_ttl_ms = reply->client_ttl_ms;
 	rc = open_channel(link);
 	if (rc)
 		return rc;
@@ -641,12 +643,38 @@ void tes_master_link_fini(struct tes_master_link *link)
 	link->master = NULL;
 }
 
+#define AWAKE_MS 1000
+
+/*
+ * Who was stopped for longer than a master waits for him has been given up,
+ * though that master may be gone, too, and nobody is left who says so.
+ */
+static void on_awake(void *arg)
+{
+	struct tes_master_link *link = arg;
+	uint64_t most = (link->client_ttl_ms + AWAKE_MS) * TEI_NS_PER_MS;
+	uint64_t now = tei_now_ns();
+
+	if (link->client_ttl_ms && now - link->awake_ns > most)
+		link->slept_ns = now;
+	link->awake_ns = now;
+}
+
 int tes_master_link_start(struct tes_master_link *link)
 {
-	link->retry =
-		evtimer_new(tei_loop_base(link->store->loop), on_retry, link);
+	struct tei_loop *loop = link->store->loop;
+
+	link->retry = evtimer_new(tei_loop_base(loop), on_retry, link);
 	if (!link->retry)
 		return -ENOMEM;
+	link->awake_ns = tei_now_ns();
+	link->awake_timer =
+		tei_timer_start(loop, AWAKE_MS, true, on_awake, link);
+	if (!link->awake_timer) {
+		event_free(link->retry);
+		link->retry = NULL;
+		return -ENOMEM;
+	}
 	look_up(link);
 	return 0;
 }
@@ -657,6 +685,8 @@ void tes_master_link_stop(struct tes_master_link *link)
 	if (link->retry)
 		event_free(link->retry);
 	link->retry = NULL;
+	tei_timer_stop(link->awake_timer);
+	link->awake_timer = NULL;
 	close_both(link);
 	link->state = TES_MASTER_LINK_DOWN;
 	fail_waiting(link);

@@ -85,7 +85,12 @@ struct tes_master_link {
 	uint64_t broke_generation; /* of the channel then; guarded by its mu */
 	struct event *hangup;      /* of the channel's socket; or NULL */
 	struct event *retry;
-	struct tei_timer *heartbeat_timer;
+	struct tei_timer *heartbeat_timer, *awake_timer;
+	uint64_t beat_ns;  /* when the last heartbeat was sent */
+	uint64_t awake_ns; /* when the loop was last seen to run */
+	/* When it ran again after longer than masters wait for a silent owner;
+	 * 0: never. */
+	uint64_t slept_ns;
 	uint64_t backoff_ms;
 	uint64_t down_since_ns;
 	bool complained;    /* one warning a time away */
@@ -93,7 +98,7 @@ struct tes_master_link {
 	bool stopped;
 
 	/* Fields from the hello of the master that the link leads to. */
-	uint64_t epoch, digest_seed, heartbeat_ms, n_beats;
+	uint64_t epoch, digest_seed, heartbeat_ms, client_ttl_ms, n_beats;
 	uint8_t epoch_proof[TES_STORE_PROOF_LEN]; /* the next master's to see */
 	size_t epoch_proof_len;                   /* 0: none */
 	uint8_t group[TES_STORE_GROUP_LEN];

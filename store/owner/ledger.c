@@ -388,6 +388,27 @@ static void tell_later(const struct tes_segment *segment,
 		 (unsigned long long)epoch);
 }
 
+/*
+ * Others may have removed or replaced it since, and no master be left that
+ * knows: had the last one lived on, it would be lost as well.
+ */
+static void give_all_up(struct tes_segment *segment)
+{
+	struct tes_ledger *ledger = &segment->ledger;
+	char id[2 * TES_STORE_SEGMENT_ID_LEN + 5];
+	size_t n;
+
+	tei_mutex_lock(&ledger->mu);
+	n = ledger->inventory.n_objects;
+	tei_mutex_unlock(&ledger->mu);
+	write_id(segment->id, id);
+	LOG_WARN("segment %s: given up: %zu objects: this process stood still "
+		 "for longer than --client_ttl, and another master has come",
+		 id, n);
+	forget_all(segment);
+	ledger->offering = false;
+}
+
 bool tes_ledger_offers(const struct tes_segment *segment)
 {
 	return segment->ledger.mounted;
@@ -405,10 +426,13 @@ int tes_ledger_mounted(struct te_store *store, struct tes_segment *segment,
 		.quiet = !master->kept,
 	};
 	bool first = !ledger->mounted;
+	bool other = !first && ledger->seed != master->digest_seed;
 	int code = 0;
 
-	if (first || ledger->seed != master->digest_seed)
-		ledger->offering = !first;
+	if (other && master->slept)
+		give_all_up(segment);
+	else if (other)
+		ledger->offering = true;
 	else if (!ledger->offering && !master->kept)
 		forget_all(segment);
 	ledger->mounted = true;

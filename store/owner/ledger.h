@@ -59,11 +59,13 @@ bool tes_ledger_offers(const struct tes_segment *segment);
 struct tes_ledger_master {
 	uint64_t generation; /* of the link to it */
 	uint64_t epoch, digest_seed;
-	bool kept; /* it had the segment, and what was put there */
+	bool kept;  /* it had the segment, and what was put there */
+	bool slept; /* we stood still since we heard from the one before, for
+		     * longer than that one waited for us */
 };
 /*
  * @segment is mounted: offer what there is, or forget it if that master has
- * given us up meanwhile. A store code, of the call that failed; then it has to
+ * given us up meanwhile, or the one before has. A store code, of the call that failed; then it has to
  * be mounted again.
  */
 int tes_ledger_mounted(struct te_store *store, struct tes_segment *segment,

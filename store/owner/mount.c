@@ -105,6 +105,8 @@ static void take_statuses(struct te_store *store,
 				take_status(store, segment,
 					    result->of[i].status,
 					    result->of[i].why);
+		if (segment->publishing && segment->mounted)
+			segment->heard_ns = result->begun_ns;
 	}
 }
 
@@ -211,6 +213,8 @@ static void mounting_heartbeat_done(struct tes_master_link *link, bool remount)
 		}
 		if (remount)
 			segment->mounted = false;
+		if (segment->mounted)
+			segment->heard_ns = link->beat_ns;
 		missing |= !segment->mounted;
 	}
 	if (missing)

@@ -400,6 +400,7 @@ static int settle_in(const struct publish_job *job, size_t i, bool kept,
 		.epoch = job->epoch,
 		.digest_seed = digest_seed,
 		.kept = kept,
+		.slept = job->result.of[i].slept,
 	};
 	uint64_t grace_ms = tes_segment_grace_ms(segment);
 	int code = 0;
@@ -504,12 +505,15 @@ int tes_segments_publish(struct te_store *store, uint64_t generation,
 			continue;
 		segment->publishing = true;
 		job->segments[job->result.n] = segment;
+		job->result.of[job->result.n].slept =
+			store->link.slept_ns > segment->heard_ns;
 		job->result.of[job->result.n++].segment = segment;
 	}
 	job->job.run = run_publish;
 	job->post.fn = on_published;
 	job->store = store;
 	job->result.generation = generation;
+	job->result.begun_ns = tei_now_ns();
 	job->epoch = store->link.epoch;
 	memcpy(job->group, group, TES_STORE_GROUP_LEN);
 	tes_helper_add(&store->helper, &job->job);

@@ -60,6 +60,9 @@ struct tes_segment {
 	bool leaving;    /* nothing but the master's memory of it is left */
 	bool mounted;
 	bool unmount_sent; /* as the store closes */
+	/* When the last master that has it was asked the last time, by a mount
+	 * or a heartbeat that it answered. */
+	uint64_t heard_ns;
 	struct tes_grace grace;
 	/* Guarded by store->mu. */
 	bool settled; /* the one try is over */
@@ -147,11 +150,13 @@ int tes_segment_fence(struct te_store *store, uint64_t generation,
  */
 struct tes_mount_result {
 	uint64_t generation; /* the link's */
-	int rc;              /* of the engine; then */
-	int code;            /* of the calls; then of each: */
+	uint64_t begun_ns;
+	int rc;   /* of the engine; then */
+	int code; /* of the calls; then of each: */
 	size_t n;
 	struct {
 		const struct tes_segment *segment; /* it may be gone */
+		bool slept; /* in: so long that it was given up */
 		int status;
 		char why[80];
 	} of[];

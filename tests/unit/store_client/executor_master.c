@@ -54,6 +54,7 @@ static void on_hello(struct tei_frame_conn *conn, const struct tei_frame *f)
 	reply.epoch = master.epoch;
 	reply.digest_seed = master.seed;
 	reply.heartbeat_ms = 50;
+	reply.client_ttl_ms = 10000;
 	reply.group.data = group;
 	reply.group.len = sizeof(group);
 	(void)tei_frame_reply(conn, f, &reply.base);

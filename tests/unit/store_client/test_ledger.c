@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "store/client/client.h"
 #include "store/proto/extent.h"
@@ -199,6 +200,90 @@ static void what_a_master_gave_up_of_its_own_is_void(void **state)
 	assert_false(is_there(&own));
 }
 
+/* ---- an owner that stood still ---- */
+
+/* As if it had been stopped a minute ago, and went on now. */
+static void do_stop(void *store)
+{
+	((struct te_store *)store)->link.awake_ns -= 60 * TEI_NS_PER_S;
+}
+
+static void look_at_sleep(void *slept)
+{
+	const struct tes_master_link *link = &master.owners[0].store->link;
+
+	*(bool *)slept = link->slept_ns != 0;
+}
+
+static bool has_slept(void *arg)
+{
+	bool slept = false;
+
+	(void)arg;
+	(void)tei_loop_do(master.owners[0].store->loop, look_at_sleep, &slept);
+	return slept;
+}
+
+static void stand_still(void)
+{
+	struct te_store *store = master.owners[0].store;
+
+	assert_true(tei_loop_do(store->loop, do_stop, store));
+	assert_true(test_wait_until(has_slept, NULL, POOL_START_MS));
+}
+
+/* On its loop: so it hears nothing from the owner before it is another one. */
+static void do_change_asleep(void *arg)
+{
+	(void)arg;
+	stand_still();
+	master_change(MASTER_EPOCH + 1, 6, false);
+}
+
+static void who_slept_too_long_brings_nothing_to_another_master(void **state)
+{
+	struct object o = {1, MASTER_EPOCH, MASTER_SEED};
+
+	(void)state;
+	commit(&o, 1);
+	assert_true(tei_loop_do(master.loop, do_change_asleep, NULL));
+	await_offers(MASTER_OWNERS);
+	assert_int_equal(atomic_load(&master.n_offered), 0);
+	assert_false(is_there(&o));
+}
+
+static void look_at_news(void *heard)
+{
+	const struct tes_master_link *link = &master.owners[0].store->link;
+
+	*(bool *)heard = segment_of_first()->heard_ns > link->slept_ns;
+}
+
+static bool has_heard(void *arg)
+{
+	bool heard = false;
+
+	(void)arg;
+	(void)tei_loop_do(master.owners[0].store->loop, look_at_news, &heard);
+	return heard;
+}
+
+/* Its master had stood still as well, say: it had it still. */
+static void who_was_not_given_up_brings_what_it_has(void **state)
+{
+	struct object o = {1, MASTER_EPOCH, MASTER_SEED};
+
+	(void)state;
+	commit(&o, 1);
+	stand_still();
+	assert_true(test_wait_until(has_heard, NULL, POOL_START_MS));
+	master_change(MASTER_EPOCH + 1, 6, false);
+	await_offers(MASTER_OWNERS);
+	assert_int_equal(atomic_load(&master.n_offered), 1);
+	o.seed = 6;
+	assert_true(is_there(&o));
+}
+
 /* ---- what is said ---- */
 
 static char line[512];
@@ -247,6 +332,8 @@ int main(void)
 		TEST(a_master_that_kept_all_is_offered_nothing),
 		TEST(what_is_offered_once_more_is_not_written_once_more),
 		TEST(what_a_master_gave_up_of_its_own_is_void),
+		TEST(who_slept_too_long_brings_nothing_to_another_master),
+		TEST(who_was_not_given_up_brings_what_it_has),
 		TEST(what_is_given_up_as_of_later_masters_is_named),
 	};
 
