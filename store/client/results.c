@@ -70,6 +70,8 @@ int tes_store_code(int error)
 	case -ECONNREFUSED:
 	case -ECONNRESET:
 	case -EHOSTUNREACH:
+	case -EHOSTDOWN:
+	case -EOPNOTSUPP:
 	case -EPROTO:
 	case -EAGAIN:
 	case -EIO:

@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -284,12 +285,17 @@ static void name_memory(const struct tes_dummy *dummy)
 
 static int start_dummy(struct tes_dummy *dummy, const struct te_store_config *c)
 {
-	int code = find_daemon(dummy, c->daemon);
+	int code = find_daemon(dummy, c->daemon), rc;
 
 	if (code)
 		return code;
-	if (open_memory(dummy, c))
+	rc = open_memory(dummy, c);
+	if (rc) {
+		LOG_ERROR("store: %" PRIu64 " bytes to share with the daemon "
+			  "cannot be had: %s",
+			  dummy->bytes, te_strerror(rc));
 		return TE_STORE_INTERNAL_ERROR;
+	}
 	name_memory(dummy);
 	if (c->setup_timeout_ms == TE_STORE_NO_WAIT)
 		return 0;

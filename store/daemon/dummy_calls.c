@@ -302,7 +302,9 @@ static int64_t settle_read(const struct tes_dummy_batch *b, const bool *gone,
 
 	if (answer < 0)
 		return answer;
-	if (!gone || (uint64_t)answer > b->loan.items[i].bytes)
+	if ((uint64_t)answer > b->loan.items[i].bytes)
+		return tes_bad_reply("daemon");
+	if (!gone)
 		return TE_STORE_INTERNAL_ERROR;
 	if (gone[i])
 		return TE_STORE_INVALID_PARAMS;

@@ -422,13 +422,25 @@ static int connect_one(struct tes_dummy *dummy, uint64_t deadline_ns,
 	return code;
 }
 
+static void say_forked(const struct tes_dummy *dummy)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+
+	if (tei_log_allowed(&limit))
+		LOG_WARN("store: this client of a daemon is of process %d, "
+			 "which this one was forked off: open another one",
+			 (int)dummy->pid);
+}
+
 int tes_dummy_connect(struct tes_dummy *dummy, uint64_t deadline_ns,
 		      struct tes_dummy_conn **out)
 {
 	int code = TE_STORE_RPC_TIMEOUT;
 
-	if (getpid() != dummy->pid)
-		return TE_STORE_INTERNAL_ERROR;
+	if (getpid() != dummy->pid) {
+		say_forked(dummy);
+		return TE_STORE_INVALID_PARAMS;
+	}
 	tei_mutex_lock(&dummy->mu);
 	do {
 		struct tes_dummy_conn *conn;

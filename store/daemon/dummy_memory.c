@@ -12,6 +12,7 @@
  * meanwhile is lost, and says so.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -25,7 +26,8 @@
 #include "store/daemon/dummy.h"
 #include "store/daemon/dummy_shelf.h"
 
-#define COPY_ALIGN 64u
+#define COPY_ALIGN   64u
+#define LINES_MINUTE 6u
 
 /* ---- which memory is shared ---- */
 
@@ -107,6 +109,18 @@ static struct te_store_buffer *wait_room(struct tes_dummy *dummy,
 	return room;
 }
 
+static void say_no_room(const struct tes_dummy *dummy, uint64_t bytes,
+			const char *why)
+{
+	static struct tei_log_limit limit = {.per_minute = LINES_MINUTE};
+
+	if (tei_log_allowed(&limit))
+		LOG_WARN("store: no room for %" PRIu64 " bytes in the local "
+			 "buffer of %" PRIu64 ": %s: make it larger, or keep "
+			 "values in memory of te_store_pool_alloc()",
+			 bytes, dummy->copies.bytes, why);
+}
+
 int tes_loan_make(struct tes_loan *loan, bool put, uint64_t deadline_ns)
 {
 	struct tes_dummy *dummy = loan->dummy;
@@ -120,11 +134,15 @@ int tes_loan_make(struct tes_loan *loan, bool put, uint64_t deadline_ns)
 			       COPY_ALIGN * COPY_ALIGN;
 	if (!sum)
 		return 0;
-	if (sum > dummy->copies.bytes && sum > dummy->user.bytes)
+	if (sum > dummy->copies.bytes && sum > dummy->user.bytes) {
+		say_no_room(dummy, sum, "that is more than it has");
 		return TE_STORE_INVALID_PARAMS;
+	}
 	loan->room = wait_room(dummy, sum, deadline_ns);
-	if (!loan->room)
-		return TE_STORE_INTERNAL_ERROR;
+	if (!loan->room) {
+		say_no_room(dummy, sum, "other calls had it until the end");
+		return TE_STORE_RPC_TIMEOUT;
+	}
 	at = (uint64_t)(loan->room->data - dummy->memory);
 	for (i = 0; i < loan->n; i++) {
 		struct tes_loan_item *item = &loan->items[i];

@@ -24,6 +24,8 @@ static void engine_errors_have_codes(void **state)
 	(void)state;
 	assert_int_equal(tes_store_code(0), 0);
 	assert_int_equal(tes_store_code(-ETIMEDOUT), -800);
+	assert_int_equal(tes_store_code(-EOPNOTSUPP), -800); /* no way there */
+	assert_int_equal(tes_store_code(-EHOSTDOWN), -800);
 	assert_int_equal(tes_store_code(-EEXIST), -600);
 	assert_int_equal(tes_store_code(-ENOMEM), -1);
 }
