@@ -198,6 +198,7 @@ class MooncakeBundleTransfer:
         for name, value in payload.buffers.items():
             if not isinstance(name, str):
                 raise TypeError(f"buffers: the name {name!r} is no str")
+            self._check_end(name, value)
             members[name] = payload_of(name, value, zero_copy)
         return self._bundles.put(members, dataproto.json_safe(payload.metadata),
                                  partition, self._chunk(chunk_bytes), config)
@@ -235,12 +236,26 @@ class MooncakeBundleTransfer:
                    if name not in there]
         if missing:
             raise KeyError(f"the object has no member {missing[0]!r}")
+        for name, place in destinations.items():
+            self._check_end(name, place)
         readers = [Reader(name, there[name], rows.get(name),
                           destinations.get(name)) for name in names]
         for reads in ("first_reads", "reads"):
             self._bundles.read(ref, manifest, [
                 read for reader in readers for read in getattr(reader, reads)()])
         return manifest, {reader.name: reader.result() for reader in readers}
+
+    def _check_end(self, name: str, place: object) -> None:
+        """ValueError: it begins in registered memory and ends behind it.
+
+        The store sees only the parts of it that it copies.
+        """
+        if not isinstance(place, (RawDestination, TensorObjectBuffer)):
+            return
+        left = self._bundles.store._registered_bytes(place.ptr)
+        if left and place.size > left:
+            raise ValueError(f"{name}: {place.size} bytes at {place.ptr:#x} run past "
+                             f"the end of registered memory, which has {left} there")
 
     # ---- batches of rows ----
 

@@ -136,6 +136,30 @@ def test_memory_that_is_gone_is_refused(engine, peer):
     assert engine.transfer_sync_read(peer.name, address, ADDRESS, 10) == -1
 
 
+def test_memory_runs_not_past_what_is_registered(engine, peer, memory):
+    here = memory.address
+    assert engine.register_memory(here, 32) == 0
+    memory.set(b"\7" * 64)
+    for at, length in ((here, 33), (here + 31, 2)):
+        for move in (engine.transfer_sync_read, engine.transfer_sync_write):
+            assert move(peer.name, at, ADDRESS, length) == -1
+        assert engine.batch_transfer_sync_read(
+            peer.name, [at], [ADDRESS], [length]) == -1
+        assert engine.transfer_submit_write(
+            peer.name, at, ADDRESS, length) == 0
+        assert engine.write_bytes_to_buffer(at, bytes(length), length) == -1
+        with pytest.raises(ValueError):
+            engine.read_bytes_from_buffer(at, length)
+    assert memory.get(0, 64) == b"\7" * 64
+    assert engine.transfer_sync_read(peer.name, here, ADDRESS, 32) == 0
+    # What follows without a gap is registered, too; so is nothing before.
+    assert engine.register_memory(here + 32, 8) == 0
+    assert engine.transfer_sync_read(peer.name, here + 31, ADDRESS, 9) == 0
+    assert engine.transfer_sync_read(peer.name, here + 31, ADDRESS, 10) == -1
+    assert engine.unregister_memory(here) == 0
+    assert engine.transfer_sync_read(peer.name, here + 31, ADDRESS, 2) == 0
+
+
 def test_what_the_peer_has_not_published_is_out_of_reach(
         engine, peer, memory):
     for address in (ADDRESS - 1, ADDRESS + LENGTH - 7, ADDRESS + LENGTH):

@@ -14,7 +14,8 @@ from mooncake.store import MooncakeDistributedStore, ReplicateConfig
 from mooncake.structured_object_store import (
     BundleTransferPolicy, FieldSchema, MooncakeBundleTransfer, RemoteBundleRef,
     StructuredMemberSlice, StructuredObjectPayload, export_dataproto_ref,
-    export_ref, import_dataproto_ref, import_ref, raw_destination)
+    export_ref, import_dataproto_ref, import_ref, raw_destination,
+    tensor_object_buffer)
 from pool import MB, Memory
 
 TOKENS = np.arange(24, dtype=np.int32).reshape(6, 4)
@@ -84,6 +85,23 @@ def test_members_are_read_into_memory_of_the_callers(transfer):
                   raw_destination(8, 128, None)):
         with pytest.raises(ValueError, match="tokens"):
             transfer.materialize_into(spec, {"tokens": wrong})
+
+
+def test_memory_runs_not_past_what_is_registered(transfer, store):
+    ref = transfer.put_structured_object(example(), chunk_bytes=8)
+    spec = transfer.read_spec(ref).select_members(["tokens"])
+    memory = Memory(128)
+    assert store.register_buffer(memory.addr, 64) == 0
+    memory.fill(b"\7" * 128)
+    with pytest.raises(ValueError, match="tokens: 96 bytes .* has 64 there"):
+        transfer.materialize_into(
+            spec, {"tokens": raw_destination(memory.addr, 96, memory)})
+    with pytest.raises(ValueError, match="64 there"):
+        transfer.put_structured_object(StructuredObjectPayload(
+            {}, {"t": tensor_object_buffer(memory.addr, 96, memory)}),
+            chunk_bytes=32)
+    assert memory.read(0, 128) == b"\7" * 128
+    assert store.unregister_buffer(memory.addr) == 0
 
 
 def test_what_lies_in_a_lease_keeps_it(transfer, store):

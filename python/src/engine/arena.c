@@ -290,7 +290,8 @@ static PyObject *write_bytes_to_buffer(PyObject *object, PyObject *args,
 		result = py_refuse(method, names[2], "more than src_ptr has");
 	} else if (length && !py_is_there(self, addr, length, true, &sure)) {
 		result = py_refuse(method, names[0],
-				   "no memory to write to is there");
+				   "no memory to write to is there, or it runs "
+				   "past the end of what is registered");
 	} else {
 		copy(addr, view.buf, length);
 		result = PyLong_FromLong(0);
@@ -321,7 +322,8 @@ static PyObject *read_bytes_from_buffer(PyObject *object, PyObject *args,
 	    (length && !py_is_there(self, addr, length, false, &sure))) {
 		PyErr_SetString(PyExc_ValueError,
 				"source_address: no memory of this length to "
-				"read is there");
+				"read is there, or it runs past the end of "
+				"what is registered");
 		return NULL;
 	}
 	bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)length);

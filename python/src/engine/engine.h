@@ -94,7 +94,8 @@ int py_region_add(struct py_engine *self, const char *method, uint64_t addr,
 		  uint64_t length, const char *location);
 int py_region_drop(struct py_engine *self, const char *method, uint64_t addr);
 /*
- * Tells whether memory can be read, or written. May give the GIL away. *sure is
+ * Tells whether memory can be read, or written, and ends in registered memory
+ * where it begins in such. May give the GIL away. *sure is
  * for callers that ask about many: where a region begins that was found to be
  * mapped still, 0 at first.
  */

@@ -48,6 +48,26 @@ static bool is_registered(const struct py_engine *self, uint64_t addr,
 	return true;
 }
 
+/*
+ * Tells whether memory begins in registered memory and ends where nothing is
+ * registered any more.
+ */
+static bool runs_past(const struct py_engine *self, uint64_t addr,
+		      uint64_t length)
+{
+	size_t i = place_of(self, addr);
+	uint64_t at = addr;
+
+	if (i == self->n_regions || self->regions[i].addr > addr)
+		return false;
+	for (; i < self->n_regions && self->regions[i].addr <= at; i++) {
+		at = self->regions[i].addr + self->regions[i].length;
+		if (length <= at - addr)
+			return false;
+	}
+	return true;
+}
+
 bool py_is_there(const struct py_engine *self, uint64_t addr, uint64_t length,
 		 bool writable, uint64_t *sure)
 {
@@ -56,6 +76,8 @@ bool py_is_there(const struct py_engine *self, uint64_t addr, uint64_t length,
 	if (is_registered(self, addr, length, writable ? PROT_WRITE : PROT_READ,
 			  sure))
 		return true;
+	if (runs_past(self, addr, length))
+		return false;
 	Py_BEGIN_ALLOW_THREADS;
 	is_there = te_memory_is_usable(addr, length, writable);
 	Py_END_ALLOW_THREADS;

@@ -39,7 +39,8 @@ static const char *fault(const struct py_engine *self,
 		return "the length is 0 or too large";
 	if (!py_is_there(self, e->buffers.values[i], length, e->op == TE_READ,
 			 sure))
-		return "buffer: no memory of this length is there";
+		return "buffer: no memory of this length is there, or it runs "
+		       "past the end of what is registered";
 	return NULL;
 }
 
