@@ -32,6 +32,12 @@ class Mapped:
             None, LENGTH, protection, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS,
             -1, 0)
 
+    def protect(self, offset: int, protection: int) -> None:
+        """One page of it."""
+        assert self.libc.mprotect(
+            ctypes.c_void_p(self.address + offset),
+            ctypes.c_size_t(mmap.PAGESIZE), protection) == 0
+
     def free(self) -> None:
         assert self.libc.munmap(self.address, LENGTH) == 0
 
@@ -75,6 +81,40 @@ def test_a_store_reads_no_registered_memory_that_nobody_may(store):
     assert store.register_buffer(memory.address, LENGTH) == 0
     assert store.put_from("none", memory.address, 100) == -600
     assert store.unregister_buffer(memory.address) == 0
+
+
+PAGE = mmap.PAGESIZE
+
+
+@pytest.mark.parametrize("registered", [False, True])
+def test_a_store_finds_a_page_without_access_in_the_middle(store, registered):
+    memory = Mapped(BOTH)
+    here, size = memory.address, 3 * PAGE
+    assert store.put("large", bytes(size)) == 0
+    memory.protect(PAGE, NONE)
+    if registered:
+        assert store.register_buffer(here, LENGTH) == 0
+    assert store.put_from("none", here, size) == -600
+    assert store.is_exist("none") == 0
+    assert store.upsert_from("none", here, size) == -600
+    assert store.batch_put_from_multi_buffers(
+        ["none"], [[here, here + 8]], [[8, size - 8]]) == [-600]
+    assert store.get_into("large", here, size) == -600
+    assert store.batch_get_into(["large", "k"], [here, here + size],
+                                [size, 100]) == [-600, 5]
+    assert store.batch_get_into_multi_buffers(
+        ["large"], [[here, here + 8]], [[8, size - 8]]) == [-600]
+    assert store.get_into_ranges(
+        [here], [["large"]], [[[0]]], [[[0]]], [[[size]]]) == [[[-600]]]
+    memory.protect(PAGE, READ)
+    assert store.put_from("zeros", here, size) == 0
+    assert store.get_into("large", here, size) == -600
+    memory.protect(PAGE, BOTH)
+    assert store.get_into("large", here, size) == size
+    if registered:
+        assert store.unregister_buffer(here) == 0
+    assert store.batch_remove(["large", "zeros"], True) == [0, 0]
+    memory.free()
 
 
 @pytest.fixture(scope="module", params=["", "1"], ids=["shm", "tcp"])
