@@ -35,10 +35,20 @@
  *
  * Ours alone (0700), or open to pass through (0711) when other users are
  * allowed to attach. A directory that somebody else has put there, or that
- * others may write to, is not used.
+ * others may write to, is not used: in its stead, unless a setting names it, one
+ * of another name, which the rail removes.
  */
 
 #define SWEEP_MAX 256
+#define TEMPORARY "/tmp/te-"
+
+/* Tells whether a setting says which directory it is. */
+static bool is_named(const struct shm_rail *rail)
+{
+	const char *set = shm_config(rail)->dir;
+
+	return set && *set;
+}
 
 static int choose(struct shm_rail *rail)
 {
@@ -46,12 +56,12 @@ static int choose(struct shm_rail *rail)
 	int n;
 
 	run = getenv("XDG_RUNTIME_DIR");
-	if (set && *set)
+	if (is_named(rail))
 		n = snprintf(rail->dir, SHM_DIR_MAX, "%s", set);
 	else if (run && *run == '/' && !rail->uids.n)
 		n = snprintf(rail->dir, SHM_DIR_MAX, "%s/te", run);
 	else
-		n = snprintf(rail->dir, SHM_DIR_MAX, "/tmp/te-%u%s",
+		n = snprintf(rail->dir, SHM_DIR_MAX, TEMPORARY "%u%s",
 			     rail->host.uid, rail->uids.n ? "-open" : "");
 	if (n < 0 || n >= SHM_DIR_MAX || rail->dir[0] != '/')
 		return -ENAMETOOLONG;
@@ -69,29 +79,62 @@ static int check_owner(const struct shm_rail *rail, int fd, mode_t mode)
 	return 0;
 }
 
+/* Opens a directory that is ours, and lets others through where they may. */
+static int open_own(struct shm_rail *rail)
+{
+	mode_t mode = rail->uids.n ? 0711 : 0700;
+	int fd, rc;
+
+	fd = open(rail->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	rc = check_owner(rail, fd, mode);
+	if (!rc && rail->uids.n && fchmod(fd, mode))
+		rc = -errno;
+	if (rc)
+		close(fd);
+	else
+		rail->dir_fd = fd;
+	return rc;
+}
+
+/* Anybody can put something under the name that is ours in /tmp. */
+static int open_another(struct shm_rail *rail)
+{
+	char dir[SHM_DIR_MAX];
+	int rc;
+
+	if (snprintf(dir, sizeof(dir), "%s-XXXXXX", rail->dir) >=
+	    (int)sizeof(dir))
+		return -ENAMETOOLONG;
+	if (!mkdtemp(dir))
+		return -errno;
+	LOG_WARN("rail shm/0: directory %s is not ours alone: %s is used",
+		 rail->dir, dir);
+	memcpy(rail->dir, dir, sizeof(dir));
+	rail->dir_is_temporary = true;
+	rc = open_own(rail);
+	if (rc)
+		(void)rmdir(rail->dir);
+	return rc;
+}
+
 /* Find or make the directory; fills dir_fd and dir. Logs the cause. */
 static int shm_dir_open(struct shm_rail *rail)
 {
-	mode_t mode = rail->uids.n ? 0711 : 0700;
-	int rc = choose(rail), fd = -1;
+	int rc = choose(rail);
 
 	if (!rc && mkdir(rail->dir, 0700) && errno != EEXIST)
 		rc = -errno;
-	if (!rc) {
-		fd = open(rail->dir,
-			  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		rc = fd < 0 ? -errno : check_owner(rail, fd, mode);
-	}
-	if (!rc && rail->uids.n && fchmod(fd, mode))
-		rc = -errno;
-	if (!rc) {
-		rail->dir_fd = fd;
-		return 0;
-	}
-	LOG_WARN("rail shm/0: directory %s: %s", rail->dir,
-		 rc == -EPERM ? "not ours alone" : strerror(-rc));
-	if (fd >= 0)
-		close(fd);
+	if (!rc)
+		rc = open_own(rail);
+	if ((rc == -EPERM || rc == -EACCES || rc == -ENOTDIR || rc == -ELOOP) &&
+	    !strncmp(rail->dir, TEMPORARY, strlen(TEMPORARY)) &&
+	    !is_named(rail))
+		rc = open_another(rail);
+	if (rc)
+		LOG_WARN("rail shm/0: directory %s: %s", rail->dir,
+			 rc == -EPERM ? "not ours alone" : strerror(-rc));
 	return rc;
 }
 
@@ -231,6 +274,8 @@ static void close_fds(struct shm_rail *rail)
 	tei_shm_source_close(rail, &rail->kick);
 	if (rail->dir_fd >= 0)
 		close(rail->dir_fd);
+	if (rail->dir_is_temporary)
+		(void)rmdir(rail->dir);
 	if (rail->epoll_fd >= 0)
 		close(rail->epoll_fd);
 }

@@ -178,7 +178,7 @@ struct shm_rail {
 	char dir[SHM_DIR_MAX], name[SHM_NAME_MAX]; /* of the socket */
 	struct shm_host host;
 	struct tei_uids uids; /* allowed beside our own */
-	bool listening, in_progress, foreign;
+	bool listening, in_progress, foreign, dir_is_temporary;
 	uint32_t n_accepted,
 		unlooked;  /* unlooked: copies since the last epoll */
 	uint64_t timer_ms; /* that the timer was set to last; 0: off */

@@ -5,14 +5,18 @@
  * Two engines as an application makes them, nothing said about backends.
  */
 #include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <te/te.h>
 
 #include "tests/lib/test.h"
 #include "tests/lib/tmpdir.h"
+#include "tests/lib/user.h"
 
 #define LEN     ((size_t)1 << 20)
 #define WAIT_MS 60000
@@ -141,6 +145,57 @@ static void tcp_carries_where_the_owner_wants_no_shared_memory(void **state)
 	pair_close(&p);
 }
 
+/* In a process of TEST_USER_A, whose place in /tmp is another's. */
+static void move_as_another(void)
+{
+	struct pair p;
+
+	(void)unsetenv("XDG_RUNTIME_DIR");
+	pair_open(&p, NULL, NULL);
+	move(&p);
+	assert_int_equal(sent_by(p.user, "tcp"), 0);
+	assert_true(sent_by(p.user, "shm") > 0);
+	pair_close(&p);
+}
+
+static unsigned int count_begun_by(const char *name)
+{
+	DIR *dir = opendir("/tmp");
+	struct dirent *entry;
+	unsigned int n = 0;
+
+	assert_non_null(dir);
+	while ((entry = readdir(dir)))
+		n += !strncmp(entry->d_name, name, strlen(name));
+	closedir(dir);
+	return n;
+}
+
+/* Last: what fails in the child ends it at the end of main(). */
+static void nobody_takes_shared_memory_away_by_a_name(void **state)
+{
+	char place[32];
+	int status;
+	pid_t pid;
+
+	(void)state;
+	if (geteuid())
+		skip(); /* who is not root cannot be two users */
+	(void)snprintf(place, sizeof(place), "/tmp/te-%u", TEST_USER_A);
+	(void)rmdir(place);
+	assert_int_equal(mkdir(place, 0700), 0);
+	assert_int_equal(chown(place, TEST_USER_B, TEST_USER_B), 0);
+	pid = test_fork_as(TEST_USER_A);
+	if (!pid) {
+		move_as_another();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
+	assert_int_equal(count_begun_by(place + strlen("/tmp/")), 1);
+	assert_int_equal(rmdir(place), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -148,6 +203,7 @@ int main(void)
 		cmocka_unit_test(tcp_carries_where_the_socket_is_gone),
 		cmocka_unit_test(
 			tcp_carries_where_the_owner_wants_no_shared_memory),
+		cmocka_unit_test(nobody_takes_shared_memory_away_by_a_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
