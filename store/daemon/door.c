@@ -211,7 +211,9 @@ int tes_door_find(struct tes_agent *agent,
 	rc = find_path(agent, config);
 	if (!rc)
 		return find_group(agent, config->socket_group);
-	LOG_ERROR("dummies: no directory for the socket: %s", strerror(-rc));
+	LOG_ERROR("dummies: no directory for the socket: %s: name a "
+		  "path by socket_path",
+		  strerror(-rc));
 	return rc;
 }
 
