@@ -51,8 +51,9 @@ struct tes_dummy;
 #define TES_LOST_KEYS 65536u /* bits */
 
 /*
- * Keys whose start had no answer in time, as bits by their hash: one too many
- * does no harm. Relaxed: starts of other threads need no order.
+ * Keys whose start had no answer in time, or no memory to go on with, as bits
+ * by their hash: one too many does no harm. Relaxed: starts of other threads
+ * need no order.
  */
 struct tes_lost_starts {
 	atomic_ullong at_ns; /* the last, monotonic; 0: none */

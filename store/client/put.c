@@ -263,7 +263,7 @@ static int take_how(struct tes_put_pipeline *p)
 	return 0;
 }
 
-/* ---- starts without an answer ---- */
+/* ---- starts that nobody follows up ---- */
 
 static atomic_uint *lost_word(const struct tes_put_pipeline *p, size_t i,
 			      unsigned int *bit)
@@ -284,11 +284,7 @@ static bool lost_starts_are_over(const struct te_store *store)
 	return !at || tei_now_ns() - at >= LOST_S * TEI_NS_PER_S;
 }
 
-/*
- * Notes that the master may be about to begin, or have begun, puts of these
- * keys that nobody writes.
- */
-static void note_lost_start(struct tes_put_pipeline *p)
+void tes_put_note_lost(const struct tes_put_pipeline *p)
 {
 	struct tes_lost_starts *lost = &p->chunk->call.store->lost_starts;
 	unsigned int bit;
@@ -305,7 +301,7 @@ static void note_lost_start(struct tes_put_pipeline *p)
 	atomic_store_explicit(&lost->at_ns, tei_now_ns(), memory_order_relaxed);
 }
 
-/* True: a start of one of its keys had no answer. */
+/* True: a start of one of its keys was not followed up. */
 static bool follows_lost_start(const struct tes_put_pipeline *p)
 {
 	unsigned int bit;
@@ -371,10 +367,13 @@ static void start_await(struct tes_put_pipeline *p)
 	if (p->code)
 		return;
 	p->code = tes_store_answered(store, &p->asked, &reply);
-	if (p->code == TE_STORE_RPC_TIMEOUT)
-		note_lost_start(p);
+	/* Where the connection broke, the next one tells the master. */
+	if (p->code == TE_STORE_RPC_FAIL)
+		return;
 	if (!p->code)
 		p->code = take_answer(p, &reply);
+	if (p->code)
+		tes_put_note_lost(p);
 }
 
 /* ---- a key twice in one call ---- */
@@ -472,8 +471,10 @@ static void begin_writing(struct tes_put_pipeline *p)
 	tes_places_init(&p->places, &p->chunk->call.store->owners, p->work,
 			CONTACT_MS, tei_now_ns() + CONTACTS_NS);
 	if (!p->code && tes_places_add(&p->places, p->start->segments,
-				       p->start->n_segments))
+				       p->start->n_segments)) {
 		p->code = TE_STORE_INTERNAL_ERROR;
+		tes_put_note_lost(p);
+	}
 	if (p->code) {
 		fail_pipeline(p);
 		return;

@@ -112,6 +112,12 @@ struct tes_put_pipeline {
  */
 int tes_put_run(const struct tes_put_call *call);
 
+/*
+ * Notes that the master may be about to begin, or have begun, puts of these
+ * keys that nobody writes, or whose end it is not told. (put.c)
+ */
+void tes_put_note_lost(const struct tes_put_pipeline *p);
+
 /* Writes the extents of accepted keys. Threads: the caller's. */
 void tes_put_write_begin(struct tes_put_pipeline *p);
 /* Waits for the writes; sets written and quiet of each entry. */

@@ -393,6 +393,13 @@ static int prepare_end(struct tes_put_pipeline *p, struct tes_put_ending *end)
 
 /* ---- the call ---- */
 
+/* Without memory it was not told. Of drafts there is no next start. */
+static void note_unended(const struct tes_put_pipeline *p)
+{
+	if (p->chunk->call.values)
+		tes_put_note_lost(p);
+}
+
 void tes_put_end_begin(struct tes_put_pipeline *p)
 {
 	struct tei_arena *arena = &p->work->round;
@@ -405,6 +412,7 @@ void tes_put_end_begin(struct tes_put_pipeline *p)
 			if (p->entries[i].accepted)
 				tes_put_set_result(p, p->entries[i].item,
 						   TE_STORE_INTERNAL_ERROR);
+		note_unended(p);
 		return;
 	}
 	if (!end->n)
@@ -426,6 +434,8 @@ void tes_put_end_await(struct tes_put_pipeline *p)
 	if (!end)
 		return;
 	code = tes_store_answered(p->chunk->call.store, &p->asked, &reply);
+	if (code == TE_STORE_INTERNAL_ERROR)
+		note_unended(p);
 	if (code) {
 		fail_end(p, end, code);
 		return;

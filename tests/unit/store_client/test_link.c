@@ -4,6 +4,8 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "tests/lib/faults.h"
 #include "tests/lib/test.h"
@@ -279,6 +281,69 @@ static void any_failed_allocation_is_an_error_and_no_more(void **state)
 	pool_stop(&pool);
 }
 
+#define N_KEYS 300 /* so that replies need memory, too */
+
+struct keys {
+	struct te_store *store;
+	char names[N_KEYS][16];
+	struct te_store_key keys[N_KEYS];
+	struct te_store_value values[N_KEYS];
+	int results[N_KEYS];
+};
+
+static void name_keys(struct keys *k, unsigned int round)
+{
+	static const struct iovec one = {.iov_base = (void *)(uintptr_t) "x",
+					 .iov_len = 1};
+
+	for (size_t i = 0; i < N_KEYS; i++) {
+		(void)snprintf(k->names[i], 16, "%u/%zu", round, i);
+		k->keys[i] = pool_key(k->names[i]);
+		k->values[i] =
+			(struct te_store_value){.pieces = &one, .n_pieces = 1};
+	}
+}
+
+static bool are_put(void *arg)
+{
+	struct keys *k = arg;
+
+	return te_store_put(k->store, k->keys, k->values, N_KEYS, NULL,
+			    k->results) == 0;
+}
+
+/* Keys that were begun for it are not taken for some that are there. */
+static void a_put_that_had_no_memory_can_be_put_again(void **state)
+{
+	struct keys *k = calloc(1, sizeof(*k));
+	struct te_store *owner;
+	struct pool pool;
+	bool struck = true;
+
+	(void)state;
+	assert_non_null(k);
+	pool_start(&pool, NULL);
+	owner = pool_client(&pool, 16 * MIB);
+	for (unsigned int n = 1; struck; n++) {
+		k->store = pool_client(&pool, 0);
+		name_keys(k, n);
+		tei_fault_arm(TEI_FAULT_ALLOC, n);
+		(void)are_put(k);
+		struck = tei_fault_struck(TEI_FAULT_ALLOC);
+		tei_fault_disarm_all();
+		/* An owner that was not reached may be left alone a while. */
+		assert_true(test_wait_until(are_put, k, POOL_START_MS));
+		assert_int_equal(
+			te_store_exist(owner, k->keys, N_KEYS, k->results), 0);
+		for (size_t i = 0; i < N_KEYS; i++)
+			assert_int_equal(k->results[i], 1);
+		te_store_close(k->store);
+	}
+	te_store_close(owner);
+	pool_stop(&pool);
+	free(k);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -292,6 +357,7 @@ int main(void)
 			without_waiting_setup_joins_when_the_master_comes),
 		cmocka_unit_test(configurations_out_of_range_are_refused),
 		cmocka_unit_test(any_failed_allocation_is_an_error_and_no_more),
+		cmocka_unit_test(a_put_that_had_no_memory_can_be_put_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
