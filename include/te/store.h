@@ -186,12 +186,12 @@ TE_API int te_store_health(struct te_store *store);
  *    registration. Where two registrations are adjacent, the first one still
  *    ends at its end. The memory that a dummy shares with its daemon is as one
  *    registration, outside of those in it;
- *  - a registration that it lies in was unmapped meanwhile, or could not be
- *    used so when it was registered (a get needs it writable);
- *  - a piece that begins elsewhere is not mapped from end to end, or its first
- *    or last page cannot be used so.
+ *  - a piece is not mapped from end to end so that the call can use it (a get
+ *    needs it writable). Of a piece outside of registrations that a get writes
+ *    to, kernels before Linux 6.11 look at the first and the last page only.
  * Other values of the call are not affected. Memory that goes away during the
- * call may end it with a signal, or with -600 of that value.
+ * call may end it with a signal, or with -600 of that value; so may registered
+ * memory whose protection was taken away after te_store_register().
  */
 
 /**
