@@ -21,6 +21,8 @@
 #include <thread>
 #include <vector>
 
+#include <unistd.h>
+
 namespace
 {
 
@@ -229,6 +231,39 @@ void memory(mooncake::RealClient *client)
 	       "unregister again");
 }
 
+/* What begins in registered memory and ends behind it is refused by all. */
+void past_the_end(mooncake::RealClient *client)
+{
+	const std::string key = "past the end " + std::to_string(getpid());
+	char region[64] = "", good[8] = "good";
+	char *last = region + 31; /* of what is registered */
+
+	expect(client->register_buffer(region, 32) == 0, "register 32");
+#if __cplusplus >= 202002L
+	expect(client->put(key, {region, 33}) == -600, "put past the end");
+#endif
+	expect(client->put_from(key, last, 2) == -600, "put_from past the end");
+	all_are(client->batch_put_from({key}, {last}, {2}), -600, 1,
+		"batch_put_from past the end");
+	all_are(client->batch_put_from_multi_buffers({key}, {{good, last}},
+						     {{4, 2}}),
+		-600, 1, "batch_put_from_multi_buffers past the end");
+	all_are(client->batchIsExist({key}), 0, 1, "nothing of it");
+	expect(client->put_from(key, good, 4) == 0, "put_from");
+	expect(client->get_into(key, last, 4) == -600, "get_into past the end");
+	expect(client->batch_get_into({key}, {last}, {4}) ==
+		       std::vector<std::int64_t>{-600},
+	       "batch_get_into past the end");
+	expect(client->batch_get_into_multi_buffers({key}, {{good + 4, last}},
+						    {{1, 3}}) ==
+		       std::vector<std::int64_t>{-600},
+	       "batch_get_into_multi_buffers past the end");
+	expect(!last[0] && !last[1] && !good[4], "nothing was written");
+	expect(client->get_into(key, region + 28, 4) == 4, "to the very end");
+	expect(client->unregister_buffer(region) == 0, "unregister 32");
+	expect(client->remove(key, true) == 0, "remove what was put");
+}
+
 } // namespace
 
 int main(int argc, char **argv)
@@ -265,6 +300,7 @@ int main(int argc, char **argv)
 	if (!result.has_value())
 		return 1;
 	memory(client.get());
+	past_the_end(client.get());
 	if (std::strcmp(argv[1], "work") == 0)
 		work(client.get(), argv[3]);
 	else
