@@ -28,6 +28,7 @@
 /* ---- state of a connection ---- */
 
 #define N_ACCEPT_AT_ONCE 16 /* 25 us each to find the peer's user */
+#define ACCEPT_NS        (2 * TEI_NS_PER_MS) /* then others have their turn */
 #define N_REFUSED_MAX    64
 #define NO_FDS_PAUSE_US  (100 * 1000)
 
@@ -809,6 +810,7 @@ static void free_server(struct tei_frame_server *server)
 static void on_acceptable(evutil_socket_t listener, short what, void *arg)
 {
 	struct tei_frame_server *server = arg;
+	uint64_t until_ns = tei_now_ns() + ACCEPT_NS;
 	struct tei_address peer;
 	bool made_room = false;
 
@@ -821,6 +823,8 @@ static void on_acceptable(evutil_socket_t listener, short what, void *arg)
 		if (fd >= 0) {
 			admit(server, fd, &peer);
 			made_room = false;
+			if (tei_now_ns() >= until_ns)
+				break;
 		} else if (tei_is_shortage(fd)) {
 			made_room = !made_room && make_room(server, NULL);
 			if (made_room)

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -26,6 +27,7 @@
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/net.h"
@@ -33,6 +35,10 @@
 #define ONE_FEWER    (UINT32_MAX - 1)
 #define LOOPBACK     1 /* number of that interface, in every namespace */
 #define LINE_MAX_LEN 512
+/* Looking through all sockets takes 1 / SCAN_TIMES of the time at most... */
+#define SCAN_TIMES 5
+/* ...of which so much may be made up for at once. */
+#define SCAN_BURST_NS TEI_NS_PER_S
 
 /* ---- lists of users ---- */
 
@@ -328,14 +334,42 @@ static int scan_files(const struct end *src, const struct end *dst,
 	return rc;
 }
 
+/*
+ * Whoever connects causes a look through all sockets of this namespace, so they
+ * are limited together. Relaxed: threads that race pay for one look too few.
+ */
+static _Atomic uint64_t scans_paid_ns; /* when the looks so far are paid for */
+
+static bool may_scan(uint64_t now_ns)
+{
+	return atomic_load_explicit(&scans_paid_ns, memory_order_relaxed) <=
+	       now_ns;
+}
+
+static void pay_for_scan(uint64_t since_ns)
+{
+	uint64_t paid, now_ns = tei_now_ns();
+
+	paid = atomic_load_explicit(&scans_paid_ns, memory_order_relaxed);
+	if (now_ns > SCAN_BURST_NS && paid < now_ns - SCAN_BURST_NS)
+		paid = now_ns - SCAN_BURST_NS;
+	paid += SCAN_TIMES * (now_ns - since_ns);
+	atomic_store_explicit(&scans_paid_ns, paid, memory_order_relaxed);
+}
+
 static int find_by_proc(const struct end *peer, const struct end *own,
 			struct holder *out)
 {
+	uint64_t since_ns = tei_now_ns();
 	struct holder ours;
-	int rc = scan_files(peer, own, out);
+	int rc;
 
+	if (!may_scan(since_ns))
+		return -ENOBUFS;
+	rc = scan_files(peer, own, out);
 	if (rc == -ENOENT && scan_files(own, peer, &ours))
 		rc = -EOPNOTSUPP; /* it shows nothing of this namespace */
+	pay_for_scan(since_ns);
 	return rc;
 }
 
@@ -502,7 +536,8 @@ tei_peer_admit_user(const struct tei_peer_rule *rule, int fd,
 		return TEI_PEER_GONE;
 	if (tei_is_shortage(rc)) {
 		(void)snprintf(why, TEI_PEER_TEXT_MAX,
-			       "no descriptor or memory left to look who asks");
+			       "no descriptor, memory or time left to look who "
+			       "asks: try again");
 		return TEI_PEER_BUSY;
 	}
 	if (rc)

@@ -799,7 +799,7 @@ TE_API const char *te_strerror(int error);
  * Blocks: for a question to the kernel, 20 us or so. Returns 0, or:
  *   -EACCES    not to be served
  *   -ENOTCONN  the peer has closed the connection
- *   -EAGAIN    no descriptor or memory is left to find out
+ *   -EAGAIN    no descriptor, memory or time is left to find out
  *   -EINVAL    @allow_uids is malformed
  */
 TE_API int te_peer_allowed(int fd, const char *allow_uids, char *why,

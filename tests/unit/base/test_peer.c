@@ -16,6 +16,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/net.h"
@@ -507,6 +508,42 @@ static void without_sock_diag_proc_tells(void **state)
 	assert_int_equal(code, 0);
 }
 
+/* Looks through all sockets until it is told to wait; 0: it was. */
+static int judge_until_busy(void)
+{
+	uint64_t give_up_ms = tei_now_ms() + 60000;
+	struct tei_address peer;
+	uint16_t port;
+	int listener = listen_at("127.0.0.1", &port);
+	int client = connect_from("127.0.0.1", 0, port);
+	int fd = accept_from(listener, &peer);
+	enum tei_peer_verdict verdict = TEI_PEER_MEMBER;
+
+	if (client < 0)
+		return 2;
+	if (forbid_netlink())
+		return 77;
+	while (verdict == TEI_PEER_MEMBER && tei_now_ms() < give_up_ms)
+		verdict = tei_peer_admit(&closed, fd, &peer, "test port", why);
+	return verdict == TEI_PEER_BUSY && strstr(why, "time") ? 0 : 3;
+}
+
+static void looks_through_all_sockets_are_limited_together(void **state)
+{
+	int status;
+	pid_t pid = fork();
+
+	(void)state;
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(judge_until_busy());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		skip();
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 static void who_cannot_be_known_is_refused_with_the_way_out(void **state)
 {
 	char dir[TEST_PATH_MAX];
@@ -547,6 +584,8 @@ int main(void)
 			no_descriptor_to_ask_with_is_no_refusal_for_good,
 			setup),
 		cmocka_unit_test_setup(without_sock_diag_proc_tells, setup),
+		cmocka_unit_test_setup(
+			looks_through_all_sockets_are_limited_together, setup),
 		cmocka_unit_test_setup(
 			who_cannot_be_known_is_refused_with_the_way_out, setup),
 	};
