@@ -31,6 +31,9 @@
 #define ACCEPT_NS        (2 * TEI_NS_PER_MS) /* then others have their turn */
 #define N_REFUSED_MAX    64
 #define NO_FDS_PAUSE_US  (100 * 1000)
+/* What was not read of a connection that makes way, 512 KiB. */
+#define UNREAD_PIECE (16 * 1024)
+#define N_UNREAD     32
 
 static void leave_server(struct tei_frame_conn *conn)
 {
@@ -560,16 +563,25 @@ void tei_frame_bad(struct tei_frame_conn *conn, const char *text)
 	tei_frame_leave(conn);
 }
 
-/*
- * At once: who waits for its place needs the descriptor. An idle connection has
- * nothing unread that would make the kernel forget the text.
- */
+/* A close with unread input resets the connection, and the text is lost. */
+static void drop_unread(int fd)
+{
+	uint8_t sink[UNREAD_PIECE];
+
+	for (int i = 0; i < N_UNREAD; i++)
+		if (recv(fd, sink, sizeof(sink), MSG_DONTWAIT) <= 0)
+			return;
+}
+
+/* At once: who waits for its place needs the descriptor. */
 void tei_frame_make_way(struct tei_frame_conn *conn, enum tei_frame_fault fault,
 			const char *text)
 {
 	tei_frame_enter(conn);
 	tei_frame_count(conn, fault);
 	tei_frame_refuse_for_now(conn, text);
+	if (conn->state != TEI_FRAME_ENDED)
+		drop_unread(conn->fd);
 	tei_frame_end(conn, -EPROTO);
 	tei_frame_leave(conn);
 }

@@ -199,7 +199,10 @@ uint64_t tei_frame_due_ms(uint64_t timeout_ms);
 /* Hand a reply to the call that awaits it. */
 void tei_frame_answer(struct tei_frame_conn *conn, const struct tei_frame *f);
 
-/* Ends a connection that makes way for others; down() follows. */
+/*
+ * Ends a connection that makes way for others; down() follows. The peer reads
+ * why, unless it was sending at that very moment: that resets the connection.
+ */
 void tei_frame_make_way(struct tei_frame_conn *conn, enum tei_frame_fault fault,
 			const char *text);
 

@@ -549,6 +549,53 @@ static void whole_frames_that_wait_count_as_well(void **state)
 	close(fd);
 }
 
+struct last_words {
+	int fd;
+	size_t n;
+	char bytes[TEI_FRAME_HEADER_LEN + 256];
+};
+
+static bool have_come(void *arg)
+{
+	struct last_words *w = arg;
+	ssize_t n = recv(w->fd, w->bytes + w->n, sizeof(w->bytes) - w->n,
+			 MSG_DONTWAIT);
+
+	if (n > 0)
+		w->n += (size_t)n;
+	return n == 0 || (n < 0 && errno != EAGAIN);
+}
+
+/* A reset would overtake the words. */
+static void who_makes_way_hears_why_though_it_was_not_read(void **state)
+{
+	struct last_words w = {.n = 0};
+	struct arrival a = {.n = PIECE};
+	size_t one = 1;
+	int fd, err = 0;
+	socklen_t len = sizeof(err);
+
+	(void)state;
+	open_port(1, 0);
+	w.fd = come(1);
+	a.fd = seats[0].conn->fd;
+	seats[0].busy = true;
+	raw_send(w.fd, piece,
+		 raw_header(piece, 1, ECHO, 1) + 1); /* is not taken */
+	pump_until(input_is_counted, &one);
+	assert_int_equal(send(w.fd, piece, PIECE, 0), PIECE);
+	assert_true(test_wait_until(has_arrived, &a, SOON_MS));
+	fd = come(2);
+	expect_gone(0);
+	pump_until(have_come, &w);
+	assert_true(w.n > TEI_FRAME_HEADER_LEN);
+	assert_int_equal(w.bytes[4], TEI_FRAME_REFUSED);
+	assert_int_equal(getsockopt(w.fd, SOL_SOCKET, SO_ERROR, &err, &len), 0);
+	assert_int_equal(err, 0);
+	close(w.fd);
+	close(fd);
+}
+
 /* ---- answers that nobody reads ---- */
 
 #define ANSWER ((size_t)15 << 20)
@@ -684,6 +731,7 @@ int main(void)
 		T(unfinished_bodies_have_a_budget),
 		T(of_one_source_the_oldest_body_makes_way),
 		T(whole_frames_that_wait_count_as_well),
+		T(who_makes_way_hears_why_though_it_was_not_read),
 		T(unread_answers_have_a_budget),
 		T(who_fills_the_budget_itself_is_cut_off),
 		T(counts_hold_in_any_order),
