@@ -272,7 +272,7 @@ static void on_tick(void *arg)
 		tei_frame_receive(conn); /* why it was reset may lie there */
 		tei_frame_end(conn, -conn->broken);
 	}
-	if (conn->n_stash && !conn->paused && !conn->held)
+	if (conn->n_stash && !conn->paused && !conn->deferred)
 		tei_frame_receive(conn);
 	if (now >= conn->step_ms || now >= conn->part_ms)
 		step_is_late(conn);
@@ -536,7 +536,7 @@ static void begin_refusal(struct tei_frame_conn *conn, uint16_t flags,
 		conn->state = TEI_FRAME_REFUSING;
 		conn->err = -EPROTO;
 		conn->step_ms = tei_frame_due_ms(TEI_FRAME_LINGER_MS);
-		if (conn->held) /* reads on, to see the peer's end */
+		if (conn->deferred) /* reads on, to see the peer's end */
 			(void)event_add(&conn->readable, NULL);
 		tei_frame_drop_input(conn);
 		tei_frame_flush(conn);

@@ -114,7 +114,7 @@ void tei_frame_drop_input(struct tei_frame_conn *conn)
 	conn->body = conn->stash = NULL;
 	conn->n_stash = 0;
 	conn->n_body = conn->room_body = conn->n_head = 0;
-	conn->in_body = conn->held = false;
+	conn->in_body = conn->deferred = false;
 	conn->part_ms = TEI_FRAME_NEVER;
 	(void)count_input(conn);
 }
@@ -222,17 +222,17 @@ static bool may_deliver(struct tei_frame_conn *conn, const void *body)
 	       !conn->ops->ready || conn->ops->ready(conn, &f, conn->arg);
 }
 
-/* Keeps the frame whose body is conn->body until resume(). */
-static void hold(struct tei_frame_conn *conn)
+/* Puts the frame whose body is conn->body off until resume(). */
+static void defer(struct tei_frame_conn *conn)
 {
-	conn->held = true;
+	conn->deferred = true;
 	conn->part_ms = TEI_FRAME_NEVER;
 	conn->step_ms = TEI_FRAME_NEVER; /* what was awaited has come */
 	event_del(&conn->readable);
 }
 
 /* The same where the body lies elsewhere. */
-static void hold_copy(struct tei_frame_conn *conn, const uint8_t *body)
+static void defer_copy(struct tei_frame_conn *conn, const uint8_t *body)
 {
 	size_t len = conn->in.len;
 
@@ -246,7 +246,7 @@ static void hold_copy(struct tei_frame_conn *conn, const uint8_t *body)
 	}
 	conn->n_body = conn->room_body = len;
 	conn->in_body = true;
-	hold(conn);
+	defer(conn);
 	(void)count_input(conn);
 }
 
@@ -277,12 +277,12 @@ static bool is_wanted(const struct tei_frame_conn *conn)
 	return conn->state == TEI_FRAME_UP && !conn->closed;
 }
 
-static void deliver_or_hold(struct tei_frame_conn *conn)
+static void deliver_or_defer(struct tei_frame_conn *conn)
 {
 	if (may_deliver(conn, conn->body))
 		deliver_own(conn);
 	else if (is_wanted(conn))
-		hold(conn);
+		defer(conn);
 }
 
 static size_t min_size(size_t a, size_t b)
@@ -310,7 +310,7 @@ static size_t consume_head(struct tei_frame_conn *conn, const uint8_t *p,
 	if (may_deliver(conn, p + take))
 		deliver_frame(conn, p + take);
 	else if (is_wanted(conn))
-		hold_copy(conn, p + take);
+		defer_copy(conn, p + take);
 	return take + conn->in.len;
 }
 
@@ -325,7 +325,7 @@ static size_t consume_body(struct tei_frame_conn *conn, const uint8_t *p,
 	memcpy(conn->body + conn->n_body, p, take);
 	conn->n_body += take;
 	if (conn->n_body == conn->in.len)
-		deliver_or_hold(conn);
+		deliver_or_defer(conn);
 	return take;
 }
 
@@ -347,7 +347,7 @@ static void stash(struct tei_frame_conn *conn, const uint8_t *p, size_t n)
 
 static void consume(struct tei_frame_conn *conn, const uint8_t *p, size_t n)
 {
-	while (n && is_wanted(conn) && !conn->paused && !conn->held) {
+	while (n && is_wanted(conn) && !conn->paused && !conn->deferred) {
 		size_t took = conn->in_body ? consume_body(conn, p, n)
 					    : consume_head(conn, p, n);
 
@@ -410,13 +410,13 @@ static bool receive_once(struct tei_frame_conn *conn, uint8_t *scratch)
 	if (!straight)
 		consume(conn, scratch, (size_t)n);
 	else if ((conn->n_body += (size_t)n) == conn->in.len)
-		deliver_or_hold(conn);
+		deliver_or_defer(conn);
 	return (size_t)n == room;
 }
 
 static void watch_part(struct tei_frame_conn *conn)
 {
-	if (conn->held || conn->paused || (!conn->in_body && !conn->n_head))
+	if (conn->deferred || conn->paused || (!conn->in_body && !conn->n_head))
 		return;
 	if (conn->part_ms != TEI_FRAME_NEVER)
 		return;
@@ -449,19 +449,19 @@ void tei_frame_receive(struct tei_frame_conn *conn)
 	uint8_t scratch[SCRATCH_LEN];
 	bool was_corked = conn->corked, more = true;
 
-	if (conn->held)
+	if (conn->deferred)
 		return;
 	conn->corked = true; /* answers of one read go out in one write */
 	consume_stash(conn);
 	for (int i = 0; more && i < N_READS && !(i && tei_frame_is_late(conn));
 	     i++)
-		more = !conn->paused && !conn->held &&
+		more = !conn->paused && !conn->deferred &&
 		       conn->state != TEI_FRAME_ENDED &&
 		       receive_once(conn, scratch);
 	conn->corked = was_corked;
 	if (conn->state != TEI_FRAME_UP)
 		return;
-	if (more && !conn->paused && !conn->held)
+	if (more && !conn->paused && !conn->deferred)
 		let_others_read(conn);
 	watch_part(conn);
 	tei_frame_flush(conn);
@@ -469,20 +469,20 @@ void tei_frame_receive(struct tei_frame_conn *conn)
 
 void tei_frame_resume(struct tei_frame_conn *conn)
 {
-	if (!conn->held || !is_wanted(conn))
+	if (!conn->deferred || !is_wanted(conn))
 		return;
 	tei_frame_enter(conn);
-	conn->held = false;
+	conn->deferred = false;
 	conn->corked = true;
 	deliver_own(conn);
-	if (!conn->held && !conn->paused)
+	if (!conn->deferred && !conn->paused)
 		consume_stash(conn);
 	conn->corked = false;
 	if (conn->state == TEI_FRAME_UP) {
 		watch_part(conn);
 		tei_frame_flush(conn);
 	}
-	if (is_wanted(conn) && !conn->held && !conn->paused &&
+	if (is_wanted(conn) && !conn->deferred && !conn->paused &&
 	    event_add(&conn->readable, NULL))
 		tei_frame_end(conn, -ENOMEM);
 	tei_frame_leave(conn);
@@ -624,7 +624,7 @@ static void resume_reading(struct tei_frame_conn *conn)
 	if (conn->n_out > RESUME_LEN && conn->state == TEI_FRAME_UP)
 		return;
 	conn->paused = false;
-	if (conn->held)
+	if (conn->deferred)
 		return;
 	if (event_add(&conn->readable, NULL))
 		tei_frame_end(conn, -ENOMEM);

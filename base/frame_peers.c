@@ -482,8 +482,8 @@ static bool goes_before(const struct tei_frame_conn *a,
 {
 	const struct tei_frame_holder *of_a = a->holder, *of_b = b->holder;
 
-	if (memory == TEI_FRAME_INPUT && a->held != b->held)
-		return b->held;
+	if (memory == TEI_FRAME_INPUT && a->deferred != b->deferred)
+		return b->deferred;
 	if (of_a->source->bytes[memory] != of_b->source->bytes[memory])
 		return of_a->source->bytes[memory] >
 		       of_b->source->bytes[memory];

@@ -141,10 +141,10 @@ struct tei_frame_conn {
 	bool outgoing;
 	bool refused; /* counts in n_refused, not in n_conns, of server */
 	bool closed, reported;
-	bool corked; /* send() only queues; receive() flushes after */
-	bool paused; /* not reading until the send queue is shorter */
-	bool held;   /* nor until resume(): body is whole, ready() said no */
-	int broken;  /* errno of a failed send: receive the rest, end */
+	bool corked;   /* send() only queues; receive() flushes after */
+	bool paused;   /* not reading until the send queue is shorter */
+	bool deferred; /* nor until resume(): body is whole, ready() said no */
+	int broken;    /* errno of a failed send: receive the rest, end */
 	unsigned int busy; /* enter()s on the stack */
 	int err;
 	char *text; /* what the peer said when it refused, or NULL */
