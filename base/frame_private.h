@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * frame_private.h - a connection, as frame.c and frame_io.c share it
+ * frame_private.h - a connection, as the files of frame share it
  *
  *   CONNECTING --> UP --> REFUSING --> ENDED
  *        |          |                    ^
@@ -178,6 +178,12 @@ struct tei_frame_conn {
 
 /* frame.c */
 /* Takes @fd over, also on failure; events are not added yet. NULL: -ENOMEM. */
+struct tei_frame_conn *
+tei_frame_create(struct tei_loop *loop,
+		 const struct tei_frame_protocol *protocol, int fd,
+		 const struct tei_address *peer,
+		 const struct tei_frame_ops *ops, void *arg);
+/* Callbacks may close @conn between the two; the last leave() frees it then. */
 void tei_frame_enter(struct tei_frame_conn *conn);
 void tei_frame_leave(struct tei_frame_conn *conn);
 /* Close the socket; when the user is still there, down(@err) follows. */
@@ -199,6 +205,9 @@ uint64_t tei_frame_due_ms(uint64_t timeout_ms);
 /* Hand a reply to the call that awaits it. */
 void tei_frame_answer(struct tei_frame_conn *conn, const struct tei_frame *f);
 
+/* frame_listen.c */
+/* @conn ends, or counts no more at the port that accepted it, if one did. */
+void tei_frame_leave_server(struct tei_frame_conn *conn);
 /*
  * Ends a connection that makes way for others; down() follows. The peer reads
  * why, unless it was sending at that very moment: that resets the connection.
