@@ -172,7 +172,7 @@ void tei_frame_call_cancel(struct tei_frame_conn *conn,
 
 /* ---- end, deadlines, events ---- */
 
-/* No socket any more: it is returned. */
+/* Takes the socket from @conn and returns it. */
 static int leave_wire(struct tei_frame_conn *conn)
 {
 	int fd = conn->fd;

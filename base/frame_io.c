@@ -72,7 +72,7 @@ void tei_frame_decode_header(const uint8_t from[TEI_FRAME_HEADER_LEN],
 	out->body = NULL;
 }
 
-/* @asks: of the side that has connected. */
+/* Returns the cap of a body; @asks: of one from the side that connected. */
 static uint32_t max_body(const struct tei_frame_conn *conn, uint16_t type,
 			 bool asks)
 {
@@ -231,7 +231,7 @@ static void defer(struct tei_frame_conn *conn)
 	event_del(&conn->readable);
 }
 
-/* The same where the body lies elsewhere. */
+/* Puts a frame off whose body lies in a buffer that ends: copies it. */
 static void defer_copy(struct tei_frame_conn *conn, const uint8_t *body)
 {
 	size_t len = conn->in.len;
@@ -250,7 +250,7 @@ static void defer_copy(struct tei_frame_conn *conn, const uint8_t *body)
 	(void)count_input(conn);
 }
 
-/* Room for at least one byte more of an unfinished body. */
+/* Makes room for at least one byte more of an unfinished body. */
 static bool grow_body(struct tei_frame_conn *conn)
 {
 	size_t room = 2 * conn->room_body;
@@ -290,7 +290,7 @@ static size_t min_size(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Part of a header, or a whole one with perhaps its body. */
+/* Takes part of a header, or a whole one with perhaps its body. */
 static size_t consume_head(struct tei_frame_conn *conn, const uint8_t *p,
 			   size_t n)
 {
@@ -502,7 +502,7 @@ void tei_frame_drop_output(struct tei_frame_conn *conn)
 	conn->n_out = 0;
 }
 
-/* @size bytes at the end of the queue, to be written now; NULL: -ENOMEM. */
+/* Adds @size bytes to the queue, to be written now; NULL: -ENOMEM. */
 static uint8_t *add_room(struct tei_frame_conn *conn, size_t size)
 {
 	struct tei_frame_out *out = conn->newest;
@@ -528,7 +528,7 @@ static uint8_t *add_room(struct tei_frame_conn *conn, size_t size)
 	return out->bytes + out->to - size;
 }
 
-/* A header and room for the body; NULL: -ENOMEM. */
+/* Adds a header and room for the body; NULL: -ENOMEM. */
 static uint8_t *add_frame(struct tei_frame_conn *conn, uint16_t type,
 			  uint16_t flags, uint64_t id, size_t len)
 {
@@ -632,7 +632,7 @@ static void resume_reading(struct tei_frame_conn *conn)
 		tei_frame_tick_now(conn);
 }
 
-/* No words for it: what it does not read would be before them. */
+/* Ends @conn without a word: what it does not read would be before it. */
 static void cut_off(struct tei_frame_conn *conn)
 {
 	static struct tei_log_limit limit = {.per_minute = 6};
@@ -650,7 +650,7 @@ static void cut_off(struct tei_frame_conn *conn)
 	tei_frame_leave(conn);
 }
 
-/* What the kernel did not take counts; @conn may be the one that goes. */
+/* Counts what the kernel did not take; @conn may be the one that goes. */
 static void count_output(struct tei_frame_conn *conn)
 {
 	struct tei_frame_server *server = conn->server;

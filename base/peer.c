@@ -113,7 +113,7 @@ struct end {
 };
 
 /* The owner of a socket, as the system names it. */
-struct holder {
+struct socket_owner {
 	uint32_t uid;
 	uint64_t inode; /* 0: no process holds it */
 	int state;      /* TCP_ESTABLISHED, ... */
@@ -186,7 +186,7 @@ static void diag_fill(struct diag_request *r, const struct end *src,
 /* Take the answer apart; -EBADMSG: it is about something else. */
 static int diag_read(const union diag_reply *reply, size_t len,
 		     const struct end *src, const struct end *dst,
-		     struct holder *out)
+		     struct socket_owner *out)
 {
 	const struct inet_diag_msg *m = NLMSG_DATA(&reply->head);
 	const struct nlmsgerr *error = NLMSG_DATA(&reply->head);
@@ -204,14 +204,14 @@ static int diag_read(const union diag_reply *reply, size_t len,
 	to = end_from(m->idiag_family, m->id.idiag_dst, m->id.idiag_dport);
 	if (!same_end(&from, src) || !same_end(&to, dst))
 		return -ENOENT; /* a listening socket, say */
-	*out = (struct holder){.uid = m->idiag_uid,
-			       .inode = m->idiag_inode,
-			       .state = m->idiag_state};
+	*out = (struct socket_owner){.uid = m->idiag_uid,
+				     .inode = m->idiag_inode,
+				     .state = m->idiag_state};
 	return 0;
 }
 
 static int diag_ask(int diag, const struct end *src, const struct end *dst,
-		    uint32_t interface, struct holder *out)
+		    uint32_t interface, struct socket_owner *out)
 {
 	const struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
 	struct sockaddr_nl from = {.nl_pid = UINT32_MAX};
@@ -236,7 +236,7 @@ static int diag_ask(int diag, const struct end *src, const struct end *dst,
 
 /* A socket that is bound to an interface is only found with its number. */
 static int diag_find(int diag, const struct end *src, const struct end *dst,
-		     struct holder *out)
+		     struct socket_owner *out)
 {
 	int rc = diag_ask(diag, src, dst, src->scope, out);
 
@@ -250,9 +250,9 @@ static int diag_find(int diag, const struct end *src, const struct end *dst,
  * also of our own end, which is there.
  */
 static int find_by_diag(const struct end *peer, const struct end *own,
-			struct holder *out)
+			struct socket_owner *out)
 {
-	struct holder ours;
+	struct socket_owner ours;
 	int rc, diag = -1;
 
 	if (tei_fault_check(TEI_FAULT_SOCKET))
@@ -292,7 +292,7 @@ static size_t print_end(const struct end *e, bool mapped, char *out)
 
 /* Look for the line of a socket in /proc/net/tcp or tcp6. */
 static int scan_file(const char *path, bool mapped, const struct end *src,
-		     const struct end *dst, struct holder *out)
+		     const struct end *dst, struct socket_owner *out)
 {
 	char line[LINE_MAX_LEN], wanted[100] = ": ";
 	size_t n = 2;
@@ -314,7 +314,7 @@ static int scan_file(const char *path, bool mapped, const struct end *src,
 		if (!at || sscanf(at + n, "%x %*x:%*x %*x:%*x %*x %u %*u %lu",
 				  &state, &uid, &inode) != 3)
 			continue;
-		*out = (struct holder){
+		*out = (struct socket_owner){
 			.uid = uid, .inode = inode, .state = (int)state};
 		rc = 0;
 	}
@@ -323,7 +323,7 @@ static int scan_file(const char *path, bool mapped, const struct end *src,
 }
 
 static int scan_files(const struct end *src, const struct end *dst,
-		      struct holder *out)
+		      struct socket_owner *out)
 {
 	int rc = -ENOENT;
 
@@ -358,10 +358,10 @@ static void pay_for_scan(uint64_t since_ns)
 }
 
 static int find_by_proc(const struct end *peer, const struct end *own,
-			struct holder *out)
+			struct socket_owner *out)
 {
 	uint64_t since_ns = tei_now_ns();
-	struct holder ours;
+	struct socket_owner ours;
 	int rc;
 
 	if (!may_scan(since_ns))
@@ -384,7 +384,7 @@ static bool is_connected(int fd)
 }
 
 /* The peer may have shut down its sending half. */
-static bool is_held(const struct holder *h)
+static bool is_held(const struct socket_owner *h)
 {
 	return h->inode &&
 	       (h->state == TCP_ESTABLISHED || h->state == TCP_FIN_WAIT1 ||
@@ -395,7 +395,7 @@ static int tcp_uid(int fd, uint32_t *uid)
 {
 	struct tei_address a = {.len = sizeof(a.ss)}, b = a;
 	struct end peer, own;
-	struct holder found = {.inode = 0};
+	struct socket_owner found = {.inode = 0};
 	int rc;
 
 	if (getpeername(fd, (struct sockaddr *)&a.ss, &a.len) ||
