@@ -40,6 +40,11 @@ uint64_t tei_now_ms(void)
 	return tei_now_ns() / TEI_NS_PER_MS;
 }
 
+uint64_t tei_thread_cpu_ns(void)
+{
+	return read_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
 uint64_t tei_wall_us(void)
 {
 	return read_ns(CLOCK_REALTIME) / TEI_NS_PER_US;

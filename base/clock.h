@@ -15,6 +15,8 @@
 /* CLOCK_MONOTONIC in nanoseconds, milliseconds; or a simulated clock's. */
 uint64_t tei_now_ns(void);
 uint64_t tei_now_ms(void);
+/* CPU time of this thread, of the system's in any case; a system call. */
+uint64_t tei_thread_cpu_ns(void);
 /* Microseconds since 1970 by CLOCK_REALTIME: epochs and logs, no decisions. */
 uint64_t tei_wall_us(void);
 

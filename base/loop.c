@@ -20,7 +20,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -217,14 +216,6 @@ void tei_loop_spin(struct tei_loop *loop, uint64_t ns)
 
 /* ---- turns ---- */
 
-static uint64_t cpu_ns(void)
-{
-	struct timespec t = {0};
-
-	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * TEI_NS_PER_S + (uint64_t)t.tv_nsec;
-}
-
 void tei_loop_measure(struct tei_loop *loop,
 		      void (*measured)(uint64_t cpu_ns, void *arg), void *arg)
 {
@@ -256,7 +247,7 @@ static void tell_turn(struct tei_loop *loop)
 
 	if (now - loop->read_ns < TEI_LOOP_READ_NS)
 		return;
-	cpu = cpu_ns();
+	cpu = tei_thread_cpu_ns();
 	loop->measured(cpu - loop->read_cpu_ns, loop->measured_arg);
 	loop->read_ns = now;
 	loop->read_cpu_ns = cpu;
@@ -306,7 +297,7 @@ static int poll_or_sleep(struct tei_loop *loop)
 static int run_awake(struct tei_loop *loop)
 {
 	loop->read_ns = tei_now_ns();
-	loop->read_cpu_ns = cpu_ns();
+	loop->read_cpu_ns = tei_thread_cpu_ns();
 	do {
 		if (poll_or_sleep(loop) < 0)
 			return -1;

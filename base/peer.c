@@ -35,10 +35,12 @@
 #define ONE_FEWER    (UINT32_MAX - 1)
 #define LOOPBACK     1 /* number of that interface, in every namespace */
 #define LINE_MAX_LEN 512
-/* Looking through all sockets takes 1 / SCAN_TIMES of the time at most... */
-#define SCAN_TIMES 5
-/* ...of which so much may be made up for at once. */
-#define SCAN_BURST_NS TEI_NS_PER_S
+/*
+ * Looking through all sockets takes 1 / SCAN_TIMES of the time at most. What was
+ * not used of SCAN_SAVED_NS may be used at once.
+ */
+#define SCAN_TIMES    5
+#define SCAN_SAVED_NS (SCAN_TIMES * TEI_NS_PER_S)
 
 /* ---- lists of users ---- */
 
@@ -336,40 +338,43 @@ static int scan_files(const struct end *src, const struct end *dst,
 
 /*
  * Whoever connects causes a look through all sockets of this namespace, so they
- * are limited together. Relaxed: threads that race pay for one look too few.
+ * are limited together. Relaxed: nothing else depends on it.
  */
 static _Atomic uint64_t scans_paid_ns; /* when the looks so far are paid for */
 
-static bool may_scan(uint64_t now_ns)
+static bool may_scan(void)
 {
 	return atomic_load_explicit(&scans_paid_ns, memory_order_relaxed) <=
-	       now_ns;
+	       tei_now_ns();
 }
 
-static void pay_for_scan(uint64_t since_ns)
+static void pay_for_scan(uint64_t cpu_ns)
 {
-	uint64_t paid, now_ns = tei_now_ns();
+	uint64_t now_ns = tei_now_ns(), least = 0, paid, next;
 
+	if (now_ns > SCAN_SAVED_NS)
+		least = now_ns - SCAN_SAVED_NS;
 	paid = atomic_load_explicit(&scans_paid_ns, memory_order_relaxed);
-	if (now_ns > SCAN_BURST_NS && paid < now_ns - SCAN_BURST_NS)
-		paid = now_ns - SCAN_BURST_NS;
-	paid += SCAN_TIMES * (now_ns - since_ns);
-	atomic_store_explicit(&scans_paid_ns, paid, memory_order_relaxed);
+	do {
+		next = (paid > least ? paid : least) + SCAN_TIMES * cpu_ns;
+	} while (!atomic_compare_exchange_weak_explicit(
+		&scans_paid_ns, &paid, next, memory_order_relaxed,
+		memory_order_relaxed));
 }
 
 static int find_by_proc(const struct end *peer, const struct end *own,
 			struct socket_owner *out)
 {
-	uint64_t since_ns = tei_now_ns();
+	uint64_t since_ns = tei_thread_cpu_ns();
 	struct socket_owner ours;
 	int rc;
 
-	if (!may_scan(since_ns))
+	if (!may_scan())
 		return -ENOBUFS;
 	rc = scan_files(peer, own, out);
 	if (rc == -ENOENT && scan_files(own, peer, &ours))
 		rc = -EOPNOTSUPP; /* it shows nothing of this namespace */
-	pay_for_scan(since_ns);
+	pay_for_scan(tei_thread_cpu_ns() - since_ns);
 	return rc;
 }
 
