@@ -77,7 +77,7 @@ static int remove_all(struct tes_agent *agent, struct tes_agent_job *job,
 	uint32_t wait_ms;
 
 	if (!msg || !tes_strings_whole(&agent__remove_all__descriptor,
-				       job->body, job->len))
+				       job->body, job->len, SIZE_MAX))
 		return TE_STORE_INVALID_PARAMS;
 	/* Another walk may have run before this one. */
 	wait_ms = msg->wait_ms ? msg->wait_ms : WAIT_MS;
@@ -451,7 +451,8 @@ static int take_batch(struct tes_agent_job *job, struct batch *b)
 {
 	int code;
 
-	if (!tes_strings_whole(&agent__batch__descriptor, job->body, job->len))
+	if (!tes_strings_whole(&agent__batch__descriptor, job->body, job->len,
+			       SIZE_MAX))
 		return TE_STORE_INVALID_PARAMS;
 	b->msg = agent__batch__unpack(&job->arena.pb, job->len, job->body);
 	if (!b->msg)

@@ -10,7 +10,8 @@
 #include "store/proto/store.pb-c.h"
 
 #define BATCH_CAP (8u << 20)
-#define KEYS_CAP  (5u << 20) /* keys and a number for each */
+#define START_CAP (6u << 20) /* with a name of a group for each key */
+#define KEYS_CAP  (5u << 20) /* keys and some numbers for each */
 #define HELLO_CAP (4u << 10)
 #define SMALL_CAP (1u << 10)
 #define TASK_CAP  (16u << 10) /* a key and 33 names */
@@ -23,8 +24,8 @@ const struct tei_frame_protocol tes_store_protocol = {
 			[STORE__STORE_TYPE__STORE_HEARTBEAT] = SMALL_CAP,
 			[STORE__STORE_TYPE__STORE_MOUNT] = HELLO_CAP,
 			[STORE__STORE_TYPE__STORE_UNMOUNT] = HELLO_CAP,
-			[STORE__STORE_TYPE__STORE_PUT_START] = BATCH_CAP,
-			[STORE__STORE_TYPE__STORE_PUT_END] = BATCH_CAP,
+			[STORE__STORE_TYPE__STORE_PUT_START] = START_CAP,
+			[STORE__STORE_TYPE__STORE_PUT_END] = KEYS_CAP,
 			[STORE__STORE_TYPE__STORE_LOOKUP] = KEYS_CAP,
 			[STORE__STORE_TYPE__STORE_RELEASE] = KEYS_CAP,
 			[STORE__STORE_TYPE__STORE_EXIST] = KEYS_CAP,
@@ -35,7 +36,7 @@ const struct tei_frame_protocol tes_store_protocol = {
 			[STORE__STORE_TYPE__STORE_REMOVE_ALL] = HELLO_CAP,
 			[STORE__STORE_TYPE__STORE_REPLICA_CLEAR] = KEYS_CAP,
 			[STORE__STORE_TYPE__STORE_BURIED] = SMALL_CAP,
-			[STORE__STORE_TYPE__STORE_OFFER] = BATCH_CAP,
+			[STORE__STORE_TYPE__STORE_OFFER] = KEYS_CAP,
 			[STORE__STORE_TYPE__STORE_TASK_DONE] = SMALL_CAP,
 			[STORE__STORE_TYPE__STORE_TASK_CREATE] = TASK_CAP,
 			[STORE__STORE_TYPE__STORE_TASK_QUERY] = SMALL_CAP,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * strings.h - strings of messages hold no 0 byte
+ * strings.h - what is looked at in messages before they are decoded
  *
  * A C string ends at its first 0: with bytes behind it, a string of a message
  * would be read as another one, for instance as the empty pattern, which
@@ -15,11 +15,20 @@
 #include <protobuf-c/protobuf-c.h>
 
 /*
+ * Most fields of a message with those that it holds, known or not. Columns of
+ * numbers are one each, as they are packed; a batch may name a group for each
+ * of its 4,096 keys.
+ */
+#define TES_FIELDS_MAX 4608u
+
+/*
  * Tells whether no string in the message, nor in those that it holds, has a 0
- * byte; false also for what is no message. @body may be NULL when @len is 0.
+ * byte, and whether it can be decoded in a short time: it has at most
+ * TES_FIELDS_MAX fields, and @numbers bytes of columns of varints. False also
+ * for what is no message. @body may be NULL when @len is 0.
  */
 bool tes_strings_whole(const ProtobufCMessageDescriptor *type, const void *body,
-		       size_t len);
+		       size_t len, size_t numbers);
 
 /*
  * Counts the keys of a request: the lengths in field 2, key_lens, which all

@@ -497,7 +497,7 @@ void tes_server_on_remove_all(struct tes_server_link *link,
 	int rc = 0;
 
 	if (!m || !tes_strings_whole(&store__remove_all__descriptor, f->body,
-				     f->len)) {
+				     f->len, 0)) {
 		tei_frame_bad(link->conn, "remove all does not decode");
 		return;
 	}

@@ -19,7 +19,7 @@
 #include "store/core/core.h"
 
 /* The most that a message of the longest type may take once decoded. */
-#define TES_SERVER_RPC_ARENA_MAX (48u << 20)
+#define TES_SERVER_RPC_ARENA_MAX (16u << 20)
 
 struct tes_server_rpc_hello {
 	uint32_t version;

@@ -16,7 +16,7 @@
 
 #define OWNER      1
 #define N_HONEST   20
-#define BODY_LEN   ((8u << 20) - 1)
+#define BODY_LEN   ((6u << 20) - 1)
 #define BODIES_MAX ((uint64_t)160 << 20) /* the master with its budget */
 
 static struct master master;

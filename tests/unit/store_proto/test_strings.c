@@ -7,6 +7,8 @@
 #include "store/proto/strings.h"
 #include "tests/lib/test.h"
 
+#define NUMBERS 3u /* bytes of columns */
+
 static bool whole(const ProtobufCMessageDescriptor *type, const void *bytes,
 		  size_t len)
 {
@@ -15,7 +17,7 @@ static bool whole(const ProtobufCMessageDescriptor *type, const void *bytes,
 
 	assert_non_null(copy);
 	memcpy(copy, bytes, len); /* exactly, so that ASan sees a read beyond */
-	yes = tes_strings_whole(type, copy, len);
+	yes = tes_strings_whole(type, copy, len, NUMBERS);
 	free(copy);
 	return yes;
 }
@@ -26,7 +28,8 @@ static bool whole(const ProtobufCMessageDescriptor *type, const void *bytes,
 static void a_string_with_a_0_is_not_whole(void **state)
 {
 	(void)state;
-	assert_true(tes_strings_whole(&store__remove_all__descriptor, NULL, 0));
+	assert_true(
+		tes_strings_whole(&store__remove_all__descriptor, NULL, 0, 0));
 	assert_true(WHOLE(remove_all, "\x08\x01\x12\x02"
 				      "ab"));
 	assert_true(WHOLE(remove_all, "\x12\x00"));
@@ -84,6 +87,39 @@ static void what_is_no_message_is_not_whole(void **state)
 	assert_false(WHOLE(remove_all, "\x92\x80\x80\x80\x10\x01\x00"));
 }
 
+/* With a number each, which some decoders would take for a column. */
+static void few_fields_are_enough(void **state)
+{
+	static uint8_t bytes[2 * TES_FIELDS_MAX + 4];
+
+	(void)state;
+	for (size_t i = 0; i < 2 * TES_FIELDS_MAX; i += 2)
+		bytes[i] = 0x10; /* key_lens, not packed */
+	assert_true(whole(&store__keys__descriptor, bytes, 2 * TES_FIELDS_MAX));
+	bytes[2 * TES_FIELDS_MAX] = 0x78; /* nobody knows it */
+	assert_false(
+		whole(&store__keys__descriptor, bytes, 2 * TES_FIELDS_MAX + 2));
+	/* Those of messages within count as well. */
+	memset(bytes, 0, sizeof(bytes));
+	for (size_t i = 0; i < 2 * TES_FIELDS_MAX; i += 2)
+		bytes[i] = 0x22; /* put start: how */
+	assert_true(whole(&store__put_start__descriptor, bytes,
+			  2 * TES_FIELDS_MAX));
+	memcpy(bytes + 2 * TES_FIELDS_MAX - 2, "\x22\x02\x08\x00", 4);
+	assert_false(whole(&store__put_start__descriptor, bytes,
+			   2 * TES_FIELDS_MAX + 2));
+}
+
+static void columns_of_numbers_are_short(void **state)
+{
+	(void)state;
+	assert_true(WHOLE(keys, "\x12\x03\x01\x01\x01"));
+	assert_false(WHOLE(keys, "\x12\x04\x01\x01\x01\x01"));
+	assert_false(WHOLE(keys, "\x12\x02\x01\x01\x12\x02\x01\x01"));
+	/* Those of a fixed length are copied as they are. */
+	assert_true(WHOLE(put_end, "\x22\x04\0\0\0\0"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -91,6 +127,8 @@ int main(void)
 		cmocka_unit_test(strings_are_looked_for_within_messages),
 		cmocka_unit_test(zeros_elsewhere_are_fine),
 		cmocka_unit_test(what_is_no_message_is_not_whole),
+		cmocka_unit_test(few_fields_are_enough),
+		cmocka_unit_test(columns_of_numbers_are_short),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
