@@ -63,7 +63,9 @@ bool tei_text_is_shown(const char *text)
 	size_t n;
 
 	for (; *text; text += n) {
-		n = tei_text_shown_len(text, strnlen(text, 4));
+		bool is_plain = *text >= ' ' && *text < 0x7f;
+
+		n = is_plain ? 1 : tei_text_shown_len(text, strnlen(text, 4));
 		if (!n)
 			return false;
 	}
