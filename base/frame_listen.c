@@ -17,8 +17,12 @@
 #include "base/net.h"
 #include "base/thread.h"
 
-#define N_ACCEPT_AT_ONCE 16 /* 25 us each to find the peer's user */
-#define ACCEPT_NS        (2 * TEI_NS_PER_MS) /* then others have their turn */
+/*
+ * How many of one turn, and no more than begin within ACCEPT_NS: each takes some
+ * 50 us, half of it to find the peer's user.
+ */
+#define N_ACCEPT_AT_ONCE 16
+#define ACCEPT_NS        (TEI_NS_PER_MS / 8)
 #define N_REFUSED_MAX    64
 #define NO_FDS_PAUSE_US  (100 * 1000)
 /* What was not read of a connection that makes way, 512 KiB. */
