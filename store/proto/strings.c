@@ -136,34 +136,48 @@ bool tes_strings_whole(const ProtobufCMessageDescriptor *type, const void *body,
 #define OBJECTS  2 /* field of an offer */
 #define KEY_LENS 2
 
-static size_t count_lens(struct span s)
+static size_t count_lens(struct span s, size_t most, size_t *fields)
 {
 	struct span value;
 	size_t n = 0;
 	uint64_t tag;
 
-	while (s.at < s.end && take_varint(&s, &tag) &&
-	       take_value(&s, tag & 7, &value)) {
+	while (n <= most && s.at < s.end && take(fields, 1) &&
+	       take_varint(&s, &tag) && take_value(&s, tag & 7, &value)) {
 		if (tag >> 3 != KEY_LENS)
 			continue;
 		n += (tag & 7) == WIRE_VARINT;
+		if (value.end - value.at > (ptrdiff_t)(VARINT_MAX * most))
+			return most + 1;
 		for (; value.at < value.end; value.at++)
 			n += *value.at < 0x80;
 	}
 	return n;
 }
 
-size_t tes_count_keys(const void *body, size_t len, bool is_offer)
+bool tes_has_more_keys(const void *body, size_t len, bool is_offer, size_t than)
 {
 	struct span s = {body, len ? (const uint8_t *)body + len : body}, value;
-	size_t n = 0;
+	size_t n = 0, fields = TES_FIELDS_MAX;
 	uint64_t tag;
 
 	if (!is_offer)
-		return count_lens(s);
-	while (s.at < s.end && take_varint(&s, &tag) &&
-	       take_value(&s, tag & 7, &value))
+		return count_lens(s, than, &fields) > than;
+	while (n <= than && s.at < s.end && take(&fields, 1) &&
+	       take_varint(&s, &tag) && take_value(&s, tag & 7, &value))
 		if (tag == (OBJECTS << 3 | WIRE_BYTES))
-			n += count_lens(value);
-	return n;
+			n += count_lens(value, than, &fields);
+	return n > than;
+}
+
+size_t tes_first_bytes(const void *body, size_t len, ProtobufCBinaryData *out)
+{
+	struct span s = {body, len ? (const uint8_t *)body + len : body};
+	uint64_t tag, n;
+
+	if (!len || !take_varint(&s, &tag) || tag != (1 << 3 | WIRE_BYTES) ||
+	    !take_varint(&s, &n) || n > (uint64_t)(s.end - s.at))
+		return 0;
+	*out = (ProtobufCBinaryData){n, (uint8_t *)(uintptr_t)s.at};
+	return (size_t)(s.at - (const uint8_t *)body) + n;
 }

@@ -31,10 +31,18 @@ bool tes_strings_whole(const ProtobufCMessageDescriptor *type, const void *body,
 		       size_t len, size_t numbers);
 
 /*
- * Counts the keys of a request: the lengths in field 2, key_lens, which all
- * batches have; @is_offer: that of its objects. What does not decode has some
- * number of them.
+ * Tells whether a request has more keys than @than: lengths in field 2,
+ * key_lens, which all batches have; @is_offer: that of its objects. Of what
+ * tes_strings_whole() refuses, either.
  */
-size_t tes_count_keys(const void *body, size_t len, bool is_offer);
+bool tes_has_more_keys(const void *body, size_t len, bool is_offer,
+		       size_t than);
+
+/*
+ * Finds field 1 of a message that begins with it, and where it is bytes; *out
+ * points into @body. Returns how many bytes of the message it takes; 0: it does
+ * not begin so.
+ */
+size_t tes_first_bytes(const void *body, size_t len, ProtobufCBinaryData *out);
 
 #endif

@@ -143,7 +143,7 @@ static bool is_large(const struct tei_frame *f)
 	bool is_offer = f->type == STORE__STORE_TYPE__STORE_OFFER;
 
 	return f->len > PART_KEYS &&
-	       tes_count_keys(f->body, f->len, is_offer) > PART_KEYS;
+	       tes_has_more_keys(f->body, f->len, is_offer, PART_KEYS);
 }
 
 /* The link has read a frame, and its connection keeps it. */
