@@ -151,6 +151,11 @@ void tei_frame_refuse(struct tei_frame_conn *conn, const char *text);
 void tei_frame_refuse_for_now(struct tei_frame_conn *conn, const char *text);
 /* The peer's body did not decode: count TEI_FRAME_BAD_BODY, then refuse(). */
 void tei_frame_bad(struct tei_frame_conn *conn, const char *text);
+/*
+ * Inside frame(): takes the memory of the body, which the caller frees by
+ * tei_free(). NULL: it has none of its own, as a body of less than 32 KiB may.
+ */
+void *tei_frame_take_body(struct tei_frame_conn *conn);
 /* Replace ops and arg, e.g. once the peer has said hello. */
 void tei_frame_set_ops(struct tei_frame_conn *conn,
 		       const struct tei_frame_ops *ops, void *arg);

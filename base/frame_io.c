@@ -208,8 +208,18 @@ static void deliver_own(struct tei_frame_conn *conn)
 	conn->n_body = conn->room_body = 0;
 	conn->in_body = false;
 	(void)count_input(conn);
+	conn->lent = body;
 	deliver_frame(conn, body);
-	tei_free(body);
+	tei_free(conn->lent);
+	conn->lent = NULL;
+}
+
+void *tei_frame_take_body(struct tei_frame_conn *conn)
+{
+	void *body = conn->lent;
+
+	conn->lent = NULL;
+	return body;
 }
 
 /* False: the user takes the frame, which is whole, later. */

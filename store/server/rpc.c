@@ -41,17 +41,35 @@ static int malformed(const char **why, const char *text)
 typedef int decode_fn(struct tei_arena *arena, const void *body, size_t len,
 		      struct tes_event *out, const char **why);
 
-/* The message in @body; NULL: it does not decode. */
+/*
+ * The message in @body; NULL: it does not decode. The keys are not copied where
+ * they are long: new memory for 4 MiB alone takes a turn.
+ */
 static void *rpc_unpack(struct tei_arena *arena,
 			const ProtobufCMessageDescriptor *type,
 			const void *body, size_t len)
 {
 	static const uint8_t empty[1];
+	const ProtobufCFieldDescriptor *first =
+		protobuf_c_message_descriptor_get_field(type, 1);
+	ProtobufCBinaryData lent, *keys;
+	size_t skip = 0;
+	void *m;
 
 	if (!tes_strings_whole(type, body, len, NUMBERS_MAX))
 		return NULL;
-	return protobuf_c_message_unpack(type, &arena->pb, len,
-					 len ? body : empty);
+	if (len >= TES_SERVER_RPC_LENT && first &&
+	    first->type == PROTOBUF_C_TYPE_BYTES)
+		skip = tes_first_bytes(body, len, &lent);
+	m = protobuf_c_message_unpack(type, &arena->pb, len - skip,
+				      len > skip ? (const uint8_t *)body + skip
+						 : empty);
+	if (!m || !skip)
+		return m;
+	keys = (ProtobufCBinaryData *)(void *)((char *)m + first->offset);
+	if (!keys->len) /* the last one counts */
+		*keys = lent;
+	return m;
 }
 
 /* Names are shown to people and put in lists of one a line. */

@@ -6,7 +6,9 @@
  * malformed: the connection is closed. A well-formed request that is wrong (a
  * key that is not there, a segment that wraps) is refused by the core.
  *
- * Everything decoded lives in @arena until its reset; nothing here keeps state.
+ * Everything decoded lives in @arena until its reset, but the bytes of the keys
+ * of a frame of TES_SERVER_RPC_LENT bytes and more stay where they are, in its
+ * body. Nothing here keeps state.
  */
 #ifndef STORE_SERVER_RPC_H
 #define STORE_SERVER_RPC_H
@@ -20,6 +22,9 @@
 
 /* The most that a message of the longest type may take once decoded. */
 #define TES_SERVER_RPC_ARENA_MAX (16u << 20)
+
+/* More than a connection reads into memory that it shares with others. */
+#define TES_SERVER_RPC_LENT (64u << 10)
 
 struct tes_server_rpc_hello {
 	uint32_t version;

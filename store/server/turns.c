@@ -28,6 +28,7 @@
 #include "store/core/core.h"
 #include "store/proto/store.pb-c.h"
 #include "store/proto/strings.h"
+#include "store/server/rpc.h"
 #include "store/server/state.h"
 
 #define DIRECT_NS (TEI_NS_PER_MS / 2)
@@ -49,6 +50,7 @@ struct tes_server_job {
 	struct tes_core_part part;
 	struct tei_arena in, out; /* the event's, the reply's */
 	struct tes_actions actions;
+	void *body;     /* keys lie in it; NULL: they are in `in` */
 	size_t n_names; /* of the reply, that are copies */
 	size_t bytes;   /* in the server's job_bytes */
 	bool running;
@@ -221,6 +223,7 @@ static void free_job(struct tes_server *s, struct tes_server_job *job)
 	tes_core_part_abort(&job->part);
 	tei_arena_fini(&job->in);
 	tei_arena_fini(&job->out);
+	tei_free(job->body);
 	s->n_jobs--;
 	s->job_bytes -= job->bytes;
 	tei_free(job);
@@ -229,7 +232,8 @@ static void free_job(struct tes_server *s, struct tes_server_job *job)
 
 static void count_job(struct tes_server *s, struct tes_server_job *job)
 {
-	size_t bytes = sizeof(*job) + job->in.total + job->out.total;
+	size_t bytes = sizeof(*job) + job->in.total + job->out.total +
+		       (job->body ? job->frame.len : 0);
 
 	s->job_bytes += bytes - job->bytes;
 	job->bytes = bytes;
@@ -258,19 +262,37 @@ bool tes_server_is_large(const struct tes_event *ev)
 	return ev->n > PART_KEYS;
 }
 
+/* NULL: no memory. */
+static struct tes_server_job *create_job(struct tes_server_link *link,
+					 const struct tei_frame *f)
+{
+	struct tes_server_job *job = tei_calloc(1, sizeof(*job));
+
+	if (!job)
+		return NULL;
+	job->link = link;
+	job->frame = *f;
+	job->frame.body = NULL;
+	if (f->len < TES_SERVER_RPC_LENT)
+		return job;
+	job->body = tei_frame_take_body(link->conn);
+	if (!job->body) { /* cannot be: it is too long for what is shared */
+		tei_free(job);
+		return NULL;
+	}
+	return job;
+}
+
 void tes_server_job_begin(struct tes_server_link *link,
 			  const struct tei_frame *f, const struct tes_event *ev)
 {
 	struct tes_server *s = link->server;
-	struct tes_server_job *job = tei_calloc(1, sizeof(*job));
+	struct tes_server_job *job = create_job(link, f);
 
 	if (!job) {
 		tei_frame_refuse_for_now(link->conn, "out of memory");
 		return;
 	}
-	job->link = link;
-	job->frame = *f;
-	job->frame.body = NULL;
 	job->event = *ev;
 	job->event.part = &job->part;
 	job->event.cookie = ++s->cookie;

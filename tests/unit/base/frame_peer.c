@@ -88,6 +88,8 @@ static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
 	s->n_frames++;
 	s->last = *f;
 	s->last.body = NULL;
+	if (s->takes)
+		s->taken = tei_frame_take_body(conn);
 	if (s->close_in_frame || f->type == CLOSE) {
 		close_side(s, conn);
 	} else if (s == &client) {

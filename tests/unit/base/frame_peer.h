@@ -38,6 +38,8 @@ struct side {
 	bool close_in_up, close_in_frame, close_in_accepted;
 	bool busy;   /* not ready for frames */
 	int n_asked; /* whether it is */
+	bool takes;  /* bodies */
+	void *taken; /* the last one, or NULL */
 };
 
 extern const struct tei_frame_protocol peer_protocol;

@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "base/frame_private.h"
+#include "base/mem.h"
 #include "frame_peer.h"
 #include "tests/lib/faults.h"
 
@@ -79,6 +80,24 @@ static void frames_wait_until_their_user_is_ready(void **state)
 		assert_int_equal(a[i].len, lens[i]);
 	tei_frame_resume(server.conn);
 	assert_int_equal(server.n_frames, TEST_COUNT(lens));
+}
+
+static void the_memory_of_a_body_can_be_taken(void **state)
+{
+	struct asked a = {0}, b = {0};
+
+	(void)state;
+	connect_up();
+	server.takes = true;
+	assert_int_equal(client_ask(&a, ECHO, 100000, SOON_MS), 0);
+	pump_until(int_is_set, &a.n_done);
+	assert_int_equal(a.len, 100000);
+	assert_non_null(server.taken);
+	tei_free(server.taken);
+	/* This one has no memory of its own. */
+	assert_int_equal(client_ask(&b, ECHO, 10, SOON_MS), 0);
+	pump_until(int_is_set, &b.n_done);
+	assert_null(server.taken);
 }
 
 /* Nothing is left of a frame that nobody has taken. */
@@ -431,6 +450,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(call_gets_its_answer_and_ids_start_at_1),
 		T(frames_wait_until_their_user_is_ready),
+		T(the_memory_of_a_body_can_be_taken),
 		T(a_connection_may_end_while_a_frame_waits),
 		T(frames_sent_before_up_go_out_once_connected),
 		T(lazy_pushes_go_with_the_next_message_or_when_hurried),

@@ -584,6 +584,42 @@ static void hello_of_another_version_is_no_garbage(void **state)
 	tei_arena_reset(&arena);
 }
 
+static void long_keys_stay_where_they_are(void **state)
+{
+	static uint8_t bytes[128 * 1024];
+	static uint32_t long_lens[128];
+	Store__Keys m = STORE__KEYS__INIT;
+	struct tes_event ev;
+	const char *why;
+	struct packed p;
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(long_lens); i++)
+		long_lens[i] = 1024;
+	m.keys = (ProtobufCBinaryData){sizeof(bytes), bytes};
+	m.key_lens = long_lens;
+	m.n_key_lens = TEST_COUNT(long_lens);
+	p = pack(STORE__STORE_TYPE__STORE_EXIST, &m);
+	assert_int_equal(
+		tes_server_rpc_event(&arena, p.type, p.bytes, p.len, &ev, &why),
+		0);
+	assert_int_equal(ev.n, TEST_COUNT(long_lens));
+	for (size_t i = 0; i < ev.n; i++) {
+		const uint8_t *at = ev.keys[i].bytes;
+
+		assert_int_equal(ev.keys[i].len, 1024);
+		assert_true(at > p.bytes && at + 1024 <= p.bytes + p.len);
+	}
+	tei_arena_reset(&arena);
+	/* More than there are. */
+	p.bytes[3] |= 0x7f;
+	assert_int_equal(
+		tes_server_rpc_event(&arena, p.type, p.bytes, p.len, &ev, &why),
+		-EBADMSG);
+	tei_arena_reset(&arena);
+	free(p.bytes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -598,6 +634,7 @@ int main(void)
 		cmocka_unit_test(lengths_that_do_not_add_up_are_refused),
 		cmocka_unit_test(
 			a_message_of_tiny_fields_does_not_grow_without_end),
+		cmocka_unit_test(long_keys_stay_where_they_are),
 		cmocka_unit_test(names_and_ids_are_checked),
 		cmocka_unit_test(a_task_says_what_and_where),
 		cmocka_unit_test(unknown_requests_are_refused),
