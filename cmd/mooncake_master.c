@@ -5,6 +5,7 @@
  * Prints where it serves, serves, ends on SIGTERM and SIGINT. Exit codes: 0
  * ended as asked, 1 broke while running, 2 its settings are wrong.
  */
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -142,10 +143,22 @@ static int run_master(const struct tei_conf *conf)
 	return code;
 }
 
+/*
+ * Large messages grow while they come. Mapped memory grows by moving pages;
+ * else up to 4 MiB would be copied at once, while all wait.
+ */
+static void map_large_blocks(void)
+{
+#ifdef M_MMAP_THRESHOLD
+	(void)mallopt(M_MMAP_THRESHOLD, 1 << 20);
+#endif
+}
+
 int main(int argc, char **argv)
 {
 	struct tes_server_settings settings;
 	struct tei_conf conf = {tes_server_rows, tes_server_n_rows, &settings};
 
+	map_large_blocks();
 	return tei_conf_program(&conf, argc, argv, ABOUT, run_master);
 }
