@@ -2,12 +2,18 @@
 /*
  * attacker.c - somebody who keeps a master as busy as it lets him
  *
- * usage: store_attacker RPC_PORT HTTP_PORT lookups | exists | pages N KEYS
- *
- * "lookups", "exists": N connections, each a client of its own, that ask for
- * 4096 of KEYS keys again and again and do not wait for answers before the next
- * question. "pages": N readers of /batch_query_keys, who begin anew when they
- * have all of it. Prints "ready" once all are at work; ends when it is killed.
+ * usage: store_attacker RPC_PORT HTTP_PORT HOW N KEYS, HOW being one of:
+ *   lookups, exists   N connections, each a client of its own, that ask for
+ *                     4096 of KEYS keys again and again and do not wait for
+ *                     answers before the next question
+ *   bodies            the same, with keys of 1 KiB
+ *   short             the same, with look-ups of keys of 3 bytes
+ *   crumbs            the same, in messages of 5 MiB of tiny fields: they are
+ *                     refused, and the next connection goes on
+ *   hellos            N connections that say hello and go, again and again
+ *   pages             N readers of /batch_query_keys, who begin anew when they
+ *                     have all of it
+ * Prints "ready" once all are at work; ends when it is killed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,20 +29,29 @@
 #include "tests/integration/store/turns.h"
 #include "tests/lib/dial.h"
 
-#define N_MAX     512
-#define PAGE_KEYS 1024
+#define N_MAX      512
+#define PAGE_KEYS  1024
+#define KEY_MAX    1024u
+#define CRUMBS_LEN ((5u << 20) - 2)
 
 struct bytes {
 	uint8_t *at;
 	size_t len;
 };
 
-/* A connection that says @hello once, and @text again and again. */
+enum way { LOOKUPS, EXISTS, BODIES, SHORT, CRUMBS, HELLOS, PAGES, N_WAYS };
+
+static const char *const ways[N_WAYS] = {
+	"lookups", "exists", "bodies", "short", "crumbs", "hellos", "pages",
+};
+
+/* A connection that says hello once, and the same again and again. */
 struct talker {
 	int fd;
 	size_t sent;
-	bool pages;
 };
+
+static enum way way;
 
 static struct bytes frame(uint16_t type, uint64_t id, const void *message)
 {
@@ -61,8 +76,8 @@ static void say_hello(int fd, uint32_t who)
 
 	memcpy(id + 12, &who, sizeof(who));
 	m.version = TES_STORE_VERSION;
-	m.client_secret.data = m.incarnation.data = id;
-	m.client_secret.len = sizeof(id);
+	m.client_secret.data = m.engine_token.data = m.incarnation.data = id;
+	m.client_secret.len = m.engine_token.len = sizeof(id);
 	m.incarnation.len = 16;
 	m.engine = (char *)(uintptr_t) "attacker:1";
 	b = frame(STORE__STORE_TYPE__STORE_HELLO, 1, &m);
@@ -73,16 +88,18 @@ static void say_hello(int fd, uint32_t who)
 
 static struct bytes batch(uint16_t type, size_t n_keys)
 {
-	static uint8_t keys[TURNS_BATCH * TURNS_KEY_LEN];
+	static uint8_t keys[TURNS_BATCH * KEY_MAX];
 	static uint32_t lens[TURNS_BATCH];
 	Store__Lookup lookup = STORE__LOOKUP__INIT;
 	Store__Keys m = STORE__KEYS__INIT;
 	size_t at = 0;
 
 	for (size_t i = 0; i < TURNS_BATCH; i++) {
-		char key[TURNS_KEY_LEN];
+		char key[KEY_MAX] = "xyz";
 
-		lens[i] = (uint32_t)turns_key(key, i * 977 % n_keys);
+		lens[i] = way == SHORT ? 3 : KEY_MAX;
+		if (way == LOOKUPS || way == EXISTS)
+			lens[i] = (uint32_t)turns_key(key, i * 977 % n_keys);
 		memcpy(keys + at, key, lens[i]);
 		at += lens[i];
 	}
@@ -93,6 +110,23 @@ static struct bytes batch(uint16_t type, size_t n_keys)
 	if (type == STORE__STORE_TYPE__STORE_LOOKUP)
 		return frame(type, 2, &lookup);
 	return frame(type, 2, &m);
+}
+
+/* Fields that nobody knows. */
+static struct bytes crumbs(void)
+{
+	struct tei_frame f = {.type = STORE__STORE_TYPE__STORE_EXIST,
+			      .id = 2,
+			      .len = CRUMBS_LEN};
+	struct bytes b = {calloc(1, TEI_FRAME_HEADER_LEN + CRUMBS_LEN),
+			  TEI_FRAME_HEADER_LEN + CRUMBS_LEN};
+
+	if (!b.at)
+		abort();
+	tei_frame_encode_header(b.at, &f);
+	for (size_t i = 0; i < CRUMBS_LEN; i += 2)
+		b.at[TEI_FRAME_HEADER_LEN + i] = 0x78;
+	return b;
 }
 
 static struct bytes page(size_t n_keys)
@@ -117,7 +151,7 @@ static void open_talker(struct talker *t, uint16_t port, uint32_t who)
 {
 	t->fd = test_dial(port);
 	t->sent = 0;
-	if (!t->pages)
+	if (way != PAGES)
 		say_hello(t->fd, who);
 	if (fcntl(t->fd, F_SETFL, O_NONBLOCK))
 		abort();
@@ -139,7 +173,7 @@ static void say_more(struct talker *t, const struct bytes *b)
 
 	if (n > 0)
 		t->sent += (size_t)n;
-	if (t->sent == b->len && !t->pages)
+	if (t->sent == b->len && way != PAGES)
 		t->sent = 0;
 }
 
@@ -163,11 +197,28 @@ static void attack(struct talker *talkers, size_t n, uint16_t port,
 			if (fds[i].revents & POLLOUT)
 				say_more(&talkers[i], b);
 			if (!(fds[i].revents & (POLLIN | POLLHUP | POLLERR)) ||
-			    drain(talkers[i].fd))
+			    (drain(talkers[i].fd) && way != HELLOS))
 				continue;
 			close(talkers[i].fd);
 			open_talker(&talkers[i], port, who++);
 		}
+	}
+}
+
+static struct bytes what_to_say(size_t n_keys)
+{
+	switch (way) {
+	case PAGES:
+		return page(n_keys);
+	case CRUMBS:
+		return crumbs();
+	case HELLOS:
+		return (struct bytes){NULL, 0};
+	case LOOKUPS:
+	case SHORT:
+		return batch(STORE__STORE_TYPE__STORE_LOOKUP, n_keys);
+	default:
+		return batch(STORE__STORE_TYPE__STORE_EXIST, n_keys);
 	}
 }
 
@@ -184,18 +235,14 @@ int main(int argc, char **argv)
 	n_keys = strtoul(argv[5], NULL, 10);
 	if (!n || n > N_MAX || !n_keys)
 		return 2;
-	port = (uint16_t)atoi(strcmp(argv[3], "pages") ? argv[1] : argv[2]);
-	if (!strcmp(argv[3], "pages"))
-		b = page(n_keys);
-	else
-		b = batch(strcmp(argv[3], "lookups")
-				  ? STORE__STORE_TYPE__STORE_EXIST
-				  : STORE__STORE_TYPE__STORE_LOOKUP,
-			  n_keys);
-	for (size_t i = 0; i < n; i++) {
-		talkers[i].pages = !strcmp(argv[3], "pages");
+	while (way < N_WAYS && strcmp(argv[3], ways[way]))
+		way++;
+	if (way == N_WAYS)
+		return 2;
+	port = (uint16_t)atoi(way == PAGES ? argv[2] : argv[1]);
+	b = what_to_say(n_keys);
+	for (size_t i = 0; i < n; i++)
 		open_talker(&talkers[i], port, (uint32_t)i);
-	}
 	printf("ready\n");
 	fflush(stdout);
 	attack(talkers, n, port, &b);
