@@ -181,8 +181,8 @@ bool tei_frame_local(const struct tei_frame_conn *conn,
 		     struct tei_address *out);
 const struct tei_address *tei_frame_peer(const struct tei_frame_conn *conn);
 /*
- * Number of the source from which the peer has come to our port, as below. Peers
- * cannot choose it. 0: not of a port.
+ * Number of the source from which the peer has come to our port, as below.
+ * Peers cannot choose it. 0: not of a port.
  */
 uint64_t tei_frame_source(const struct tei_frame_conn *conn);
 /* Bytes queued and not yet taken by the kernel. */

@@ -18,8 +18,8 @@
 #include "base/thread.h"
 
 /*
- * How many of one turn, and no more than begin within ACCEPT_NS: each takes some
- * 50 us, half of it to find the peer's user.
+ * How many of one turn, and no more than begin within ACCEPT_NS: each takes
+ * some 50 us, half of it to find the peer's user.
  */
 #define N_ACCEPT_AT_ONCE 16
 #define ACCEPT_NS        (TEI_NS_PER_MS / 8)

@@ -46,7 +46,7 @@ enum tei_frame_state {
 	TEI_FRAME_ENDED,    /* no socket any more */
 };
 
-/* What a peer can make a port keep for it; each has a budget. */
+/* Memory that a peer can make a port keep for it; each has a budget. */
 enum tei_frame_memory {
 	TEI_FRAME_INPUT,  /* of bodies that have not been delivered */
 	TEI_FRAME_OUTPUT, /* of frames that the peer does not read */

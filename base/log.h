@@ -74,7 +74,7 @@ struct tei_log_limit {
 	_Atomic unsigned int n_in_window;
 };
 bool tei_log_allowed(struct tei_log_limit *limit);
-/* The same for LOG_INFO(): false, and nothing counted, where it is not heard. */
+/* The same for LOG_INFO(): false, nothing counted, where it is not heard. */
 bool tei_log_info_allowed(struct tei_log_limit *limit);
 
 /*

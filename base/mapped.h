@@ -52,8 +52,8 @@ int tei_maps_open(void);
 /*
  * Tells whether all of @asked, which is not empty, is mapped so that it may be
  * read, or @writable: written. Nothing is touched: a file that was made shorter
- * is not noticed. *@known: a mapping that permits it; in: of the last answer, or
- * empty; out: where @asked ends. Costs a system call for each other mapping.
+ * is not noticed. *@known: a mapping that permits it; in: of the last answer,
+ * or empty; out: where @asked ends. Costs a system call for each other mapping.
  */
 bool tei_maps_permit(int maps, const struct tei_stretch *asked, bool writable,
 		     struct tei_stretch *known);

@@ -36,8 +36,8 @@
 #define LOOPBACK     1 /* number of that interface, in every namespace */
 #define LINE_MAX_LEN 512
 /*
- * Looking through all sockets takes 1 / SCAN_TIMES of the time at most. What was
- * not used of SCAN_SAVED_NS may be used at once.
+ * Looking through all sockets takes 1 / SCAN_TIMES of the time at most. What
+ * was not used of SCAN_SAVED_NS may be used at once.
  */
 #define SCAN_TIMES    5
 #define SCAN_SAVED_NS (SCAN_TIMES * TEI_NS_PER_S)

@@ -35,8 +35,8 @@
  *
  * Ours alone (0700), or open to pass through (0711) when other users are
  * allowed to attach. A directory that somebody else has put there, or that
- * others may write to, is not used: in its stead, unless a setting names it, one
- * of another name, which the rail removes.
+ * others may write to, is not used: in its stead, unless a setting names it,
+ * one of another name, which the rail removes.
  */
 
 #define SWEEP_MAX 256

@@ -7,9 +7,9 @@
  * registration; all of it must be mapped so that the call may use it. What
  * fails is refused before the call changes anything, with -600.
  *
- * A check costs one system call for each registration that a call names, and up
- * to three for each stretch of other memory, however many pieces lie there. Of a
- * registration that is not usable as a whole, each piece is looked at.
+ * A check costs one system call for each registration that a call names, and
+ * up to three for each stretch of other memory, however many pieces lie there.
+ * Of a registration that is not usable as a whole, each piece is looked at.
  *
  * Memory may still be unmapped after the check. Who takes access away from
  * registered memory, or shortens a file between the ends of a stretch, is not

@@ -5,8 +5,8 @@
  * An offered object is committed as it stands. Of several generations of one
  * key the highest counts, {epoch, counter}; the same one at another owner is
  * another replica. Our own counter takes no notice of theirs: a number from
- * outside could use it up. A put that is under way yields to what was acknowledged
- * before. What was put in this life is known here better than to its owner: it
+ * outside could use it up. A put that is under way yields to what was
+ * acknowledged before. What was put in this life is known here better than to its owner: it
  * is newer than all that is offered, and what is not here any more was given
  * up. A life above ours is one that its owner was not believed to know of, or
  * ours would be above it: nothing of it is taken. Nobody has looked at the

@@ -131,7 +131,7 @@ static inline bool tes_core_is_past(const struct tes_core *core, uint64_t since,
 	return ms && since + ms <= core->now_ms;
 }
 
-/* One object more, or less, is of the epoch at index @i: others may be
+/* Counts one object more, or less, of the epoch at index @i: others may be
  * forgotten. */
 static inline void tes_core_epoch_hold(struct tes_core *core, uint16_t i)
 {

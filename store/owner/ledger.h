@@ -65,8 +65,8 @@ struct tes_ledger_master {
 };
 /*
  * @segment is mounted: offer what there is, or forget it if that master has
- * given us up meanwhile, or the one before has. A store code, of the call that failed; then it has to
- * be mounted again.
+ * given us up meanwhile, or the one before has. A store code, of the call that
+ * failed; then it has to be mounted again.
  */
 int tes_ledger_mounted(struct te_store *store, struct tes_segment *segment,
 		       const struct tes_ledger_master *master);

@@ -60,8 +60,8 @@ struct tes_segment {
 	bool leaving;    /* nothing but the master's memory of it is left */
 	bool mounted;
 	bool unmount_sent; /* as the store closes */
-	/* When the last master that has it was asked the last time, by a mount
-	 * or a heartbeat that it answered. */
+	/* Time when the last master that has it was asked the last time, by a
+	 * mount or a heartbeat that it answered. */
 	uint64_t heard_ns;
 	struct tes_grace grace;
 	/* Guarded by store->mu. */

@@ -62,8 +62,8 @@ struct tes_server_link {
 	struct tes_server_session *session; /* not for strangers */
 	struct tei_list laters; /* requests whose reply comes later */
 	bool lazy;              /* pushes may wait in it */
-	/* turns.c: in the queue of a share, or in server's crowd; with a job, or
-	 * with a frame that its connection keeps. */
+	/* turns.c: in the queue of a share, or in server's crowd; with a job,
+	 * or with a frame that its connection keeps. */
 	struct tei_list queued;
 	struct tes_server_share *share; /* whose queue; NULL: none */
 	struct tes_server_job *job;     /* NULL: none */
