@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "tests/integration/master/caller.h"
 #include "tests/lib/test.h"
 #include "tests/lib/wait.h"
@@ -118,6 +119,55 @@ static void nor_does_it_where_anybody_may_come(void **state)
 {
 	(void)state;
 	play(insecure, UINT64_C(1) << 61);
+}
+
+static bool is_over(void *until_ns)
+{
+	return tei_now_ns() >= *(const uint64_t *)until_ns;
+}
+
+static bool is_removed(void *arg)
+{
+	const struct value *v = arg;
+	struct te_store_key key = pool_key(v->key);
+	int code = 1;
+
+	(void)te_store_remove(v->client, &key, 1, 1, &code);
+	return code == 0 || code == TE_STORE_OBJECT_NOT_FOUND;
+}
+
+/* A master comes and goes while the value's owner is stopped: only that one
+ * knows that the key was removed. */
+static void what_was_removed_meanwhile_does_not_come_back(void **state)
+{
+	static const char *const hurried[] = {"--client_ttl", "1s", NULL};
+	struct value v = {.key = "k", .id = 1};
+	struct test_process *owner;
+	struct pool pool;
+	uint64_t until;
+
+	(void)state;
+	pool_start(&pool, hurried);
+	v.client = pool_client(&pool, 0);
+	owner = pool_owner(&pool, "2 MB");
+	assert_true(test_wait_until(is_put, &v, POOL_START_MS));
+	test_process_signal(owner, SIGSTOP);
+	until = tei_now_ns() + 3 * TEI_NS_PER_S;
+	pool_kill(&pool);
+	pool_restart(&pool, hurried);
+	assert_true(test_wait_until(is_removed, &v, POOL_START_MS));
+	pool_kill(&pool);
+	assert_true(test_wait_until(is_over, &until, POOL_START_MS));
+	pool_restart(&pool, hurried);
+	test_process_signal(owner, SIGCONT);
+	assert_non_null(
+		test_process_line(owner, "given up: 1 ", POOL_START_MS));
+	pool_await_capacity(v.client, 2 * MIB);
+	assert_false(is_got(&v));
+	assert_true(test_wait_until(is_put, &v, POOL_START_MS));
+	te_store_close(v.client);
+	test_process_end(owner);
+	pool_stop(&pool);
 }
 
 /* ---- puts go on while epochs are made up ---- */
@@ -313,6 +363,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_old_value_does_not_come_back),
 		cmocka_unit_test(nor_does_it_where_anybody_may_come),
+		cmocka_unit_test(what_was_removed_meanwhile_does_not_come_back),
 		cmocka_unit_test(puts_go_on_while_members_know_later_epochs),
 		cmocka_unit_test(puts_go_on_while_strangers_make_epochs_up),
 		cmocka_unit_test(what_cannot_be_is_refused_with_words),
