@@ -296,18 +296,36 @@ static void pause_accept(struct tcp_rail *rail)
 	tei_tcp_timer_start(rail);
 }
 
-/* The oldest that has not said hello gives way: honest peers do so at once. */
-static void make_room(struct tcp_rail *rail)
+/*
+ * The oldest that has not said hello gives way: honest peers do so at once. Of
+ * a host that has many of them it is one of its own.
+ */
+static void make_room(struct tcp_rail *rail, const uint8_t host[16])
 {
+	struct tcp_lane *oldest = NULL, *own = NULL;
+	uint32_t n_own = 0;
+
 	tei_list_for_each (pos, &rail->timed) {
 		struct tcp_lane *lane =
 			tei_list_entry(pos, struct tcp_lane, timed);
 
-		if (!lane->ep) {
-			tei_tcp_lane_bad(lane, "too many without hello");
-			return;
-		}
+		if (lane->ep)
+			continue;
+		if (!oldest)
+			oldest = lane;
+		if (memcmp(lane->host, host, sizeof(lane->host)))
+			continue;
+		if (!own)
+			own = lane;
+		if (++n_own == TCP_OPENING_EACH)
+			break;
 	}
+	if (n_own == TCP_OPENING_EACH)
+		oldest = own;
+	else if (rail->n_opening < TCP_OPENING_MAX)
+		return;
+	if (oldest)
+		tei_tcp_lane_bad(oldest, "too many without hello");
 }
 
 /* Answer that its host or user may not connect, or not now. */
@@ -331,6 +349,8 @@ static bool accept_one(struct tcp_rail *rail)
 	struct tei_address peer = {.len = sizeof(peer.ss)};
 	char why[TEI_PEER_TEXT_MAX];
 	enum tei_peer_verdict verdict;
+	struct tcp_lane *lane;
+	uint8_t host[16] = {0};
 	int fd = -1;
 
 	if (tei_fault_check(TEI_FAULT_SOCKET))
@@ -350,9 +370,12 @@ static bool accept_one(struct tcp_rail *rail)
 		refuse_connection(fd, verdict);
 		return true;
 	}
-	if (rail->n_opening >= TCP_OPENING_MAX)
-		make_room(rail);
-	(void)tei_tcp_lane_create(rail, fd, TCP_LANE_HELLO);
+	(void)tei_address_bytes(&peer, host);
+	if (rail->n_opening >= TCP_OPENING_EACH)
+		make_room(rail, host);
+	lane = tei_tcp_lane_create(rail, fd, TCP_LANE_HELLO);
+	if (lane)
+		memcpy(lane->host, host, sizeof(lane->host));
 	return true;
 }
 

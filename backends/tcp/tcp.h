@@ -36,8 +36,10 @@
 #define TCP_HEADERS_MAX 512
 #define TCP_PINS_MAX    16
 #define TCP_POLLED_MAX  4
-#define TCP_OPENING_MAX 256 /* connections that have not said hello */
-#define TCP_LENT_MAX    64  /* calls; as many as tcp_zerocopy.over has bits */
+/* Connections that have not said hello: of all hosts together, and of one. */
+#define TCP_OPENING_MAX  256
+#define TCP_OPENING_EACH 192
+#define TCP_LENT_MAX     64 /* calls; as many as tcp_zerocopy.over has bits */
 
 struct tcp_config {
 	uint64_t lanes, port, sndbuf, rcvbuf, frame, send_chunk;
@@ -176,6 +178,7 @@ struct tcp_lane {
 	bool probed;          /* the kernel is to ask the peer's often */
 
 	/* Coming in. */
+	uint8_t host[16]; /* of who was accepted */
 	uint8_t head[TCP_HEAD_LEN];
 	uint32_t head_have;
 	bool headers_end;     /* all headers of the burst are here */

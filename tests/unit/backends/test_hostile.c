@@ -172,6 +172,47 @@ static void crowd_of_strangers_keeps_nobody_out(void **state)
 		close(fds[i]);
 }
 
+/* From another address of this host. */
+static int dial_from(in_addr_t address)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET,
+				 .sin_addr.s_addr = htonl(address)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	at.sin_port = htons(raw_port_of_rail());
+	assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	return fd;
+}
+
+static void crowd_of_one_host_gives_way_to_itself(void **state)
+{
+	struct tcp_config *config = (void *)(uintptr_t)raw_rail.rail->config;
+	int other, fds[TCP_OPENING_MAX + 100];
+	uint64_t before;
+	const size_t n = sizeof(fds) / sizeof(*fds);
+	char byte;
+
+	(void)state;
+	before = config->connect_timeout;
+	config->connect_timeout = 600000; /* nobody goes because of that */
+	other = dial_from(INADDR_LOOPBACK + 1);
+	raw_turn();
+	for (size_t i = 0; i < n; i++) {
+		fds[i] = dial_from(INADDR_LOOPBACK + 2);
+		raw_turn();
+	}
+	assert_int_equal(recv(other, &byte, 1, MSG_DONTWAIT), -1);
+	assert_int_equal(errno, EAGAIN); /* it is not closed */
+	assert_true(tcp_rail(raw_rail.rail)->n_opening <= TCP_OPENING_EACH + 1);
+	for (size_t i = 0; i < n; i++)
+		close(fds[i]);
+	close(other);
+	config->connect_timeout = before;
+}
+
 /* ---- a bad initiator ---- */
 
 static uint64_t odd_number(void)
@@ -470,6 +511,7 @@ int main(void)
 		TEST(token_of_a_dropped_endpoint_is_worth_nothing),
 		TEST(silent_strangers_are_closed_in_the_end),
 		TEST(crowd_of_strangers_keeps_nobody_out),
+		TEST(crowd_of_one_host_gives_way_to_itself),
 		TEST(bad_initiators_reach_only_what_is_open),
 		TEST(half_a_frame_pins_nothing),
 		TEST(more_requests_than_the_window_end_the_endpoint),
