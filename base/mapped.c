@@ -149,15 +149,6 @@ bool tei_is_touchable(uint64_t addr, bool writable)
 	return tei_is_usable(addr, 1, writable);
 }
 
-int tei_protection(uint64_t addr, uint64_t length)
-{
-	/* Quick, and without more of its pages: there may be many. */
-	if (tei_is_usable(addr, 1, true) &&
-	    tei_is_usable(addr + length - 1, 1, true))
-		return PROT_READ | PROT_WRITE;
-	return listed_protection(addr, length);
-}
-
 /* ---- what mappings permit ---- */
 
 /* Of Linux 6.11: the mapping that an address lies in, as in <linux/fs.h>. */
@@ -216,4 +207,29 @@ bool tei_maps_permit(int maps, const struct tei_stretch *asked, bool writable,
 		at = known->end;
 	}
 	return true;
+}
+
+static int permitted_protection(int maps, uint64_t addr, uint64_t length)
+{
+	const struct tei_stretch all = {addr, addr + length};
+	struct tei_stretch readable = {0, 0}, writable = {0, 0};
+
+	return (tei_maps_permit(maps, &all, false, &readable) ? PROT_READ : 0) |
+	       (tei_maps_permit(maps, &all, true, &writable) ? PROT_WRITE : 0);
+}
+
+int tei_protection(uint64_t addr, uint64_t length)
+{
+	int maps = tei_maps_open(), protection;
+
+	if (maps >= 0) {
+		protection = permitted_protection(maps, addr, length);
+		(void)close(maps);
+		return protection;
+	}
+	/* Quick, and without more of its pages: there may be many. */
+	if (tei_is_usable(addr, 1, true) &&
+	    tei_is_usable(addr + length - 1, 1, true))
+		return PROT_READ | PROT_WRITE;
+	return listed_protection(addr, length);
 }

@@ -32,8 +32,9 @@ bool tei_is_there(uint64_t addr, uint64_t length, bool writable);
 bool tei_is_touchable(uint64_t addr, bool writable);
 
 /*
- * Access that mapped memory permits: PROT_READ | PROT_WRITE, or part of that.
- * Tests only both ends if they may be written. Blocks: as above, for them.
+ * Access that all of mapped memory permits: PROT_READ | PROT_WRITE, or part of
+ * that. Before Linux 6.11 only both ends are tested if they may be written.
+ * Blocks: as above, for them.
  */
 int tei_protection(uint64_t addr, uint64_t length);
 

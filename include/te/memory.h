@@ -30,9 +30,9 @@ TE_API bool te_memory_is_mapped(uint64_t addr, uint64_t length);
  */
 TE_API bool te_memory_is_usable(uint64_t addr, uint64_t length, bool writable);
 /*
- * Returns how mapped memory may be used: PROT_READ | PROT_WRITE, or a part of
- * these. Tests only both ends of the range if they are writable. Blocks as
- * te_memory_is_usable() does.
+ * Returns how all of the range, which is mapped, may be used: PROT_READ |
+ * PROT_WRITE, or a part of these. Before Linux 6.11 it tests only both ends of
+ * the range if they are writable, and blocks as te_memory_is_usable() does.
  */
 TE_API int te_memory_protection(uint64_t addr, uint64_t length);
 

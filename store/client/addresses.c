@@ -84,20 +84,6 @@ static int insert(struct tes_addresses *a, const struct tes_registration *r)
 	return 0;
 }
 
-static int protection_of(const struct tes_addresses *a, uint64_t addr,
-			 uint64_t length)
-{
-	const struct tei_stretch all = {addr, addr + length};
-	struct tei_stretch known[2] = {{0, 0}, {0, 0}};
-
-	if (a->maps < 0)
-		return tei_protection(addr, length);
-	return (tei_maps_permit(a->maps, &all, false, &known[0]) ? PROT_READ
-								 : 0) |
-	       (tei_maps_permit(a->maps, &all, true, &known[1]) ? PROT_WRITE
-								: 0);
-}
-
 int tes_addresses_add(struct tes_addresses *a, uint64_t addr, uint64_t length)
 {
 	struct tes_registration r = {.begin = addr, .end = addr + length};
@@ -105,7 +91,7 @@ int tes_addresses_add(struct tes_addresses *a, uint64_t addr, uint64_t length)
 
 	if (!tei_is_mapped(addr, length))
 		return -EINVAL;
-	r.protection = protection_of(a, addr, length);
+	r.protection = tei_protection(addr, length);
 	tei_mutex_lock(&a->mu);
 	rc = insert(a, &r);
 	tei_mutex_unlock(&a->mu);

@@ -158,6 +158,22 @@ def test_an_engine_writes_to_no_registered_memory_that_is_for_reading(
     assert engine.read_bytes_from_buffer(here, 5) == bytes(5)
 
 
+def test_an_engine_finds_a_page_without_access_in_the_middle(engine, peer):
+    memory = Mapped(BOTH)
+    here = memory.address
+    memory.protect(PAGE, NONE)
+    assert engine.register_memory(here, LENGTH) == 0
+    for at, length, code in ((here, 3 * PAGE, -1), (here, PAGE, 0),
+                             (here + 2 * PAGE, PAGE, 0)):
+        for move in (engine.transfer_sync_write, engine.transfer_sync_read):
+            assert move(peer.name, at, ADDRESS, length) == code
+    assert engine.write_bytes_to_buffer(here, bytes(3 * PAGE), 3 * PAGE) == -1
+    memory.protect(PAGE, BOTH)
+    assert engine.transfer_sync_read(peer.name, here, ADDRESS, 3 * PAGE) == 0
+    assert engine.unregister_memory(here) == 0
+    memory.free()
+
+
 def test_peers_write_to_no_memory_that_is_for_reading(engine, force_tcp):
     here, mine = Mapped(READ).address, Mapped(BOTH).address
     assert engine.register_memory(here, LENGTH) == 0

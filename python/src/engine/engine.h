@@ -28,7 +28,7 @@ enum py_code {
 
 struct py_region {
 	uint64_t addr, length;
-	int protection;  /* PROT_*, by te_memory_protection() when added */
+	int protection;  /* PROT_* of all of it, when it was added */
 	te_region_id id; /* 0: just being registered, or taken back */
 };
 

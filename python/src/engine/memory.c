@@ -135,6 +135,13 @@ static uint32_t access_of(int protection)
 	       (protection & PROT_WRITE ? TE_ACCESS_REMOTE_WRITE : 0u);
 }
 
+/* How peers may use it: of a page without access between its ends they hear. */
+static int protection_of_ends(uint64_t addr, uint64_t length)
+{
+	return te_memory_protection(addr, 1) &
+	       te_memory_protection(addr + length - 1, 1);
+}
+
 /* Registers the claimed range. -EFAULT: it cannot be read. */
 static int publish_memory(struct py_engine *self, uint64_t addr,
 			  uint64_t length, const char *location,
@@ -145,12 +152,13 @@ static int publish_memory(struct py_engine *self, uint64_t addr,
 		.length = length,
 		.location = *location ? location : "*",
 	};
-	int rc = -EFAULT;
+	int rc = -EFAULT, ends;
 
 	Py_BEGIN_ALLOW_THREADS;
 	out->protection = te_memory_protection(addr, length);
-	region.access = access_of(out->protection);
-	if (out->protection & PROT_READ)
+	ends = protection_of_ends(addr, length);
+	region.access = access_of(ends);
+	if (ends & PROT_READ)
 		rc = te_region_add(self->te, &region, &out->id);
 	Py_END_ALLOW_THREADS;
 	return rc;
