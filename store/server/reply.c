@@ -748,9 +748,13 @@ static const uint32_t some_written = 1;
 
 static void forget_later(struct tes_server *s, struct later *later)
 {
+	struct tes_server_link *link = later->from;
+
 	tei_hash_remove(&s->laters, &later->node);
 	tei_list_del(&later->link);
+	link->late_keys -= later->event.n;
 	tei_free(later);
+	tes_server_turns_answered(link);
 }
 
 void tes_server_later(struct tes_server *s)
@@ -773,6 +777,7 @@ void tes_server_later(struct tes_server *s)
 		later->event.u.put_end.written = &some_written;
 	tei_hash_insert(&s->laters, &later->node, later->cookie);
 	tei_list_add_tail(&call->link->laters, &later->link);
+	call->link->late_keys += later->event.n;
 }
 
 void tes_server_reply_later(struct tes_server *s,

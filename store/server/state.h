@@ -30,7 +30,11 @@
 #define TES_SERVER_SESSIONS_MAX 8192u
 #define TES_SERVER_HELLO_MS     2000u
 #define TES_SERVER_LONG         (16u << 10) /* bytes of a frame that is long */
-#define TES_SERVER_STRANGERS    64u /* shares of those without a session */
+/* Requests whose answers wait for owners: keys of a connection's; of all, which
+ * is some 30 MB, and then each connection may have one. */
+#define TES_SERVER_LATE_KEYS 16384u
+#define TES_SERVER_LATERS    65536u
+#define TES_SERVER_STRANGERS 64u /* shares of those without a session */
 
 enum tes_server_role {
 	TES_SERVER_UNKNOWN,
@@ -61,6 +65,7 @@ struct tes_server_link {
 	enum tes_server_role role;
 	struct tes_server_session *session; /* not for strangers */
 	struct tei_list laters; /* requests whose reply comes later */
+	size_t late_keys;       /* theirs */
 	bool lazy;              /* pushes may wait in it */
 	/* turns.c: in the queue of a share, or in server's crowd; with a job,
 	 * or with a frame that its connection keeps. */
@@ -69,6 +74,7 @@ struct tes_server_link {
 	struct tes_server_job *job;     /* NULL: none */
 	bool large;                     /* its frame will be a job */
 	bool let_in;                    /* there is room for that */
+	bool stalled; /* its frame waits until it is owed less */
 };
 
 struct tes_server_session {
@@ -227,6 +233,8 @@ bool tes_server_is_large(const struct tes_event *ev);
 void tes_server_job_begin(struct tes_server_link *link,
 			  const struct tei_frame *f,
 			  const struct tes_event *ev);
+/* One of its laters less: it may go on. */
+void tes_server_turns_answered(struct tes_server_link *link);
 /* @link goes: so does what it waits for. */
 void tes_server_turns_drop(struct tes_server_link *link);
 void tes_server_share_init(struct tes_server_share *share);

@@ -17,7 +17,8 @@
  * handled in the order in which they were sent, and a client has one job. Jobs
  * are few, and what they take is counted: batches for which there is no room
  * stay with their connections, which read no more, in the order in which they
- * came.
+ * came. So do the frames of a connection that is owed many answers, for which
+ * owners have to confirm something.
  */
 #include <errno.h>
 #include <string.h>
@@ -148,9 +149,20 @@ static bool is_large(const struct tei_frame *f)
 	       tes_has_more_keys(f->body, f->len, is_offer, PART_KEYS);
 }
 
+/* So many of its requests wait for owners that it may not ask for more. */
+static bool is_owed_much(const struct tes_server_link *link)
+{
+	return link->late_keys >= TES_SERVER_LATE_KEYS ||
+	       (link->server->laters.n_nodes >= TES_SERVER_LATERS &&
+		!tei_list_empty(&link->laters));
+}
+
 /* The link has read a frame, and its connection keeps it. */
 static void queue_frame(struct tes_server_link *link)
 {
+	link->stalled = is_owed_much(link);
+	if (link->stalled)
+		return;
 	if (!link->large || link->let_in) {
 		queue_link(link);
 		return;
@@ -158,6 +170,12 @@ static void queue_frame(struct tes_server_link *link)
 	if (tei_list_empty(&link->queued))
 		tei_list_add_tail(&link->server->crowd, &link->queued);
 	let_in(link->server);
+}
+
+void tes_server_turns_answered(struct tes_server_link *link)
+{
+	if (link->stalled)
+		queue_frame(link);
 }
 
 /* ---- whose turn it is ---- */
@@ -205,6 +223,7 @@ bool tes_server_ready(struct tei_frame_conn *conn, const struct tei_frame *f,
 	bool now = serve(s, share) < DIRECT_NS && share->used_ns < SHARE_NS;
 
 	(void)conn;
+	now = now && !is_owed_much(link);
 	if (now && !link->job && has_room(s))
 		return true;
 	link->large = is_large(f);

@@ -219,6 +219,27 @@ static void who_waits_for_room_may_go(void **state)
 	assert_int_equal(server->n_let_in + server->n_jobs, 0);
 }
 
+static void who_is_owed_much_waits(void **state)
+{
+	struct tes_server_link *link = parties[0].main;
+
+	(void)state;
+	link->late_keys = TES_SERVER_LATE_KEYS;
+	assert_false(offer_batch(link, 1));
+	assert_true(offer_batch(parties[0].heart, 1));
+	assert_true(offer_batch(parties[1].main, 1));
+	/* Not for an answer that leaves as much. */
+	tes_server_turns_answered(link);
+	assert_true(tei_list_empty(&server->queue));
+	link->late_keys--;
+	tes_server_turns_answered(link);
+	assert_false(tei_list_empty(&server->queue));
+	turn();
+	assert_true(tei_list_empty(&server->queue));
+	assert_true(offer_batch(link, 1));
+	link->late_keys = 0;
+}
+
 static void keys_are_counted_however_they_are_sent(void **state)
 {
 	Store__Objects objects = STORE__OBJECTS__INIT;
@@ -250,6 +271,7 @@ int main(void)
 		T(a_client_has_one_share_for_all_its_connections),
 		T(batches_wait_while_there_are_many_jobs),
 		T(who_waits_for_room_may_go),
+		T(who_is_owed_much_waits),
 		cmocka_unit_test(keys_are_counted_however_they_are_sent),
 	};
 
