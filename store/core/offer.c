@@ -6,9 +6,9 @@
  * key the highest counts, {epoch, counter}; the same one at another owner is
  * another replica. Our own counter takes no notice of theirs: a number from
  * outside could use it up. A put that is under way yields to what was
- * acknowledged before. What was put in this life is known here better than to its owner: it
- * is newer than all that is offered, and what is not here any more was given
- * up. A life above ours is one that its owner was not believed to know of, or
+ * acknowledged before. What was put in this life is known here better than to
+ * its owner: it is newer than all that is offered, and what is not here any
+ * more was given up. A life above ours is one that its owner was not believed to know of, or
  * ours would be above it: nothing of it is taken. Nobody has looked at the
  * bytes: space that was given to a put which never ended is still the older
  * object's by the owner's directory.
