@@ -8,9 +8,9 @@
  * outside could use it up. A put that is under way yields to what was
  * acknowledged before. What was put in this life is known here better than to
  * its owner: it is newer than all that is offered, and what is not here any
- * more was given up. A life above ours is one that its owner was not believed to know of, or
- * ours would be above it: nothing of it is taken. Nobody has looked at the
- * bytes: space that was given to a put which never ended is still the older
+ * more was given up. A life above ours is one that its owner was not believed
+ * to know of, or ours would be above it: nothing of it is taken. Nobody has
+ * looked at the bytes: space that was given to a put which never ended is still the older
  * object's by the owner's directory.
  */
 #include <errno.h>

@@ -233,7 +233,7 @@ bool tes_server_is_large(const struct tes_event *ev);
 void tes_server_job_begin(struct tes_server_link *link,
 			  const struct tei_frame *f,
 			  const struct tes_event *ev);
-/* One of its laters less: it may go on. */
+/* Goes on if it may: it has one later less. */
 void tes_server_turns_answered(struct tes_server_link *link);
 /* @link goes: so does what it waits for. */
 void tes_server_turns_drop(struct tes_server_link *link);
