@@ -10,8 +10,8 @@
  * its owner: it is newer than all that is offered, and what is not here any
  * more was given up. A life above ours is one that its owner was not believed
  * to know of, or ours would be above it: nothing of it is taken. Nobody has
- * looked at the bytes: space that was given to a put which never ended is still the older
- * object's by the owner's directory.
+ * looked at the bytes: space that was given to a put which never ended is still
+ * the older object's by the owner's directory.
  */
 #include <errno.h>
 

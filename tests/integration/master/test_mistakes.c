@@ -183,29 +183,39 @@ static void numbers_of_replicas_that_are_none_are_refused(void **state)
 
 #define N_MANY 1000000u
 
-static void a_million_keys_in_a_message_end_the_connection(void **state)
+static void remove_many(struct settled *w, size_t n, const char *why)
 {
-	struct settled *w = *state;
 	struct caller *c = caller_join(&w->master, SETTLED_OTHER, false);
-	uint32_t *lens = calloc(N_MANY, sizeof(*lens));
-	uint8_t *bytes = calloc(N_MANY, 1);
+	uint32_t *lens = calloc(n, sizeof(*lens));
+	uint8_t *bytes = calloc(n, 1);
 	Store__Keys m = STORE__KEYS__INIT;
 
 	assert_non_null(lens);
 	assert_non_null(bytes);
-	for (size_t i = 0; i < N_MANY; i++)
+	for (size_t i = 0; i < n; i++)
 		lens[i] = 1;
-	m.keys = (ProtobufCBinaryData){N_MANY, bytes};
+	m.keys = (ProtobufCBinaryData){n, bytes};
 	m.key_lens = lens;
-	m.n_key_lens = N_MANY;
+	m.n_key_lens = n;
 	m.force = true;
 	assert_null(caller_call(c, STORE__STORE_TYPE__STORE_REMOVE, &m,
 				&store__keys_reply__descriptor));
-	assert_string_equal(caller_text(c), "a batch has 1 to 4096 keys");
+	assert_string_equal(caller_text(c), why);
 	settled_check(w);
 	caller_close(c);
 	free(lens);
 	free(bytes);
+}
+
+static void one_key_too_many_in_a_message_ends_the_connection(void **state)
+{
+	remove_many(*state, 4097, "a batch has 1 to 4096 keys");
+}
+
+/* They are not even decoded. */
+static void a_million_keys_in_a_message_end_the_connection(void **state)
+{
+	remove_many(*state, N_MANY, "keys do not decode");
 }
 
 /* Columns that do not fit: of put start, and of put end. */
@@ -251,6 +261,8 @@ int main(void)
 		cmocka_unit_test(keys_that_are_none_end_the_connection),
 		cmocka_unit_test(sizes_that_are_none_are_refused),
 		cmocka_unit_test(numbers_of_replicas_that_are_none_are_refused),
+		cmocka_unit_test(
+			one_key_too_many_in_a_message_ends_the_connection),
 		cmocka_unit_test(
 			a_million_keys_in_a_message_end_the_connection),
 		cmocka_unit_test(
