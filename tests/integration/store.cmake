@@ -4,6 +4,7 @@ add_library(te_test_pool STATIC ../store/named.c ../store/pool.c)
 target_link_libraries(te_test_pool PRIVATE te_flags PkgConfig::CMOCKA)
 
 te_helper(store_writer SOURCES store/writer.c LIBRARIES te_test_pool)
+target_link_options(store_writer PRIVATE -Wl,--wrap=tes_put_write_begin)
 te_helper(store_attacker SOURCES store/attacker.c)
 te_helper(store_dummy SOURCES store/dummy.c LIBRARIES te_test_pool)
 # Stands still where it is told to.
