@@ -25,9 +25,10 @@
 #define ACCEPT_NS        (TEI_NS_PER_MS / 8)
 #define N_REFUSED_MAX    64
 #define NO_FDS_PAUSE_US  (100 * 1000)
-/* What was not read of a connection that makes way, 512 KiB. */
+/* What was not read of a connection that makes way, 128 KiB: who is sending a
+ * large message has more behind it, and others wait. */
 #define UNREAD_PIECE (16 * 1024)
-#define N_UNREAD     32
+#define N_UNREAD     8
 
 /* ---- who makes way ---- */
 
@@ -52,7 +53,7 @@ static void drop_unread(int fd)
 	uint8_t sink[UNREAD_PIECE];
 
 	for (int i = 0; i < N_UNREAD; i++)
-		if (recv(fd, sink, sizeof(sink), MSG_DONTWAIT) <= 0)
+		if (recv(fd, sink, sizeof(sink), MSG_DONTWAIT | MSG_TRUNC) <= 0)
 			return;
 }
 
