@@ -206,14 +206,19 @@ static uint16_t add_epoch(struct tes_core *core, uint64_t epoch)
 	return i;
 }
 
-uint16_t tes_core_epoch_index(struct tes_core *core, uint64_t epoch)
+int tes_core_epoch_index(struct tes_core *core, uint64_t epoch, uint16_t *index)
 {
 	uint16_t i = find_epoch(core, epoch);
 
-	if (i || !tes_core_epoch_valid(epoch) ||
-	    core->n_known_epochs - core->n_idle_epochs >= EPOCHS_OFFERED)
-		return i;
-	return add_epoch(core, epoch);
+	if (!i && core->n_known_epochs - core->n_idle_epochs >= EPOCHS_OFFERED)
+		return -ENOSPC;
+	if (!i)
+		i = add_epoch(core, epoch);
+	if (!i)
+		return -ENOMEM;
+	tes_core_epoch_hold(core, i);
+	*index = i;
+	return 0;
 }
 
 int tes_core_epoch_exceed(struct tes_core *core, uint64_t epoch)

@@ -49,12 +49,15 @@ void tes_core_epochs_fini(struct tes_core *core);
 bool tes_core_epoch_valid(uint64_t epoch);
 /* True: ours has, or had, the number @epoch. */
 bool tes_core_epoch_is_ours(const struct tes_core *core, uint64_t epoch);
-/* Index of @epoch, of an object from outside; 0: it cannot be one, there are
- * objects of too many, no memory. Valid as long as an object holds it. */
-uint16_t tes_core_epoch_index(struct tes_core *core, uint64_t epoch);
 /*
- * Raises our epoch above @epoch, unless it is: by chance so far that no other
- * life that exceeds the same number gets the same. Objects put under ours stay;
+ * Index of @epoch, a valid one of an object from outside, which holds it from
+ * now on. -ENOSPC: there are objects of too many epochs; -ENOMEM.
+ */
+int tes_core_epoch_index(struct tes_core *core, uint64_t epoch,
+			 uint16_t *index);
+/*
+ * Raises our epoch above @epoch, unless it is: by chance so far that another
+ * life that exceeds the same number gets the same once in 2^24 times. Objects put under ours stay;
  * puts that were begun under it are to be written again. -EINVAL: no life has
  * that number; -ENOMEM; our epoch is as it was then.
  */

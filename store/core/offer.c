@@ -197,10 +197,9 @@ static struct tes_object *create_offered(struct tes_core *core,
 }
 
 static int32_t add_offered(struct tes_core *core, struct tes_mount *m,
-			   const struct offered *it)
+			   const struct offered *it, uint16_t epoch)
 {
-	uint16_t epoch = tes_core_epoch_index(core, it->gen_epoch);
-	struct tes_object *o = epoch ? create_offered(core, it) : NULL;
+	struct tes_object *o = create_offered(core, it);
 
 	if (!o)
 		return CODE_INTERNAL;
@@ -242,12 +241,28 @@ static int32_t confirm_known(const struct tes_core *core,
 	return CODE_NOT_FOUND;
 }
 
+/* The epoch is known before an older object makes way for this one. */
+static int32_t take_offered(struct tes_core *core, struct tes_mount *m,
+			    const struct offered *it)
+{
+	struct tes_object *same;
+	uint16_t epoch;
+	int rc = tes_core_epoch_index(core, it->gen_epoch, &epoch);
+	int32_t code;
+
+	if (rc)
+		return rc == -ENOSPC ? CODE_FULL : CODE_INTERNAL;
+	code = displace_older(core, it, &same);
+	if (!code)
+		code = same ? join_replica(core, m, same, it)
+			    : add_offered(core, m, it, epoch);
+	tes_core_epoch_release(core, epoch);
+	return code;
+}
+
 static int32_t offer_one(struct tes_core *core, struct tes_mount *m,
 			 const struct offered *it)
 {
-	struct tes_object *same;
-	int32_t code;
-
 	if (!tes_core_key_valid(it->key) || !it->generation ||
 	    it->generation > INT64_MAX ||
 	    !tes_core_epoch_valid(it->gen_epoch) || !fits_mount(m, it))
@@ -258,11 +273,7 @@ static int32_t offer_one(struct tes_core *core, struct tes_mount *m,
 		return CODE_VERSION;
 	if (it->ours || !tes_core_may_return(core, it->tenant, it->hash))
 		return confirm_known(core, m, it);
-	code = displace_older(core, it, &same);
-	if (code)
-		return code;
-	return same ? join_replica(core, m, same, it)
-		    : add_offered(core, m, it);
+	return take_offered(core, m, it);
 }
 
 /* Finds the tenant of object @i; NULL: there is no place for it. With tenants

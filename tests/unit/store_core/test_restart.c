@@ -370,6 +370,47 @@ static void epochs_do_not_run_out(void **state)
 	rig_fini(&r);
 }
 
+#define KEPT (UINT16_MAX / 8 * 7)
+
+/*
+ * Offers object @i, which stays, of an epoch of its own; the first one with the
+ * key of the last, of which it is an older value.
+ */
+static int offer_kept(struct rig *r, const struct tes_core_objects *a,
+		      uint64_t i)
+{
+	uint64_t epoch = LATER + i, address = BASE + i * 4096;
+	uint64_t number = i ? i : KEPT;
+	struct tes_core_key key = {(const uint8_t *)&number, sizeof(number)};
+	struct tes_core_objects o = *a;
+
+	o.keys = &key;
+	o.gen_epoch = &epoch;
+	o.address = &address;
+	return rig_offer(r, 1, 'm', &o, false);
+}
+
+static void what_is_of_an_epoch_too_many_makes_nothing_go(void **state)
+{
+	struct rig before, r;
+	uint64_t found;
+
+	(void)state;
+	start_with_a(&before, EPOCH);
+	start(&r, LATER << 20);
+	rig_buries = false;
+	assert_int_equal(rig_join(&r, 1, 'o', 'O'), 0);
+	rig_plain(&r, TES_EVENT_HEARTBEAT, 1);
+	assert_int_equal(rig_mount_as(&r, 1, 'm', BASE, 1u << 30, true), 0);
+	for (uint64_t i = 0; i < KEPT; i++)
+		assert_int_equal(offer_kept(&r, told(&before), i), 0);
+	found = rig_figures(&r).objects;
+	assert_int_equal(offer_kept(&r, told(&before), KEPT), -200);
+	assert_int_equal(rig_figures(&r).objects, found);
+	rig_fini(&before);
+	rig_fini(&r);
+}
+
 static void what_a_later_life_left_is_taken_and_exceeded(void **state)
 {
 	struct rig before, after;
@@ -676,6 +717,7 @@ int main(void)
 		cmocka_unit_test(two_lives_above_the_same_one_are_told_apart),
 		cmocka_unit_test(many_lives_are_told_from_one_another),
 		cmocka_unit_test(epochs_do_not_run_out),
+		cmocka_unit_test(what_is_of_an_epoch_too_many_makes_nothing_go),
 		cmocka_unit_test(what_a_later_life_left_is_taken_and_exceeded),
 		cmocka_unit_test(
 			what_was_put_since_is_newer_than_what_is_offered),
