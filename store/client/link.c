@@ -646,13 +646,25 @@ void tes_master_link_fini(struct tes_master_link *link)
 #define AWAKE_MS 1000
 
 /*
+ * How long a stop may have been, or two turns of the timer: the last heartbeat
+ * before it may have been sent heartbeat_ms ago.
+ */
+static uint64_t longest_stop_ms(const struct tes_master_link *link)
+{
+	uint64_t ttl = link->client_ttl_ms, beat = link->heartbeat_ms;
+	uint64_t most = ttl > beat ? ttl - beat : 0;
+
+	return most > 2ull * AWAKE_MS ? most : 2ull * AWAKE_MS;
+}
+
+/*
  * Who was stopped for longer than a master waits for him has been given up,
  * though that master may be gone, too, and nobody is left who says so.
  */
 static void on_awake(void *arg)
 {
 	struct tes_master_link *link = arg;
-	uint64_t most = (link->client_ttl_ms + AWAKE_MS) * TEI_NS_PER_MS;
+	uint64_t most = longest_stop_ms(link) * TEI_NS_PER_MS;
 	uint64_t now = tei_now_ns();
 
 	if (link->client_ttl_ms && now - link->awake_ns > most)

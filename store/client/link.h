@@ -88,8 +88,8 @@ struct tes_master_link {
 	struct tei_timer *heartbeat_timer, *awake_timer;
 	uint64_t beat_ns;  /* when the last heartbeat was sent */
 	uint64_t awake_ns; /* when the loop was last seen to run */
-	/* Time when it ran again after longer than masters wait for a silent
-	 * owner; 0: never. */
+	/* Time when it ran again after so long that a master may have given
+	 * up a silent owner; 0: never. */
 	uint64_t slept_ns;
 	uint64_t backoff_ms;
 	uint64_t down_since_ns;

@@ -202,10 +202,17 @@ static void what_a_master_gave_up_of_its_own_is_void(void **state)
 
 /* ---- an owner that stood still ---- */
 
-/* As if it had been stopped a minute ago, and went on now. */
+/*
+ * As if it had been stopped just so long ago that its last heartbeat before is
+ * as old as a master waits for, and went on now.
+ */
 static void do_stop(void *store)
 {
-	((struct te_store *)store)->link.awake_ns -= 60 * TEI_NS_PER_S;
+	struct tes_master_link *link = &((struct te_store *)store)->link;
+
+	assert_true(link->client_ttl_ms - link->heartbeat_ms > 2000);
+	link->awake_ns -=
+		(link->client_ttl_ms - link->heartbeat_ms) * TEI_NS_PER_MS;
 }
 
 static void look_at_sleep(void *slept)
