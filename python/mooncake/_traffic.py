@@ -206,7 +206,7 @@ class Traffic:
         elif now > flow.end:
             self._cut(flow, f"not over within {self.whole_s:g} s", True)
         elif now > flow.due:
-            self._cut(flow, f"slower than {RATE >> 10} KiB/s for {GRACE_S} s", True)
+            self._cut(flow, f"slower than {RATE >> 10} KiB/s for {GRACE_S:g} s", True)
 
     def _unfinished(self) -> Iterator[Flow]:
         return (one for one in self.flows if not one.complete and not one.cut)
