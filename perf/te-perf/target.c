@@ -13,10 +13,10 @@
 
 #include "perf/te-perf/serve.h"
 
-#define READY_MS  60000 /* touching a large working set takes a while */
-#define ANSWER_MS 60000 /* a busy machine, not a slow target */
+#define READY_MS  300000 /* touching a large working set takes a while */
+#define ANSWER_MS 300000 /* a busy machine, not a slow target */
 #define STOP_MS   30000
-#define OPEN_MS   30000
+#define OPEN_MS   300000
 
 /* ---- a process of our own ---- */
 
