@@ -586,11 +586,12 @@ void tes_server_destroy(struct tes_server *s)
 {
 	if (!s)
 		return;
-	stop_timers(s);
 	tes_metadata_server_stop(s->metadata);
 	tei_http_stop(s->http);
 	tei_frame_server_close(s->port);
 	tes_server_sessions_free(s);
+	/* Only now: connections that go let others into the queue. */
+	stop_timers(s);
 	tes_core_destroy(s->core);
 	tes_events_stop(s->events);
 	tes_server_remove_all_free(s);

@@ -20,6 +20,8 @@
 #define N_PARTS 8u /* at least */
 #define JOBS    16u
 #define CROWD   40u
+/* What jobs may take. */
+#define JOBS_BYTES ((size_t)32 << 20)
 
 static struct tes_core_key keys[N_KEYS];
 static const struct tes_server_steps *real;
@@ -95,16 +97,10 @@ static int set_up(void **state)
 	return 0;
 }
 
+/* The server ends as it is, with what waits in it. */
 static int tear_down(void **state)
 {
 	(void)state;
-	tei_list_for_each (node, &server->links) {
-		struct tes_server_link *link =
-			tei_list_entry(node, struct tes_server_link, link);
-
-		tes_server_turns_drop(link);
-		link->session = NULL;
-	}
 	bare_stop();
 	return 0;
 }
@@ -239,6 +235,33 @@ static void who_is_owed_much_waits(void **state)
 	link->late_keys = 0;
 }
 
+/* The last job of the queue makes room for a batch, whose link goes next. */
+static void a_server_may_end_while_a_batch_waits(void **state)
+{
+	(void)state;
+	begin(parties[0].main);
+	server->job_bytes += JOBS_BYTES;
+	assert_false(offer_batch(parties[1].main, N_KEYS));
+	assert_false(tei_list_empty(&server->crowd));
+	server->job_bytes -= JOBS_BYTES;
+}
+
+static void a_server_may_end_while_it_owes_much(void **state)
+{
+	struct tes_server_link *link = parties[0].main;
+	struct tei_frame f = {.type = STORE__STORE_TYPE__STORE_REMOVE, .id = 1};
+	struct tes_event ev = {.type = TES_EVENT_REMOVE,
+			       .cookie = 1,
+			       .n = TES_SERVER_LATE_KEYS};
+
+	(void)state;
+	server->call = (struct tes_server_call){link, &f, &ev};
+	tes_server_later(server);
+	server->call = (struct tes_server_call){NULL};
+	assert_false(offer_batch(link, 1));
+	assert_true(link->stalled);
+}
+
 static void keys_are_counted_however_they_are_sent(void **state)
 {
 	Store__Objects objects = STORE__OBJECTS__INIT;
@@ -271,6 +294,8 @@ int main(void)
 		T(batches_wait_while_there_are_many_jobs),
 		T(who_waits_for_room_may_go),
 		T(who_is_owed_much_waits),
+		T(a_server_may_end_while_a_batch_waits),
+		T(a_server_may_end_while_it_owes_much),
 		cmocka_unit_test(keys_are_counted_however_they_are_sent),
 	};
 
