@@ -44,6 +44,8 @@
 #define BODIES_NS  (TEI_NS_PER_MS / 4)
 #define PAUSE_LEN  (4 * 1024 * 1024)
 #define RESUME_LEN (1024 * 1024)
+/* So many make way for one that grows; if that is too little, it goes. */
+#define N_MAKE_WAY 4
 
 /* ---- the header, and what a protocol allows ---- */
 
@@ -87,23 +89,36 @@ static uint32_t max_body(const struct tei_frame_conn *conn, uint16_t type,
 
 /* ---- input: from bytes to frames ---- */
 
-/*
- * Counts the memory of what has come and is not delivered yet. False: it was
- * too much, and this connection is the one that is refused for it.
- */
-static bool count_input(struct tei_frame_conn *conn)
+/* Counts the memory of what has come and is not delivered yet. */
+static void count_input(struct tei_frame_conn *conn)
 {
-	struct tei_frame_server *server = conn->server;
 	size_t bytes = conn->room_body + conn->n_stash;
+
+	if (conn->holder && conn->usage[TEI_FRAME_INPUT].bytes != bytes)
+		tei_frame_peers_use(&conn->server->peers, conn, TEI_FRAME_INPUT,
+				    bytes);
+}
+
+/*
+ * Counts it after it has grown. False: it was too much, and this connection is
+ * the one that is refused for it.
+ */
+static bool keep_to_budget(struct tei_frame_conn *conn)
+{
 	struct tei_frame_conn *most;
 
-	if (!conn->holder || conn->usage[TEI_FRAME_INPUT].bytes == bytes)
+	if (!conn->holder)
 		return true;
-	tei_frame_peers_use(&server->peers, conn, TEI_FRAME_INPUT, bytes);
-	while (conn->holder && (most = tei_frame_peers_heaviest(
-					&server->peers, conn, TEI_FRAME_INPUT)))
-		tei_frame_make_way(most, TEI_FRAME_UNFINISHED,
+	count_input(conn);
+	for (int i = 0; conn->holder; i++) {
+		most = tei_frame_peers_heaviest(&conn->server->peers, conn,
+						TEI_FRAME_INPUT);
+		if (!most)
+			break;
+		tei_frame_make_way(i < N_MAKE_WAY ? most : conn,
+				   TEI_FRAME_UNFINISHED,
 				   "too many unfinished messages");
+	}
 	return conn->holder != NULL;
 }
 
@@ -116,7 +131,7 @@ void tei_frame_drop_input(struct tei_frame_conn *conn)
 	conn->n_body = conn->room_body = conn->n_head = 0;
 	conn->in_body = conn->deferred = false;
 	conn->part_ms = TEI_FRAME_NEVER;
-	(void)count_input(conn);
+	count_input(conn);
 }
 
 static void refuse_frame(struct tei_frame_conn *conn,
@@ -207,7 +222,7 @@ static void deliver_own(struct tei_frame_conn *conn)
 	conn->body = NULL;
 	conn->n_body = conn->room_body = 0;
 	conn->in_body = false;
-	(void)count_input(conn);
+	count_input(conn);
 	conn->lent = body;
 	deliver_frame(conn, body);
 	tei_free(conn->lent);
@@ -257,7 +272,7 @@ static void defer_copy(struct tei_frame_conn *conn, const uint8_t *body)
 	conn->n_body = conn->room_body = len;
 	conn->in_body = true;
 	defer(conn);
-	(void)count_input(conn);
+	(void)keep_to_budget(conn);
 }
 
 /* Makes room for at least one byte more of an unfinished body. */
@@ -279,7 +294,7 @@ static bool grow_body(struct tei_frame_conn *conn)
 	}
 	conn->body = body;
 	conn->room_body = room;
-	return count_input(conn);
+	return keep_to_budget(conn);
 }
 
 static bool is_wanted(const struct tei_frame_conn *conn)
@@ -352,7 +367,7 @@ static void stash(struct tei_frame_conn *conn, const uint8_t *p, size_t n)
 	}
 	memcpy(conn->stash, p, n);
 	conn->n_stash = n;
-	(void)count_input(conn);
+	(void)keep_to_budget(conn);
 }
 
 static void consume(struct tei_frame_conn *conn, const uint8_t *p, size_t n)
@@ -378,7 +393,7 @@ static void consume_stash(struct tei_frame_conn *conn)
 	if (!p)
 		return;
 	consume(conn, p, n);
-	(void)count_input(conn);
+	count_input(conn);
 	tei_free(p);
 }
 
@@ -670,10 +685,13 @@ static void count_output(struct tei_frame_conn *conn)
 		return;
 	tei_frame_peers_use(&server->peers, conn, TEI_FRAME_OUTPUT,
 			    conn->n_out);
-	while (conn->holder &&
-	       (most = tei_frame_peers_heaviest(&server->peers, conn,
-						TEI_FRAME_OUTPUT)))
-		cut_off(most);
+	for (int i = 0; conn->holder; i++) {
+		most = tei_frame_peers_heaviest(&server->peers, conn,
+						TEI_FRAME_OUTPUT);
+		if (!most)
+			break;
+		cut_off(i < N_MAKE_WAY ? most : conn);
+	}
 }
 
 void tei_frame_flush(struct tei_frame_conn *conn)

@@ -472,9 +472,10 @@ void tei_frame_peers_use(struct tei_frame_peers *peers,
 }
 
 /*
- * Tells whether @a goes rather than @b. Bodies come whole in a moment, so one
- * that does not is the oldest of its holder, which is looked at first. A whole
- * one that its user takes later goes only where no other is left.
+ * Tells whether @a goes rather than @b. The largest of a holder goes, so that
+ * few do, and of equals the oldest, which is looked at first: an honest body
+ * comes whole in a moment. A whole one that its user takes later goes only
+ * where no other is left.
  */
 static bool goes_before(const struct tei_frame_conn *a,
 			const struct tei_frame_conn *b,
@@ -489,8 +490,7 @@ static bool goes_before(const struct tei_frame_conn *a,
 		       of_b->source->bytes[memory];
 	if (of_a->bytes[memory] != of_b->bytes[memory])
 		return of_a->bytes[memory] > of_b->bytes[memory];
-	return memory == TEI_FRAME_OUTPUT &&
-	       a->usage[memory].bytes > b->usage[memory].bytes;
+	return a->usage[memory].bytes > b->usage[memory].bytes;
 }
 
 struct tei_frame_conn *tei_frame_peers_heaviest(struct tei_frame_peers *peers,

@@ -452,13 +452,19 @@ static void who_has_many_makes_way_when_descriptors_are_short(void **state)
 
 /* ---- bodies that never end ---- */
 
-static void send_part(int fd, size_t len)
+/* Sends the first @len bytes of a body of @of. */
+static void send_part_of(int fd, uint32_t of, size_t len)
 {
 	uint8_t head[TEI_FRAME_HEADER_LEN];
 
-	raw_send(fd, head, raw_header(head, BODY_MAX, ECHO, 1));
+	raw_send(fd, head, raw_header(head, of, ECHO, 1));
 	for (; len; len -= len < PIECE ? len : PIECE)
 		raw_send(fd, piece, len < PIECE ? len : PIECE);
+}
+
+static void send_part(int fd, size_t len)
+{
+	send_part_of(fd, BODY_MAX, len);
 }
 
 static void unfinished_bodies_have_a_budget(void **state)
@@ -499,6 +505,62 @@ static void of_one_source_the_oldest_body_makes_way(void **state)
 	raw_send(fd[4], piece, 1);
 	pump_until(int_is_set, &seats[4].n_frames);
 	for (int i = 0; i < 5; i++)
+		close(fd[i]);
+}
+
+#define N_SMALL 200
+
+static void of_one_name_the_largest_body_makes_way(void **state)
+{
+	int fd[N_SMALL + 4];
+
+	(void)state;
+	open_port(0, 0);
+	for (unsigned int i = 0; i < N_SMALL; i++) {
+		fd[i] = come(1);
+		send_part_of(fd[i], 100, 1);
+	}
+	for (unsigned int i = N_SMALL; i < N_SMALL + 4; i++) {
+		fd[i] = come(1);
+		send_part(fd[i], BODY_MAX - 1);
+	}
+	expect_gone(N_SMALL); /* of these the oldest */
+	assert_int_equal(n_faults[TEI_FRAME_UNFINISHED], 1);
+	for (unsigned int i = 0; i < N_SMALL + 4; i++)
+		close(fd[i]);
+}
+
+/* The nameless have most, and too little each for who grows by a MiB. */
+static void few_make_way_for_one_body(void **state)
+{
+	const unsigned int n = N_SMALL + 13;
+	const size_t *bytes;
+	int fd[N_SMALL + 14];
+
+	(void)state;
+	open_port(0, 0);
+	bytes = &listener->peers.bytes[TEI_FRAME_INPUT];
+	for (unsigned int i = 0; i <= n; i++) {
+		fd[i] = come(1);
+		if (i >= N_SMALL)
+			use(fd[i], i, (uint8_t)(1 + i - N_SMALL));
+		if (i < N_SMALL)
+			send_part_of(fd[i], 16 << 10, 1);
+		else if (i < n)
+			send_part_of(fd[i], 2150 << 10, (2150 << 10) - 1);
+		/* The rest may come as late as the test takes. */
+		seats[i].conn->part_ms = TEI_FRAME_NEVER;
+	}
+	send_part(fd[n], (1 << 20) - 1);
+	assert_int_equal(n_faults[TEI_FRAME_UNFINISHED], 0);
+	assert_true(*bytes > TEI_FRAME_INPUT_EACH - PIECE * 16);
+	raw_send(fd[n], piece, 1);
+	expect_gone(n);
+	assert_int_equal(n_faults[TEI_FRAME_UNFINISHED], 5);
+	assert_true(*bytes > 0 && *bytes <= TEI_FRAME_INPUT_EACH);
+	for (unsigned int i = N_SMALL; i < n; i++)
+		assert_non_null(seats[i].conn);
+	for (unsigned int i = 0; i <= n; i++)
 		close(fd[i]);
 }
 
@@ -730,6 +792,8 @@ int main(void)
 		T(who_has_many_makes_way_when_descriptors_are_short),
 		T(unfinished_bodies_have_a_budget),
 		T(of_one_source_the_oldest_body_makes_way),
+		T(of_one_name_the_largest_body_makes_way),
+		T(few_make_way_for_one_body),
 		T(whole_frames_that_wait_count_as_well),
 		T(who_makes_way_hears_why_though_it_was_not_read),
 		T(unread_answers_have_a_budget),
