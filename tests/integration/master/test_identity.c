@@ -8,7 +8,6 @@
 
 #include <jansson.h>
 
-#include "base/bytes.h"
 #include "base/frame.h"
 #include "store/proto/protocol.h"
 #include "tests/integration/master/caller.h"
@@ -73,38 +72,67 @@ static void read_client_id(uint8_t out[16])
 	free(body);
 }
 
-/*
- * Throws a hello that bears @bytes[len] as its field @field, wherever a client
- * once was named or is now.
- */
-static void throw_hello(uint8_t field, const uint8_t *bytes, size_t len,
-			bool heartbeat)
+#define MALFORMED 1 /* no status: it was refused unread */
+#define NO_CLIENT (-103)
+#define NOT_YOURS (-601)
+
+/* What a hello is answered, @answer[len]. */
+static int32_t status_of(const char *answer, size_t len)
 {
+	Store__HelloReply *reply;
+	struct tei_frame f;
+	int32_t status;
+
+	assert_true(len >= TEI_FRAME_HEADER_LEN);
+	tei_frame_decode_header((const uint8_t *)answer, &f);
+	if (f.type == STORE__STORE_TYPE__STORE_REFUSED)
+		return MALFORMED;
+	assert_int_equal(f.type, STORE__STORE_TYPE__STORE_HELLO);
+	assert_true(f.len <= len - TEI_FRAME_HEADER_LEN);
+	reply = store__hello_reply__unpack(
+		NULL, f.len, (const uint8_t *)answer + TEI_FRAME_HEADER_LEN);
+	assert_non_null(reply);
+	status = reply->status;
+	store__hello_reply__free_unpacked(reply, NULL);
+	return status;
+}
+
+/*
+ * Throws a hello of engine @who that bears @id[len] as its field @field,
+ * wherever a client once was named or is now; else it lacks nothing. Returns
+ * its status.
+ */
+static int32_t throw_hello(uint8_t who, uint8_t field, const uint8_t *id,
+			   size_t len, bool heartbeat)
+{
+	uint8_t secret[TES_STORE_SECRET_LEN] = {77}, incarnation[16];
+	uint8_t out[512], *at = out + TEI_FRAME_HEADER_LEN;
 	Store__Hello m = STORE__HELLO__INIT;
-	uint8_t incarnation[16] = {77}, out[512], *at = out;
-	struct tei_writer w;
+	struct tei_frame f = {.type = STORE__STORE_TYPE__STORE_HELLO, .id = 1};
 	char answer[512];
 
+	memset(incarnation, who + 100, sizeof(incarnation));
 	m.version = TES_STORE_VERSION;
 	m.incarnation.data = incarnation;
 	m.incarnation.len = sizeof(incarnation);
+	m.client_secret.data = m.engine_token.data = secret;
+	m.client_secret.len = m.engine_token.len = sizeof(secret);
 	m.engine = (char *)(uintptr_t) "127.0.0.1:77";
 	m.heartbeat = heartbeat;
-	at += TEI_FRAME_HEADER_LEN;
 	at += store__hello__pack(&m, at);
+	/* Of a field that is there twice the last one counts. */
 	*at++ = (uint8_t)(field << 3 | 2);
 	*at++ = (uint8_t)len;
-	memcpy(at, bytes, len);
+	memcpy(at, id, len);
 	at += len;
-	tei_writer_init(&w, out, TEI_FRAME_HEADER_LEN);
-	tei_write_u32(&w, (uint32_t)(at - out - TEI_FRAME_HEADER_LEN));
-	tei_write_u16(&w, STORE__STORE_TYPE__STORE_HELLO);
-	tei_write_u16(&w, 0);
-	tei_write_u64(&w, 1);
-	(void)master_throw(master.rpc, out, (size_t)(at - out), answer,
+	f.len = (size_t)(at - out) - TEI_FRAME_HEADER_LEN;
+	tei_frame_encode_header(out, &f);
+	len = master_throw(master.rpc, out, (size_t)(at - out), answer,
 			   sizeof(answer));
+	return status_of(answer, len);
 }
 
+/* An id of 16 bytes is all that is shown; a secret has 32. */
 static void an_id_that_is_shown_opens_nothing(void **state)
 {
 	struct caller *owner = caller_join(&master, OWNER, false);
@@ -116,11 +144,16 @@ static void an_id_that_is_shown_opens_nothing(void **state)
 	assert_int_equal(caller_mount(owner, OWNER, MIB), 0);
 	caller_put(user, "k");
 	read_client_id(id);
-	for (int heartbeat = 0; heartbeat < 2; heartbeat++) {
-		throw_hello(3, id, 16, heartbeat);
-		throw_hello(12, id, 16, heartbeat);
-		throw_hello(12, id, 32, heartbeat);
-	}
+	/* Whoever says it is somebody else, and no client of the owner's engine. */
+	assert_int_equal(throw_hello(77, 3, id, 16, false), 0);
+	assert_int_equal(throw_hello(77, 12, id, 32, false), 0);
+	assert_int_equal(throw_hello(OWNER, 3, id, 16, false), NOT_YOURS);
+	assert_int_equal(throw_hello(OWNER, 12, id, 32, false), NOT_YOURS);
+	for (int heartbeat = 0; heartbeat < 2; heartbeat++)
+		assert_int_equal(throw_hello(OWNER, 12, id, 16, heartbeat),
+				 MALFORMED);
+	assert_int_equal(throw_hello(OWNER, 3, id, 16, true), NO_CLIENT);
+	assert_int_equal(throw_hello(OWNER, 12, id, 32, true), NO_CLIENT);
 	/* The owner's connection stands, and so does what it has. */
 	assert_int_equal(caller_lookup(user, "k", &size), 0);
 	assert_int_equal(caller_unmount(owner, OWNER), 0);
@@ -163,7 +196,7 @@ static void an_incarnation_that_is_shown_opens_nothing(void **state)
 	(void)state;
 	assert_int_equal(caller_mount(owner, OWNER, MIB), 0);
 	caller_put(user, "k");
-	assert_int_equal(join_as_a_copy(7), -601);
+	assert_int_equal(join_as_a_copy(7), NOT_YOURS);
 	assert_int_equal(caller_lookup(user, "k", &size), 0);
 	assert_int_equal(caller_unmount(owner, OWNER), 0);
 	caller_close(owner);
