@@ -138,8 +138,12 @@ static void on_heartbeat_hello(struct tei_frame_call *call, int err,
 
 	if (!link->heartbeat)
 		return; /* being closed */
-	if (!err)
-		reply = store__hello_reply__unpack(NULL, f->len, f->body);
+	if (err) {
+		tes_master_link_lose(link,
+				     "does not serve our heartbeat connection");
+		return;
+	}
+	reply = store__hello_reply__unpack(NULL, f->len, f->body);
 	if (!reply || reply->status || reply->epoch < link->epoch) {
 		tes_master_link_lose(link, "refuses our heartbeat connection");
 		goto out;

@@ -57,9 +57,9 @@ int tes_core_epoch_index(struct tes_core *core, uint64_t epoch,
 			 uint16_t *index);
 /*
  * Raises our epoch above @epoch, unless it is: by chance so far that another
- * life that exceeds the same number gets the same once in 2^24 times. Objects put under ours stay;
- * puts that were begun under it are to be written again. -EINVAL: no life has
- * that number; -ENOMEM; our epoch is as it was then.
+ * life that exceeds the same number gets the same once in 2^24 times. Objects
+ * put under ours stay; puts that were begun under it are to be written again.
+ * -EINVAL: no life has that number; -ENOMEM; our epoch is as it was then.
  */
 int tes_core_epoch_exceed(struct tes_core *core, uint64_t epoch);
 

@@ -20,6 +20,7 @@
 
 #include "tests/integration/store/halt.h"
 #include "tests/lib/stat.h"
+#include "tests/lib/wait.h"
 #include "tests/store/pool.h"
 
 #define N_RANGES 8u
@@ -38,16 +39,36 @@ static uint64_t n_stale(struct te_store *store)
 			 "stale");
 }
 
-/* An object of our own: then the owner's connection is there. */
+struct meeting {
+	struct te_store *store;
+	const char *name;
+	int code;
+};
+
+static bool has_put(void *arg)
+{
+	struct meeting *m = arg;
+
+	m->code = pool_put(m->store, m->name, "x", 1);
+	return m->code != TE_STORE_TRANSFER_FAIL;
+}
+
+/*
+ * An object of our own: then the owner's connection is there. To connect may
+ * take longer than puts may here, where the machine is slow.
+ */
 static int meet_owner(const struct halter *h)
 {
 	struct te_store_key key;
+	struct meeting m = {.store = h->store};
 	char name[64];
 	int code;
 
 	(void)snprintf(name, sizeof(name), "meet/%s", h->key);
 	key = pool_key(name);
-	code = pool_put(h->store, name, "x", 1);
+	m.name = name;
+	(void)test_wait_until(has_put, &m, POOL_START_MS);
+	code = m.code;
 	if (!code)
 		(void)te_store_remove(h->store, &key, 1, 1, &code);
 	return code;
