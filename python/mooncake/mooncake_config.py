@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -21,9 +20,10 @@ _PROTOCOLS = {
     "nvlink_intra", "nvmeof", "rdma", "rpc_only", "sunrise_link", "tcp", "ub",
     "ubshmem",
 }
-_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
-_TRUE = {"1", "true", "yes", "on"}
-_FALSE = {"", "0", "false", "no", "off"}
+_UNITS = {"kb": 10, "mb": 20, "gb": 30, "tb": 40,
+          "k": 10, "m": 20, "g": 30, "t": 40, "b": 0}
+_TRUE = {"1", "true", "yes", "on", "enable"}
+_FALSE = {"", "0", "false", "no", "off", "disable"}
 
 # Of which variable each field is; what is not in the environment has a default.
 _VARIABLES = {
@@ -42,49 +42,56 @@ _VARIABLES = {
 }
 
 
-def _number(text: str, field: str) -> float:
-    """What stands before the unit."""
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"Invalid {field}: {text!r} is no number of bytes, "
-                         "such as 4194304, '512MB' or '4 GB'") from None
-
-
-def _size(value: Any, field: str) -> int:
+def _parse_segment_size(value: Any) -> int:
     """Bytes: a number, or a text with b, k, kb, m, mb, g, gb, t, tb behind it."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise ValueError(f"Invalid {field}: {value!r}, should be a number of "
-                         "bytes or a text such as '4GB'")
-    text = str(value).strip().lower()
+    if isinstance(value, int):
+        return value
+    if not isinstance(value, str):
+        return int(value)
+    text = value.strip().lower()
     if not text:
-        raise ValueError(f"Invalid segment size: empty string ({field})")
-    digits = text.rstrip("bkmgt") if isinstance(value, str) else text
-    unit = text[len(digits):]
-    shift = _UNITS.get(unit[:-1] if unit.endswith("b") else unit)
-    if shift is None:
-        raise ValueError(f"Invalid {field}: {value!r} has no unit of b, k, kb, "
-                         "m, mb, g, gb, t, tb")
-    if not digits.strip():
-        raise ValueError("Invalid segment size: missing number before "
-                         f"'{unit}' ({field})")
+        raise ValueError("Invalid segment size: empty string")
+    unit = next((one for one in _UNITS if text.endswith(one)), "")
+    digits = text.removesuffix(unit).strip()
+    if not digits:
+        raise ValueError(f"Invalid segment size: missing number before '{unit}'")
+    scale = 1 << _UNITS.get(unit, 0)
     try:
-        size = int(digits) << shift  # exact, whatever its length
+        return int(digits) * scale  # exact, whatever its length
     except ValueError:
-        scaled = _number(digits.strip(), field) * (1 << shift)
-        if not math.isfinite(scaled):
-            raise ValueError(f"Invalid {field}: {value!r} is too large") from None
-        size = int(scaled)
-    if size < 0:
-        raise ValueError(f"Invalid {field}: {size}. Size must be non-negative.")
-    return size
+        pass
+    try:
+        return int(float(digits) * scale)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"Invalid segment size: {value!r} is no number of bytes, "
+                         f"such as 4194304, '512MB' or '4 GB': {error}") from None
 
 
-def _switch(value: Any, field: str) -> bool:
+def _parse_bool(value: Any) -> bool:
+    if value is None or isinstance(value, (int, float)):
+        return bool(value)
     text = str(value).strip().lower()
     if text in _TRUE or text in _FALSE:
         return text in _TRUE
-    raise ValueError(f"Invalid boolean value: {value!r} ({field})")
+    raise ValueError(f"Invalid boolean value: {value!r}")
+
+
+def _size(value: Any, field: str) -> int:
+    """Of a file, where true is no size."""
+    try:
+        if not isinstance(value, bool):
+            return _parse_segment_size(value)
+        error: Exception = TypeError("it is no number")
+    except (TypeError, ValueError, OverflowError) as wrong:
+        error = wrong
+    raise ValueError(f"Invalid {field}: {value!r}: {error}") from None
+
+
+def _switch(value: Any, field: str) -> bool:
+    try:
+        return _parse_bool(value)
+    except ValueError as error:
+        raise ValueError(f"{error} ({field})") from None
 
 
 def _port(value: Any, field: str) -> int:
@@ -97,18 +104,6 @@ def _port(value: Any, field: str) -> int:
     raise ValueError(f"Invalid {field}: {value!r}, should be a port, 0 to 65535")
 
 
-def _protocol(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"Invalid protocol: {value!r}. Protocol must be a "
-                         "non-empty string, e.g. 'tcp' or 'rdma'.")
-    if value.strip().lower() not in _PROTOCOLS:
-        logger.warning(
-            "Unrecognised protocol '%s'; passing it through to the Mooncake "
-            "engine unchanged. Known protocols are: %s.", value,
-            ", ".join(sorted(_PROTOCOLS)))
-    return value
-
-
 def _text(value: Any, field: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"Config field '{field}' must be a string, "
@@ -116,9 +111,9 @@ def _text(value: Any, field: str) -> str:
     return value
 
 
-def _tenant(value: Any) -> str:
-    """Of a text or a number; null is no tenant's name."""
-    return "default" if value is None else str(value)
+def _text_or(default: str, value: Any) -> str:
+    """Of a text or a number; null is neither."""
+    return default if value is None else str(value)
 
 
 def _parse_yaml(path: str, text: str) -> Any:
@@ -151,7 +146,7 @@ def _read(path: str) -> Any:
 
 @dataclass
 class MooncakeConfig:
-    """Sizes are in bytes. Names of fields are those of `setup` of the store."""
+    """Sizes are in bytes. ValueError: a field is wrong."""
 
     local_hostname: str
     metadata_server: str
@@ -166,15 +161,32 @@ class MooncakeConfig:
     enable_client_http_server: bool = False
     client_http_port: int = 9300
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.protocol, str) or not self.protocol.strip():
+            raise ValueError(f"Invalid protocol: {self.protocol!r}. Protocol must be "
+                             "a non-empty string, e.g. 'tcp' or 'rdma'.")
+        self.protocol = self.protocol.strip().lower()
+        if self.protocol not in _PROTOCOLS:
+            logger.warning(
+                "Unrecognised protocol '%s'; passing it through to the Mooncake "
+                "engine unchanged. Known protocols are: %s.", self.protocol,
+                ", ".join(sorted(_PROTOCOLS)))
+        for field in ("global_segment_size", "local_buffer_size"):
+            if getattr(self, field) < 0:
+                raise ValueError(f"Invalid {field}: {getattr(self, field)}. Size "
+                                 "must be non-negative.")
+        for field in _REQUIRED:
+            value = getattr(self, field)
+            if not isinstance(value, str) or not value.strip():
+                raise ValueError(f"Config field '{field}' must be a non-empty "
+                                 f"string, got {value!r}.")
+
     @staticmethod
     def from_dict(values: dict[str, Any]) -> MooncakeConfig:
         """ValueError: a field is missing or wrong. Others' keys are not looked at."""
         for field in _REQUIRED:
             if field not in values:
                 raise ValueError(f"Missing required config field: {field}")
-            if not isinstance(values[field], str) or not values[field].strip():
-                raise ValueError(f"Config field '{field}' must be a non-empty "
-                                 f"string, got {values[field]!r}.")
         device = values.get("device_name", "")
         return MooncakeConfig(
             *(values[field] for field in _REQUIRED[:2]),
@@ -183,13 +195,13 @@ class MooncakeConfig:
                   "global_segment_size"),
             _size(values.get("local_buffer_size", DEFAULT_LOCAL_BUFFER_SIZE),
                   "local_buffer_size"),
-            _protocol(values.get("protocol", "tcp")),
+            values.get("protocol", "tcp"),
             None if device is None else _text(device, "device_name"),
             values["master_server_address"],
             _switch(values.get("enable_ssd_offload", False),
                     "enable_ssd_offload"),
-            _text(values.get("ssd_offload_path", ""), "ssd_offload_path"),
-            _tenant(values.get("tenant_id")),
+            _text_or("", values.get("ssd_offload_path")),
+            _text_or("default", values.get("tenant_id")),
             _switch(values.get("enable_client_http_server", False),
                     "enable_client_http_server"),
             _port(values.get("client_http_port", 9300), "client_http_port"))

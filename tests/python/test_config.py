@@ -6,7 +6,9 @@ import json
 import os
 
 import pytest
-from mooncake.mooncake_config import MooncakeConfig
+from mooncake import mooncake_config
+from mooncake.mooncake_config import (
+    MooncakeConfig, _parse_bool, _parse_segment_size)
 
 WHOLE = {"local_hostname": "here", "metadata_server": "P2PHANDSHAKE",
          "master_server_address": "there:50051"}
@@ -62,6 +64,7 @@ def test_what_is_no_size_is_refused_by_its_name(tmp_path, field, text):
     ("master_server_address", None, "must be a non-empty string, got None."),
     ("protocol", "", "Invalid protocol: ''. Protocol must be a non-empty"),
     ("device_name", 5, "must be a string"),
+    ("protocol", 5, "Invalid protocol: 5"),
     ("enable_ssd_offload", "maybe", "Invalid boolean value: 'maybe'"),
     ("client_http_port", "x", "Invalid client_http_port: 'x'"),
     ("client_http_port", 65536, "Invalid client_http_port: 65536"),
@@ -70,6 +73,67 @@ def test_what_is_wrong_is_named(tmp_path, field, value, words):
     with pytest.raises(ValueError) as caught:
         load(tmp_path, **{field: value})
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("value, size", [
+    (7, 7), (-7, -7), (True, 1), (1.9, 1), ("1.5", 1), ("1e9", 10**9), ("3 gb", 3 << 30),
+    ("1.5kb", 1536), ("4096b", 4096), (" 2T\t", 2 << 40), ("-1", -1)])
+def test_segment_sizes(value, size):
+    assert _parse_segment_size(value) == size
+
+
+@pytest.mark.parametrize("text, words", [
+    ("", "Invalid segment size.*empty"), (" ", "Invalid segment size.*empty"),
+    ("gb", "Invalid segment size.*missing number"), ("abc", "abc"), ("4pb", "4pb"),
+    ("inf", "inf"), ("nan", "nan")])
+def test_what_is_no_segment_size(text, words):
+    with pytest.raises(ValueError, match=words):
+        _parse_segment_size(text)
+
+
+@pytest.mark.parametrize("values, truth", [
+    ((True, 1, 2, 0.5, "true", " YES ", "On", "1", "enable"), True),
+    ((False, 0, 0.0, None, "", " ", "False", "no", "off", "0", "Disable"), False)])
+def test_switches(values, truth):
+    assert [_parse_bool(value) for value in values] == [truth] * len(values)
+    with pytest.raises(ValueError, match="Invalid boolean value"):
+        _parse_bool("perhaps")
+
+
+def test_who_makes_one_himself_is_told_what_is_wrong(caplog):
+    good = ["h", "meta", 0, 0, "  RDMA ", "", "m:1"]
+    config = MooncakeConfig(*good)
+    assert config.protocol == "rdma" and not caplog.records
+    assert list(vars(config)) == [
+        "local_hostname", "metadata_server", "global_segment_size",
+        "local_buffer_size", "protocol", "device_name", "master_server_address",
+        "enable_ssd_offload", "ssd_offload_path", "tenant_id",
+        "enable_client_http_server", "client_http_port"]
+    # What comes first in this list is said first.
+    for i, value, words in (
+            (4, " ", "Invalid protocol"), (4, None, "Invalid protocol"),
+            (2, -1, "Invalid global_segment_size"),
+            (3, -1, "Invalid local_buffer_size"),
+            (0, " ", "local_hostname.*must be a non-empty string"),
+            (1, None, "metadata_server.*must be a non-empty string"),
+            (6, "", "master_server_address.*must be a non-empty string")):
+        wrong = [*good[:i], value, *good[i + 1:]]
+        if i in (2, 3):
+            wrong[0] = ""
+        with pytest.raises(ValueError, match=words):
+            MooncakeConfig(*wrong)
+    assert MooncakeConfig(*good[:4], "Foo", *good[5:]).protocol == "foo"
+    assert "Unrecognised protocol" in caplog.text
+    assert caplog.records[0].name == mooncake_config.logger.name == (
+        "mooncake.mooncake_config")
+
+
+def test_what_is_null_in_a_file_is_not_given(tmp_path):
+    config = load(tmp_path, ssd_offload_path=None, enable_ssd_offload=None,
+                  client_http_port="9301")
+    assert (config.ssd_offload_path, config.enable_ssd_offload,
+            config.client_http_port) == ("", False, 9301)
+    assert load(tmp_path, ssd_offload_path=5).ssd_offload_path == "5"
 
 
 @pytest.mark.parametrize("field", WHOLE)
