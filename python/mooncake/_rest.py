@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects of a pool over HTTP: put, get, exist, remove.
+"""The HTTP of the REST service: who is served, and what that may cost.
 
 What a client sends costs at most what the limits below say, and a fault of its own:
 nobody waits for a body or for a reader that is slow, as mooncake/_traffic.py has it.
@@ -15,16 +15,19 @@ import logging
 import re
 import socket
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from mooncake._accept import Connection, Listener
 from mooncake._insecure import Members
+from mooncake._rest_answers import Refusal, reply
+from mooncake._rest_segments import only_shared
 from mooncake._traffic import PIECE, SMALL, Cut, Flow, Quiet, Traffic
-from mooncake.store import MooncakeDistributedStore
+
+if TYPE_CHECKING:
+    from mooncake.mooncake_store_service import MooncakeStoreService
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +35,7 @@ BODY_MAX = 100 << 20
 BODIES, BODY_S = 384 << 20, 60  # in memory together; one of them takes so long
 VALUES, VALUE_S = 384 << 20, 600  # the same of those that are sent
 VALUES_AT_ONCE = 16  # that clients take as fast as they can
-CALLS_AT_ONCE, LARGE_AT_ONCE = 16, 2
+LARGE_AT_ONCE = 2
 FIRST_S = 10  # until the first request of a connection has come
 KEPT_S = 75  # between two requests
 LINGER_S = 2  # for what comes after the answer, so that it can be read
@@ -59,15 +62,6 @@ http_logger = logging.getLogger(f"{__name__}.http")
 http_logger.addFilter(HttpLines())
 
 
-class Refusal(Exception):
-    """The answer to a request that was not done, and why."""
-
-    def __init__(self, status: int, error: str, **more: Any) -> None:
-        super().__init__(error)
-        self.status = status
-        self.body = {"error": error, **more}
-
-
 @web.middleware
 async def answer_refusals(request: web.Request,
                           handler: Callable[..., Any]) -> web.StreamResponse:
@@ -77,7 +71,7 @@ async def answer_refusals(request: web.Request,
             raise Refusal(403, "a page of another site may not change anything")
         return await handler(request)
     except Refusal as refusal:
-        return web.json_response(refusal.body, status=refusal.status)
+        return reply(refusal.body, refusal.status)
     except Cut as cut:
         return web.json_response({"error": str(cut)},
                                  status=408 if cut.too_slow else 503,
@@ -135,16 +129,6 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def _parse(body: bytes) -> dict[str, Any]:
-    try:
-        data = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise Refusal(400, "Malformed JSON body", detail=str(error)) from None
-    if not isinstance(data, dict):
-        raise Refusal(400, "Malformed JSON body", detail="should be an object")
-    return data
-
-
 class Intake:
     """Connections, bodies and values of a service, and what they may cost."""
 
@@ -200,24 +184,49 @@ class Intake:
         connection.is_member = True
 
 
-class Rest:
-    """Base of what answers: bodies, and calls of the store on threads."""
+class Received:
+    """A request whose body has come, as handlers take it."""
 
-    def __init__(self, store: MooncakeDistributedStore, intake: Intake) -> None:
-        self.store = store
+    def __init__(self, body: bytes,
+                 check: Callable[[dict[str, Any]], None] | None) -> None:
+        self._body = body
+        self._check = check
+
+    async def json(self) -> Any:
+        data = json.loads(self._body)
+        if self._check and isinstance(data, dict):
+            self._check(data)
+        return data
+
+
+class Pages:
+    """What the service answers, with the limits of who comes over HTTP."""
+
+    def __init__(self, service: MooncakeStoreService, intake: Intake) -> None:
+        self.service = service
         self.intake = intake
-        self._threads = ThreadPoolExecutor(CALLS_AT_ONCE, "mooncake-rest")
 
-    async def call(self, method: Callable[..., Any], *args: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(
-            self._threads, method, *args)
+    def routes(self) -> list[web.RouteDef]:
+        service, body = self.service, self._with_body
+        return [
+            web.put("/api/put", body(service.handle_put)),
+            web.get("/api/get/{key}", self._get, allow_head=False),
+            web.get("/api/exist/{key}", service.handle_exist, allow_head=False),
+            web.delete("/api/remove/{key}", service.handle_remove),
+            web.delete("/api/remove_all", service.handle_remove_all),
+            web.post("/api/mount_shm", body(service.handle_mount_shm, only_shared)),
+            web.post("/api/unmount_shm", body(service.handle_unmount_shm)),
+            web.post("/api/mount", body(service.handle_mount)),
+            web.post("/api/unmount", body(service.handle_unmount)),
+            web.post("/api/unmount_local_disk",
+                     body(service.handle_unmount_local_disk)),
+            web.post("/api/reconfigure",
+                     body(service.handle_reconfigure, only_shared)),
+        ]
 
-    def close(self) -> None:
-        """Waits for calls under way."""
-        self._threads.shutdown()
-
-    def with_body(self, handler: Callable[[dict[str, Any]], Any]
-                  ) -> Callable[[web.Request], Any]:
+    def _with_body(self, handler: Callable[[Received], Any],
+                   check: Callable[[dict[str, Any]], None] | None = None
+                   ) -> Callable[[web.Request], Any]:
         """A handler of what the body says, which is there as long as it runs."""
         async def handle(request: web.Request) -> web.Response:
             connection = self.intake.connection(request)
@@ -226,10 +235,31 @@ class Rest:
                 body = await _receive(request, flow)
                 flow.pause()
                 if len(body) <= SMALL:
-                    return await handler(_parse(body))
+                    return await handler(Received(body, check))
                 async with self.intake.large:
-                    return await handler(_parse(body))
+                    return await handler(Received(body, check))
         return handle
+
+    async def _get(self, request: web.Request) -> web.StreamResponse:
+        """As handle_get, from where the value lies: it is not copied."""
+        key = request.match_info["key"]
+        connection = self.intake.connection(request)
+        response = web.StreamResponse()
+        try:
+            with connection.carry(
+                    self.intake.values.flow(connection.peer)) as flow:
+                await flow.enter(VALUES // VALUES_AT_ONCE, 0)
+                flow.pause()
+                value = await self.service.value_of(key)
+                flow.hold(len(value))
+                flow.resume()
+                await _send(request, response, memoryview(value), flow)
+        except Cut:
+            if not response.prepared:
+                raise
+            if request.transport:
+                request.transport.abort()
+        return response
 
 
 async def _receive(request: web.Request, flow: Flow) -> bytes:
@@ -245,79 +275,6 @@ async def _receive(request: web.Request, flow: Flow) -> bytes:
         flow.hold(len(piece))
         content.write(piece)
         await flow.enter(BODY_MAX if length is None else length)
-
-
-class Objects(Rest):
-    def routes(self) -> list[web.RouteDef]:
-        return [
-            web.put("/api/put", self.with_body(self.put)),
-            web.get("/api/get/{key}", self.get, allow_head=False),
-            web.get("/api/exist/{key}", self.exist, allow_head=False),
-            web.delete("/api/remove/{key}", self.remove),
-            web.delete("/api/remove_all", self.remove_all),
-        ]
-
-    async def put(self, body: dict[str, Any]) -> web.Response:
-        key, value = body.get("key"), body.get("value")
-        if not key or value is None:
-            raise Refusal(400, "Missing key or value")
-        if not isinstance(key, str) or not isinstance(value, str) or not value:
-            raise Refusal(400, "key and value should be texts, and not empty")
-        try:
-            data = value.encode()
-            key.encode()
-        except UnicodeEncodeError as error:
-            raise Refusal(400, "key or value is no text", detail=str(error)
-                          ) from None
-        code = await self.call(self.store.put, key, data)
-        if code:
-            raise Refusal(500, "PUT operation failed", code=code)
-        return web.json_response({"status": "success"})
-
-    async def get(self, request: web.Request) -> web.StreamResponse:
-        key = request.match_info["key"]
-        connection = self.intake.connection(request)
-        response = web.StreamResponse()
-        try:
-            with connection.carry(
-                    self.intake.values.flow(connection.peer)) as flow:
-                await flow.enter(VALUES // VALUES_AT_ONCE, 0)
-                flow.pause()
-                value = await self.call(self.store.get_buffer, key)
-                if value is None:
-                    await self._there("GET", key)  # or why nobody knows
-                    raise Refusal(404, "Key not found")
-                flow.hold(len(value))
-                flow.resume()
-                await _send(request, response, memoryview(value), flow)
-        except Cut:
-            if not response.prepared:
-                raise
-            if request.transport:
-                request.transport.abort()
-        return response
-
-    async def exist(self, request: web.Request) -> web.Response:
-        there = await self._there("EXIST", request.match_info["key"])
-        return web.json_response({"exists": there})
-
-    async def _there(self, what: str, key: str) -> bool:
-        code = await self.call(self.store.is_exist, key)
-        if code < 0:
-            raise Refusal(500, f"{what} operation failed", code=code)
-        return bool(code)
-
-    async def remove(self, request: web.Request) -> web.Response:
-        code = await self.call(self.store.remove, request.match_info["key"])
-        if code:
-            raise Refusal(500, "Remove operation failed", code=code)
-        return web.json_response({"status": "success"})
-
-    async def remove_all(self, _: web.Request) -> web.Response:
-        count = await self.call(self.store.remove_all)
-        if count < 0:
-            raise Refusal(500, "Remove all operation failed", code=count)
-        return web.json_response({"status": f"success removed {count} keys"})
 
 
 async def _send(request: web.Request, response: web.StreamResponse,

