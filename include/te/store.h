@@ -759,7 +759,9 @@ struct te_store_stats {
 	 */
 	uint64_t hot_hits, hot_misses, hot_added, hot_evicted;
 	uint64_t hot_bytes; /* memory of the hot cache */
-	uint64_t reserved[2];
+	/* Size of the local buffer, used or not (local_buffer_bytes). */
+	uint64_t local_buffer_bytes;
+	uint64_t reserved[1];
 };
 /* Copies the client's statistics. Blocks: never. */
 TE_API void te_store_stats(struct te_store *store, struct te_store_stats *out);

@@ -170,6 +170,7 @@ void tes_direct_stats(struct te_store *store, struct te_store_stats *out)
 	out->hot_evicted =
 		atomic_load_explicit(&hot->n_evicted, memory_order_relaxed);
 	out->hot_bytes = tes_hot_bytes(hot);
+	out->local_buffer_bytes = store->buffers.bytes;
 }
 
 /* ---- setup ---- */

@@ -196,6 +196,19 @@ static PyObject *get_hostname(PyObject *object, PyObject *unused)
 	return PyUnicode_FromString(te_store_hostname(self->client->te));
 }
 
+static PyObject *local_buffer_bytes(PyObject *object, PyObject *unused)
+{
+	struct ps_store *self = (struct ps_store *)object;
+	struct te_store_stats stats;
+
+	(void)unused;
+	if (!self->client || self->client->pid != getpid())
+		return Py_NewRef(Py_None);
+	/* Keeps the GIL: te_store_stats() does not block. */
+	te_store_stats(self->client->te, &stats);
+	return PyLong_FromUnsignedLongLong(stats.local_buffer_bytes);
+}
+
 /* Names what consumers look for; see pairs.c. */
 #define SETUP_DOC                                                                \
 	"local_hostname, metadata_server=None, global_segment_size=None, "       \
@@ -235,5 +248,8 @@ const PyMethodDef ps_life_methods[] = {
 	{"get_hostname", get_hostname, METH_NOARGS,
 	 "get_hostname($self)\n--\n\n"
 	 "host:port of this client, its name as a preferred_segment."},
+	{"_local_buffer_bytes", local_buffer_bytes, METH_NOARGS,
+	 "_local_buffer_bytes($self)\n--\n\n"
+	 "Size of the local buffer; None: not set up or closed."},
 	{0},
 };

@@ -20,10 +20,12 @@ PyObject *ps_add_type(PyObject *module, const char *name, PyType_Spec *spec)
 }
 
 static const struct py_lazy from_python[] = {
-	{"BufferPool", "mooncake.buffer_pool"},
-	{"RegisteredBufferPool", "mooncake.buffer_pool"},
-	{"BufferLease", "mooncake.buffer_pool"},
-	{"RegisteredBufferLease", "mooncake.buffer_pool"},
+	{"BufferPool", "mooncake._buffer_pool"},
+	{"RegisteredBufferPool", "mooncake._buffer_pool"},
+	{"BufferLease", "mooncake._buffer_pool"},
+	{"RegisteredBufferLease", "mooncake._buffer_pool"},
+	{"BufferLeaseView", "mooncake._buffer_pool"},
+	{"RegisteredBufferLeaseView", "mooncake._buffer_pool"},
 	{"ParallelAxis", "mooncake._parallelism"},
 	{"TensorParallelism", "mooncake._parallelism"},
 	{"ReadTarget", "mooncake._parallelism"},
