@@ -209,8 +209,8 @@ TE_API int te_store_unregister(struct te_store *store, void *addr);
 
 /*
  * Returns the number of bytes from @addr to the end of its registration, or of
- * the memory that a dummy shares with its daemon; 0: it is in neither. So far
- * may a value that begins there reach.
+ * what te_store_pool_alloc() returned; 0: it is in neither. So far should a
+ * value that begins there reach.
  */
 TE_API uint64_t te_store_registered_bytes(struct te_store *store,
 					  const void *addr);

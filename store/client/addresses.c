@@ -161,9 +161,9 @@ uint64_t tes_addresses_left(struct tes_addresses *a, uint64_t addr)
 	r = find_registration(a, addr);
 	if (r)
 		left = r->end - addr;
-	else if (addr >= a->pool_begin && addr < a->pool_end)
-		left = a->pool_end - addr;
 	tei_mutex_unlock(&a->mu);
+	if (!left && addr >= a->pool_begin && addr < a->pool_end)
+		left = tes_buffer_left(a->pool, addr);
 	return left;
 }
 

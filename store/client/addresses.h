@@ -29,6 +29,7 @@
 #include <te/store.h>
 
 #include "base/thread.h"
+#include "store/client/buffers.h"
 
 /* Registered memory of the caller's. */
 struct tes_registration {
@@ -50,6 +51,7 @@ struct tes_addresses {
 	 * @pool_end, the store's own up to @shared_end. Fixed; 0: none.
 	 */
 	uint64_t pool_begin, pool_end, shared_end;
+	struct tes_buffers *pool; /* not owned: the caller's, cut; or NULL */
 };
 
 void tes_addresses_init(struct tes_addresses *a);
@@ -70,8 +72,8 @@ void tes_addresses_remove(struct tes_addresses *a, uint64_t addr);
 bool tes_addresses_take(struct tes_addresses *a, uint64_t addr,
 			te_region_id *region);
 /*
- * Returns the bytes from @addr to the end of its registration, or of the
- * caller's part of a dummy's memory; 0: it is in neither.
+ * Returns the bytes from @addr to the end of its registration, or of the piece
+ * of a dummy's memory that the caller was given; 0: it is in neither.
  */
 uint64_t tes_addresses_left(struct tes_addresses *a, uint64_t addr);
 

@@ -200,6 +200,25 @@ struct te_store_buffer *tes_buffer_find(struct tes_buffers *b, const void *data)
 	return found;
 }
 
+uint64_t tes_buffer_left(struct tes_buffers *b, uint64_t addr)
+{
+	uint64_t left = 0;
+
+	tei_mutex_lock(&b->mu);
+	tei_list_for_each (pos, &b->pieces) {
+		const struct te_store_buffer *piece =
+			tei_list_entry(pos, struct te_store_buffer, link);
+		uint64_t begin = (uintptr_t)piece->data;
+
+		if (begin > addr)
+			break;
+		if (piece->taken && addr - begin < piece->length)
+			left = piece->length - (addr - begin);
+	}
+	tei_mutex_unlock(&b->mu);
+	return left;
+}
+
 struct te_store_buffer *tes_buffer_create(struct tes_buffers *b,
 					  uint64_t length)
 {

@@ -63,6 +63,8 @@ struct te_store_buffer *tes_buffer_take(struct tes_buffers *buffers,
 /* The taken piece that begins at @data, or NULL. */
 struct te_store_buffer *tes_buffer_find(struct tes_buffers *buffers,
 					const void *data);
+/* Bytes from @addr to the end of the taken piece it lies in; 0: in none. */
+uint64_t tes_buffer_left(struct tes_buffers *buffers, uint64_t addr);
 void tes_buffer_destroy(struct te_store_buffer *buffer); /* NULL is fine */
 
 #endif

@@ -274,13 +274,14 @@ static bool config_holds(const struct te_store_config *c)
 	       !c->segment_bytes && !c->master && !c->host && !c->tenant;
 }
 
-static void name_memory(const struct tes_dummy *dummy)
+static void name_memory(struct tes_dummy *dummy)
 {
 	struct tes_addresses *a = dummy->addresses;
 
 	a->pool_begin = (uintptr_t)dummy->memory;
 	a->pool_end = a->pool_begin + dummy->user_bytes;
 	a->shared_end = a->pool_begin + dummy->bytes;
+	a->pool = &dummy->user;
 }
 
 static int start_dummy(struct tes_dummy *dummy, const struct te_store_config *c)

@@ -3,8 +3,11 @@
  * range.c - methods that put and get values in parts
  *
  * Python's nested lists become one list of ranges, in their order. A range that
- * cannot be has a length of 0, which the library refuses.
+ * cannot be has a length of 0, which the library refuses, and the address of
+ * that list.
  */
+#include <te/memory.h>
+
 #include "python/src/args.h"
 #include "python/src/store/methods.h"
 #include "python/src/store/types.h"
@@ -14,6 +17,7 @@ struct ranges {
 	uint64_t *buffers; /* buffers[n], of room: where each begins */
 	int64_t *results;  /* results[n]; NULL: not done yet */
 	size_t n, room;
+	bool allows_empty; /* ranges of 0 bytes are read as such */
 };
 
 /* te_store_put_ranges() or te_store_get_ranges(). */
@@ -64,15 +68,15 @@ static void add_range(struct ranges *list, size_t key, uint64_t buffer,
 	list->ranges[list->n++] = (struct te_store_range){
 		.key = (uint32_t)key,
 		.offset = offset,
-		/* The library refuses a whole call for a NULL. */
-		.addr = addr ? (void *)(uintptr_t)addr : list,
+		.addr = holds ? (void *)(uintptr_t)addr : list,
 		.length = holds ? length : 0,
 	};
 }
 
 /*
- * Empties ranges that end behind the registered memory that their buffer begins
- * in; the library only knows where they begin themselves.
+ * Takes out ranges that end behind the registered memory that their buffer
+ * begins in; the library only knows where they begin themselves, and does not
+ * look at empty ones.
  */
 static void keep_inside(struct te_store *te, struct ranges *list)
 {
@@ -82,15 +86,47 @@ static void keep_inside(struct te_store *te, struct ranges *list)
 		struct te_store_range *range = &list->ranges[i];
 		uint64_t skip = (uintptr_t)range->addr - list->buffers[i];
 
-		if (!range->length || !skip)
+		if (range->addr == list || (!skip && !list->allows_empty))
 			continue;
 		if (list->buffers[i] != buffer) {
 			buffer = list->buffers[i];
 			left = te_store_registered_bytes(
 				te, (void *)(uintptr_t)buffer);
 		}
-		if (left && (skip > left || range->length > left - skip))
-			range->length = 0;
+		if (left ? skip <= left && range->length <= left - skip
+			 : range->length ||
+				    te_memory_is_usable(buffer, 1, true))
+			continue;
+		range->length = 0;
+		range->addr = list;
+	}
+}
+
+/*
+ * The library refuses a range before it looks for its key: here, what is not
+ * there comes first, and an empty range inside the value is well.
+ */
+static void resolve_refused(struct te_store *te, const struct ps_batch *batch,
+			    struct ranges *list, int64_t *sizes)
+{
+	bool is_asked = false;
+
+	for (size_t i = 0; i < list->n; i++) {
+		const struct te_store_range *range = &list->ranges[i];
+		int64_t size;
+
+		if (list->results[i] != TE_STORE_INVALID_PARAMS ||
+		    !list->buffers[i])
+			continue;
+		if (!is_asked)
+			(void)te_store_size(te, batch->keys, batch->n, sizes);
+		is_asked = true;
+		size = sizes[range->key];
+		if (size < 0)
+			list->results[i] = size;
+		else if (!range->length && range->addr != list &&
+			 range->offset <= (uint64_t)size)
+			list->results[i] = 0;
 	}
 }
 
@@ -99,12 +135,15 @@ static bool read_ranges(struct ps_store *self, const struct ps_batch *batch,
 			struct ranges *list, ranges_fn *op)
 {
 	struct ps_client *client = NULL;
+	int64_t *sizes = ps_sizes(batch->n);
 
 	list->results = ps_sizes(list->n);
-	if (list->results && list->n)
+	if (list->results && sizes && list->n)
 		client = ps_client_pin(self, batch->function);
-	if (!client)
-		return list->results != NULL;
+	if (!client) {
+		PyMem_Free(sizes);
+		return list->results && sizes;
+	}
 	Py_BEGIN_ALLOW_THREADS;
 	keep_inside(client->te, list);
 	for (size_t at = 0, n; at < list->n; at += n) {
@@ -113,7 +152,10 @@ static bool read_ranges(struct ps_store *self, const struct ps_batch *batch,
 		(void)op(client->te, batch->keys, batch->n, &list->ranges[at],
 			 n, &list->results[at]);
 	}
+	if (list->allows_empty)
+		resolve_refused(client->te, batch, list, sizes);
 	Py_END_ALLOW_THREADS;
+	PyMem_Free(sizes);
 	for (size_t i = 0; i < list->n; i++)
 		if (list->results[i] == TE_STORE_INVALID_PARAMS) {
 			py_warn(batch->function,
@@ -277,26 +319,35 @@ enum { KEYS, DST, SRC, LENGTHS, NESTED };
 static const char *const nested_names[NESTED] = {
 	"all_keys", "all_dst_offsets", "all_src_offsets", "all_sizes"};
 
-/* A tuple of tuples of @list, one for each of @n; a new reference. */
+/*
+ * A tuple of @n tuples of @list, a new reference; @missing stands for those that
+ * it has not, and *fits is false if there are more or less.
+ */
 static int read_nested(PyObject *list, const char *name, size_t n,
-		       PyObject **out)
+		       PyObject *missing, PyObject **out, bool *fits)
 {
 	PyObject *outer, *copy, *inner;
 	int rc = py_arg_tuple(list, name, &outer);
+	size_t n_there;
 
 	if (rc)
 		return rc;
-	if ((size_t)PyTuple_Size(outer) != n) {
-		py_warn("get_into_ranges", "%s has %zd entries for %zu", name,
-			PyTuple_Size(outer), n);
-		Py_DECREF(outer);
-		return PY_ARG_RANGE;
+	n_there = (size_t)PyTuple_Size(outer);
+	if (n_there != n) {
+		py_warn("get_into_ranges", "%s has %zu entries for %zu", name,
+			n_there, n);
+		*fits = false;
 	}
 	copy = PyTuple_New((Py_ssize_t)n);
 	if (!copy)
 		rc = PY_ARG_RAISED;
 	for (size_t i = 0; !rc && i < n; i++) {
-		rc = py_arg_tuple(item(outer, i), name, &inner);
+		inner = missing;
+		Py_INCREF(missing);
+		if (i < n_there) {
+			Py_DECREF(missing);
+			rc = py_arg_tuple(item(outer, i), name, &inner);
+		}
 		if (!rc)
 			rc = PyTuple_SetItem(copy, (Py_ssize_t)i, inner);
 	}
@@ -305,22 +356,30 @@ static int read_nested(PyObject *list, const char *name, size_t n,
 	return rc;
 }
 
-/* The ranges of one key in one buffer, and how many. */
+/*
+ * The ranges of one key in one buffer, as many as it has places: *n_ranges. A
+ * list that is not there is NULL; @fits false: nothing of the buffer is read.
+ */
 static int add_nested(struct ranges *list, size_t key, uint64_t buffer,
-		      PyObject *const lists[], size_t *n_ranges)
+		      PyObject *const lists[], bool fits, size_t *n_ranges)
 {
 	struct py_numbers n[NESTED] = {{0}};
 	int rc = PY_ARG_OK;
-	bool fits;
 
-	for (int c = DST; !rc && c < NESTED; c++)
-		rc = py_arg_numbers(lists[c], nested_names[c], &n[c]);
-	fits = !rc && n[DST].n == n[LENGTHS].n && n[SRC].n == n[LENGTHS].n;
-	*n_ranges = fits ? n[LENGTHS].n : 1;
-	if (rc != PY_ARG_RAISED && grow_ranges(list, *n_ranges))
-		rc = PY_ARG_RAISED;
-	for (size_t i = 0; rc != PY_ARG_RAISED && i < *n_ranges; i++) {
-		if (fits && n[DST].values[i] <= UINT64_MAX - buffer)
+	*n_ranges = 1;
+	for (int c = DST; rc != PY_ARG_RAISED && c < NESTED; c++) {
+		rc = lists[c] ? py_arg_numbers(lists[c], nested_names[c], &n[c])
+			      : PY_ARG_OK;
+		fits = fits && lists[c] && !rc;
+	}
+	if (rc != PY_ARG_RAISED && lists[DST])
+		*n_ranges = (size_t)PySequence_Size(lists[DST]);
+	fits = fits && n[DST].n == *n_ranges && n[SRC].n == *n_ranges &&
+	       n[LENGTHS].n == *n_ranges;
+	if (rc != PY_ARG_RAISED)
+		rc = grow_ranges(list, *n_ranges);
+	for (size_t i = 0; !rc && i < *n_ranges; i++) {
+		if (fits && buffer && n[DST].values[i] <= UINT64_MAX - buffer)
 			add_range(list, key, buffer, n[DST].values[i],
 				  n[SRC].values[i], n[LENGTHS].values[i]);
 		else
@@ -328,7 +387,7 @@ static int add_nested(struct ranges *list, size_t key, uint64_t buffer,
 	}
 	for (int c = DST; c < NESTED; c++)
 		py_numbers_free(&n[c]);
-	return rc == PY_ARG_RAISED ? rc : PY_ARG_OK;
+	return rc;
 }
 
 /*
@@ -336,22 +395,21 @@ static int add_nested(struct ranges *list, size_t key, uint64_t buffer,
  * has, in counts[].
  */
 static int add_buffer(struct ranges *list, size_t key, uint64_t buffer,
-		      PyObject *const columns[], size_t *counts)
+		      PyObject *const columns[], bool fits, size_t *counts)
 {
 	size_t n = (size_t)PyTuple_Size(columns[KEYS]);
-	PyObject *lists[NESTED], *none = PyTuple_New(0);
-	int rc = none ? PY_ARG_OK : PY_ARG_RAISED;
+	PyObject *lists[NESTED];
+	int rc = PY_ARG_OK;
 
+	for (int c = DST; c < NESTED; c++)
+		fits = fits && (size_t)PyTuple_Size(columns[c]) == n;
 	for (size_t k = 0; !rc && k < n; k++) {
-		bool fits = true;
-
 		for (int c = DST; c < NESTED; c++)
-			fits = fits && (size_t)PyTuple_Size(columns[c]) == n;
-		for (int c = DST; c < NESTED; c++)
-			lists[c] = fits ? item(columns[c], k) : none;
-		rc = add_nested(list, key + k, buffer, lists, &counts[k]);
+			lists[c] = k < (size_t)PyTuple_Size(columns[c])
+					   ? item(columns[c], k)
+					   : NULL;
+		rc = add_nested(list, key + k, buffer, lists, fits, &counts[k]);
 	}
-	Py_XDECREF(none);
 	return rc;
 }
 
@@ -404,40 +462,79 @@ static PyObject *nest_all(const struct ranges *list, const size_t *counts,
 
 /* The arguments of get_into_ranges(), unpacked. */
 struct nested {
-	struct py_numbers buffers;
+	PyObject *buffers;         /* a tuple */
 	PyObject *columns[NESTED]; /* tuples of tuples */
 	struct ps_batch batch;
 	struct ranges list;
 	size_t *counts; /* counts[batch.n] */
 };
 
-static int read_columns(struct nested *nested, PyObject *const lists[])
+/* The columns. A buffer of which no keys are said has one that is none. */
+static int read_columns(struct nested *nested, PyObject *const lists[],
+			bool *fits)
 {
-	PyObject *keys = NULL, *of_buffer[NESTED];
-	int rc = PY_ARG_OK;
+	PyObject *no_key = Py_BuildValue("(s)", ""), *nothing = PyTuple_New(0);
+	int rc = no_key && nothing ? PY_ARG_OK : PY_ARG_RAISED;
 
 	for (int c = 0; !rc && c < NESTED; c++)
-		rc = read_nested(lists[c], nested_names[c], nested->buffers.n,
-				 &nested->columns[c]);
-	if (!rc && !(keys = all_keys(nested->columns[KEYS])))
-		rc = PY_ARG_RAISED;
-	if (!rc)
-		rc = ps_batch_keys(&nested->batch, "get_into_ranges", keys);
+		rc = read_nested(lists[c], nested_names[c],
+				 (size_t)PyTuple_Size(nested->buffers),
+				 c == KEYS ? no_key : nothing,
+				 &nested->columns[c], fits);
+	Py_XDECREF(no_key);
+	Py_XDECREF(nothing);
+	return rc;
+}
+
+static int read_keys(struct nested *nested)
+{
+	PyObject *keys = all_keys(nested->columns[KEYS]);
+	int rc = keys ? ps_batch_keys(&nested->batch, "get_into_ranges", keys)
+		      : PY_ARG_RAISED;
+
 	Py_XDECREF(keys);
+	if (rc)
+		return rc;
 	nested->counts =
 		PyMem_Calloc(nested->batch.n + 1, sizeof(*nested->counts));
-	if (!nested->counts && !rc) {
-		PyErr_NoMemory();
-		rc = PY_ARG_RAISED;
-	}
-	for (size_t b = 0, key = 0; !rc && b < nested->buffers.n; b++) {
+	if (nested->counts)
+		return PY_ARG_OK;
+	PyErr_NoMemory();
+	return PY_ARG_RAISED;
+}
+
+static int add_buffers(struct nested *nested, bool fits)
+{
+	PyObject *of_buffer[NESTED];
+	size_t n = (size_t)PyTuple_Size(nested->buffers);
+	uint64_t buffer;
+	int rc = PY_ARG_OK;
+
+	for (size_t b = 0, key = 0; !rc && b < n; b++) {
 		for (int c = 0; c < NESTED; c++)
 			of_buffer[c] = item(nested->columns[c], b);
-		rc = add_buffer(&nested->list, key, nested->buffers.values[b],
-				of_buffer, &nested->counts[key]);
+		rc = py_arg_number("get_into_ranges", item(nested->buffers, b),
+				   "buffer_ptrs", &buffer);
+		if (rc == PY_ARG_RAISED)
+			break;
+		rc = add_buffer(&nested->list, key, rc ? 0 : buffer, of_buffer,
+				fits, &nested->counts[key]);
 		key += (size_t)PyTuple_Size(of_buffer[KEYS]);
 	}
 	return rc;
+}
+
+static int read_nested_call(struct nested *nested, PyObject *buffers,
+			    PyObject *const lists[])
+{
+	bool fits = true;
+	int rc = py_arg_tuple(buffers, "buffer_ptrs", &nested->buffers);
+
+	if (!rc)
+		rc = read_columns(nested, lists, &fits);
+	if (!rc)
+		rc = read_keys(nested);
+	return rc ? rc : add_buffers(nested, fits);
 }
 
 static PyObject *get_into_ranges(PyObject *self, PyObject *args,
@@ -446,27 +543,22 @@ static PyObject *get_into_ranges(PyObject *self, PyObject *args,
 	static char *names[] = {"buffer_ptrs",     "all_keys",
 				"all_dst_offsets", "all_src_offsets",
 				"all_sizes",       NULL};
-	struct nested nested = {0};
+	struct nested nested = {.list.allows_empty = true};
 	PyObject *buffers, *lists[NESTED], *result = NULL;
-	int rc;
 
 	if (!PyArg_ParseTupleAndKeywords(
 		    args, keywords, "OOOOO:get_into_ranges", names, &buffers,
 		    &lists[KEYS], &lists[DST], &lists[SRC], &lists[LENGTHS]))
 		return NULL;
-	rc = py_arg_numbers(buffers, names[0], &nested.buffers);
-	if (!rc)
-		rc = read_columns(&nested, lists);
-	if (!rc && read_ranges((struct ps_store *)self, &nested.batch,
-			       &nested.list, te_store_get_ranges))
+	if (!read_nested_call(&nested, buffers, lists) &&
+	    read_ranges((struct ps_store *)self, &nested.batch, &nested.list,
+			te_store_get_ranges))
 		result = nest_all(&nested.list, nested.counts,
 				  nested.columns[KEYS]);
-	if (rc == PY_ARG_RANGE)
-		result = PyList_New(0);
 	for (int c = 0; c < NESTED; c++)
 		Py_XDECREF(nested.columns[c]);
+	Py_XDECREF(nested.buffers);
 	PyMem_Free(nested.counts);
-	py_numbers_free(&nested.buffers);
 	ranges_free(&nested.list);
 	ps_batch_free(&nested.batch);
 	return result;

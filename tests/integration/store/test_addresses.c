@@ -109,6 +109,11 @@ static void check_pool_memory(struct te_store *dummy)
 	assert_int_equal(te_store_registered_bytes(dummy, shared + 32),
 			 DAEMON_POOL - 32);
 	assert_int_equal(te_store_pool_free(dummy, shared), 0);
+	shared = te_store_pool_alloc(dummy, 100);
+	assert_int_equal(te_store_registered_bytes(dummy, shared + 99), 1);
+	assert_int_equal(te_store_registered_bytes(dummy, shared + 100), 0);
+	assert_int_equal(te_store_pool_free(dummy, shared), 0);
+	assert_int_equal(te_store_registered_bytes(dummy, shared), 0);
 }
 
 static void through_a_daemon(void **state)
