@@ -90,6 +90,8 @@ bool tes_replicate_holds(const struct te_store_replicate *how, size_t n)
 	    how->replica_num > TE_STORE_REPLICAS_MAX ||
 	    how->soft_pin_action > TE_STORE_SOFT_PIN_DISABLE ||
 	    how->soft_pin_ttl_ms > TE_STORE_SOFT_PIN_MAX_MS ||
+	    (how->soft_pin_ttl_ms &&
+	     how->soft_pin_action != TE_STORE_SOFT_PIN_ENABLE) ||
 	    how->data_type > TE_STORE_DATA_GENERAL ||
 	    (how->flags & ~(uint64_t)TE_STORE_REPLICATE_FLAGS) ||
 	    how->n_preferred_segments > TE_STORE_PREFERRED_MAX ||

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import array
 import ctypes
+import json
 import mmap
 import re
+import urllib.request
 
 import pytest
 from mooncake.store import (MooncakeDistributedStore, ReplicateConfig,
@@ -498,6 +500,66 @@ def test_a_config_is_checked_as_it_is_set():
             config.soft_pin_action = int.__new__(SoftPinAction, value)
     with pytest.raises(TypeError):
         ReplicateConfig(1)
+
+
+@pytest.mark.parametrize("field", ["replica_num", "nof_replica_num",
+                                   "dfs_replica_num", "soft_pin_ttl_ms"])
+def test_numbers_of_a_config_have_64_bits(field):
+    config = ReplicateConfig()
+    for good in (0, (1 << 64) - 1, Index(7)):
+        setattr(config, field, good)
+        assert getattr(config, field) == good.__index__()
+    for wrong in (-1, 1 << 64, 1.0, "1", b"1"):
+        with pytest.raises(TypeError, match=field):
+            setattr(config, field, wrong)
+    assert getattr(config, field) == 7
+
+
+DAY_MS = 86_400_000
+
+
+@pytest.mark.parametrize("action,ttl,code", [
+    ("PRESERVE", None, 0), ("PRESERVE", 0, -600), ("PRESERVE", 1, -600),
+    ("DISABLE", None, 0), ("DISABLE", 0, -600), ("DISABLE", DAY_MS, -600),
+    ("ENABLE", None, 0), ("ENABLE", 0, 0), ("ENABLE", DAY_MS, 0),
+    ("ENABLE", DAY_MS + 1, -600), ("ENABLE", (1 << 64) - 1, -600)])
+def test_a_time_goes_with_a_pin(store, action, ttl, code):
+    config = ReplicateConfig()
+    config.soft_pin_action = SoftPinAction[action]
+    config.soft_pin_ttl_ms = ttl
+    memory = Memory(8)
+    assert store.put("there", b"x") == 0
+    assert store.put("there", b"x", config) == code
+    assert store.upsert("there", b"x", config) == code
+    assert store.put("a", b"x", config) == code
+    assert store.put_parts("b", b"x", config=config) == code
+    assert store.put_batch(["c"], [b"x"], config) == code
+    assert store.put_from("d", memory.addr, 8, config) == code
+    assert store.batch_put_from(["e"], [memory.addr], [8], config) == [code]
+    assert store.batch_put_session_start(["f"], [8], config) == [code]
+    assert store.batch_is_exist(list("abcde")) == [int(code == 0)] * 5
+    if code == 0:
+        assert store.batch_put_session_revoke(["f"]) == [0]
+
+
+def soft_pins(master) -> int:
+    with urllib.request.urlopen(f"http://{master.admin}/metrics") as answer:
+        return int(re.search(r"^master_soft_pin_key_count (\d+)$",
+                             answer.read().decode(), re.M)[1])
+
+
+def test_upserts_keep_set_and_end_pins(master, store):
+    def pins(action: SoftPinAction, ttl: int | None = None) -> int:
+        config = ReplicateConfig()
+        config.soft_pin_action, config.soft_pin_ttl_ms = action, ttl
+        assert store.upsert("k", b"x", config) == 0
+        return soft_pins(master)
+
+    assert pins(SoftPinAction.PRESERVE) == 0
+    assert pins(SoftPinAction.ENABLE) == pins(SoftPinAction.PRESERVE) == 1
+    assert pins(SoftPinAction.DISABLE) == pins(SoftPinAction.PRESERVE) == 0
+    assert pins(SoftPinAction.ENABLE, 100_000) == 1
+    assert pins(SoftPinAction.ENABLE, 0) == pins(SoftPinAction.PRESERVE) == 0
 
 
 def test_a_config_is_honoured(master, store):

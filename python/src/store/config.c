@@ -90,10 +90,14 @@ static PyObject *number_get(PyObject *self, void *place)
 	return PyLong_FromUnsignedLongLong(*(uint64_t *)at(self, place));
 }
 
-static int out_of_range(int rc, const char *name)
+/* A number of 64 bits; all others are of a wrong type, as with Mooncake. */
+static int read_number(PyObject *value, const char *name, uint64_t *out)
 {
+	int rc = py_arg_uint64(value, name, out);
+
 	if (rc == PY_ARG_RANGE)
-		PyErr_Format(PyExc_ValueError, "%s is out of range", name);
+		PyErr_Format(PyExc_TypeError,
+			     "%s must be 0 to 2^64 - 1, not %R", name, value);
 	return rc ? -1 : 0;
 }
 
@@ -103,8 +107,7 @@ static int number_set(PyObject *self, PyObject *value, void *closure)
 
 	if (is_deleted(value))
 		return -1;
-	return out_of_range(py_arg_uint64(value, place->name, at(self, place)),
-			    place->name);
+	return read_number(value, place->name, at(self, place));
 }
 
 static PyObject *bool_get(PyObject *self, void *place)
@@ -173,7 +176,15 @@ static int check_text(PyObject *value, const char *name)
 			     (PyObject *)Py_TYPE(value));
 		return -1;
 	}
-	return out_of_range(py_arg_text(value, name, &text), name);
+	switch (py_arg_text(value, name, &text)) {
+	case PY_ARG_OK:
+		return 0;
+	case PY_ARG_RANGE:
+		PyErr_Format(PyExc_ValueError, "%s is out of range", name);
+		return -1;
+	default:
+		return -1;
+	}
 }
 
 static int text_set(PyObject *self, PyObject *value, void *closure)
@@ -236,7 +247,7 @@ static int ttl_set(PyObject *self, PyObject *value, void *closure)
 		return -1;
 	if (value == Py_None)
 		return set_none(self, place);
-	if (out_of_range(py_arg_uint64(value, place->name, &ms), place->name))
+	if (read_number(value, place->name, &ms))
 		return -1;
 	value = PyLong_FromUnsignedLongLong(ms);
 	if (!value)
@@ -389,6 +400,28 @@ static int read_names(struct ps_how *how, const struct config *config)
 	return how->groups ? point(how->names + n, how->groups) : PY_ARG_OK;
 }
 
+/*
+ * With 0 ms a value comes without a pin, and replaces one's; the library has 0
+ * for the master's default. A time that is given with another action is refused,
+ * 0 too.
+ */
+static int read_soft_pin(struct te_store_replicate *replicate,
+			 const struct config *config)
+{
+	uint64_t *ms = &replicate->soft_pin_ttl_ms;
+
+	replicate->soft_pin_action = config->soft_pin_action;
+	if (config->soft_pin_ttl_ms == Py_None)
+		return PY_ARG_OK;
+	if (py_arg_uint64(config->soft_pin_ttl_ms, "soft_pin_ttl_ms", ms))
+		return PY_ARG_RAISED;
+	if (config->soft_pin_action != TE_STORE_SOFT_PIN_ENABLE)
+		*ms = UINT64_MAX;
+	else if (!*ms)
+		replicate->soft_pin_action = TE_STORE_SOFT_PIN_DISABLE;
+	return PY_ARG_OK;
+}
+
 int ps_how_read(struct ps_how *how, PyObject *object)
 {
 	struct te_store_replicate *replicate = &how->replicate;
@@ -407,14 +440,11 @@ int ps_how_read(struct ps_how *how, PyObject *object)
 	replicate->replica_num = config->replica_num > TE_STORE_REPLICAS_MAX
 					 ? TE_STORE_REPLICAS_MAX + 1
 					 : (uint32_t)config->replica_num;
-	replicate->soft_pin_action = config->soft_pin_action;
 	replicate->data_type = config->data_type;
 	replicate->flags =
 		(config->with_hard_pin ? TE_STORE_HARD_PIN : 0u) |
 		(config->prefer_alloc_in_same_node ? TE_STORE_SAME_NODE : 0u);
-	if (config->soft_pin_ttl_ms != Py_None &&
-	    py_arg_uint64(config->soft_pin_ttl_ms, "soft_pin_ttl_ms",
-			  &replicate->soft_pin_ttl_ms))
+	if (read_soft_pin(replicate, config))
 		return PY_ARG_RAISED;
 	return read_names(how, config);
 }

@@ -60,8 +60,9 @@ struct ps_how {
  */
 int ps_how_read(struct ps_how *how, PyObject *config);
 /* Why it has been refused. */
-#define PS_HOW_WRONG                                             \
-	"config: replica_num is 1 to 32, names have no blanks, " \
+#define PS_HOW_WRONG                                              \
+	"config: replica_num is 1 to 32, names have no blanks, "  \
+	"soft_pin_ttl_ms goes with ENABLE and is a day at most, " \
 	"groups are one a key and the object's own"
 void ps_how_free(struct ps_how *how); /* all zero is fine */
 

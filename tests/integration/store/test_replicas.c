@@ -125,6 +125,7 @@ static void wrong_configs_store_nothing(void **state)
 	bad[2].replica_num = 33;
 	bad[3].replica_num = 1u << 31;
 	bad[4].soft_pin_action = 3;
+	bad[5].soft_pin_action = TE_STORE_SOFT_PIN_ENABLE;
 	bad[5].soft_pin_ttl_ms = 86400001;
 	bad[6].flags = 4;
 	bad[7].reserved[3] = 1;
