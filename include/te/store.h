@@ -668,8 +668,9 @@ TE_API int te_store_replicas(struct te_store *store,
  * An owner that has the object copies it. Until the task ends, the object can
  * be neither removed nor replaced (-708). Blocks: call timeout, but not for the
  * copy. Returns 0, -704 (no such key), -703 (being put), -708 (the object has a
- * task), -101 (no such target), -1401 (too many tasks wait), -600 (an argument
- * is invalid, or the client a dummy), -900, -901, -1.
+ * task), -101 (no such target), -1010 (a target is being drained or unmounted),
+ * -1401 (too many tasks wait), -600 (an argument is invalid, or the client a
+ * dummy), -900, -901, -1.
  */
 TE_API int te_store_copy(struct te_store *store, const struct te_store_key *key,
 			 const char *const *targets, size_t n,

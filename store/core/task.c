@@ -297,6 +297,20 @@ static bool is_mounted(const struct tes_core *core, const char *name,
 	return false;
 }
 
+static int32_t check_target(const struct tes_core *core, const char *name)
+{
+	int32_t code = CODE_NO_SEGMENT;
+
+	for (size_t i = 0; i < core->n_mounts; i++) {
+		if (strcmp(core->mounts[i]->name, name) != 0)
+			continue;
+		if (core->mounts[i]->status == TES_CORE_SEGMENT_OK)
+			return CODE_OK;
+		code = CODE_NOT_NOW;
+	}
+	return code;
+}
+
 static int32_t check_task(const struct tes_core *core,
 			  const struct tes_event *ev,
 			  const struct tes_object *o)
@@ -312,9 +326,12 @@ static int32_t check_task(const struct tes_core *core,
 		return CODE_NOT_FOUND;
 	if (o->state == TES_OBJECT_BUILDING)
 		return CODE_NOT_READY;
-	for (size_t i = 0; i < n; i++)
-		if (!is_mounted(core, targets[i], NULL))
-			return CODE_NO_SEGMENT;
+	for (size_t i = 0; i < n; i++) {
+		int32_t code = check_target(core, targets[i]);
+
+		if (code)
+			return code;
+	}
 	if (!ev->u.task_create.move)
 		return CODE_OK;
 	if (!is_mounted(core, source, NULL))

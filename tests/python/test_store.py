@@ -458,6 +458,66 @@ def test_tasks_copy_and_move(master, store):
     other.close()
 
 
+def drained(master, segment: str) -> None:
+    """Nothing new comes to the segment from now on."""
+    job = {"segments": [segment]}
+    with urllib.request.urlopen(urllib.request.Request(
+            f"http://{master.admin}/api/v1/drain_jobs",
+            json.dumps(job).encode(),
+            {"Content-Type": "application/json"})) as answer:
+        assert answer.status == 200
+
+
+def test_tasks_of_segments_that_cannot_be_are_refused(master, store):
+    other = master.store()
+    here, there = store.get_hostname(), other.get_hostname()
+    config = ReplicateConfig()
+    config.preferred_segment = here
+    assert store.put("k", b"x", config) == 0
+
+    def copy(key: str, targets: list[str]) -> int:
+        task, code = store.create_copy_task(key, targets)
+        assert code == 0 or task == (0, 0)
+        return code
+
+    def move(key: str, source: str, target: str) -> int:
+        task, code = store.create_move_task(key, source, target)
+        assert code == 0 or task == (0, 0)
+        return code
+
+    assert copy("none", []) == copy("k", []) == -600
+    assert copy("none", ["nobody"]) == -704
+    assert copy("k", ["nobody"]) == copy("k", [there, "nobody"]) == -600
+    assert move("none", here, here) == move("none", "nobody", there) == -704
+    assert move("k", here, here) == move("k", "nobody", "nobody") == -600
+    assert move("k", here, "nobody") == move("k", "nobody", there) == -600
+    assert move("k", there, here) == -600  # it has no replica
+    drained(master, there)
+    assert copy("k", [there]) == move("k", here, there) == -1010
+    assert store.query_task((1, 2)) == (None, -1400)
+    other.close()
+
+
+def test_replicas_are_cleared_by_their_writer(master, store):
+    other = master.store()
+    two = ReplicateConfig()
+    two.replica_num = 2
+    keys = ["a", "b", "c"]
+    assert store.put_batch(keys, [b"x"] * 3) == 0
+    assert store.put("two", b"x", two) == 0
+    assert store.batch_replica_clear(["c", "", "none", "a"]) == ["c", "a"]
+    assert store.batch_is_exist(keys) == [0, 1, 0]
+    assert store.batch_replica_clear(["b"]) == []  # the look is a lease
+    assert store.batch_replica_clear(["two"], "nobody") == []
+    here, there = store.get_hostname(), other.get_hostname()
+    assert store.batch_replica_clear(["two"], here) == ["two"]
+    assert store.batch_replica_clear(["two"], here) == []
+    assert store.batch_replica_clear(["two"], there) == ["two"]
+    assert store.is_exist("two") == 0
+    other.close()
+    assert MooncakeDistributedStore().batch_replica_clear(["b"]) == []
+
+
 def test_segments_come_and_go(store, tmp_path):
     answer = store.allocate_and_mount_segment(MB)
     assert (answer["ret"], answer["allocated_size"]) == (0, MB)

@@ -189,6 +189,15 @@ static PyObject *batch_replica_clear(PyObject *self, PyObject *args,
 
 /* ---- tasks ---- */
 
+/* Mooncake's code for a segment that is not there, or has no replica. */
+static int task_code(int code)
+{
+	return code == TE_STORE_SEGMENT_NOT_FOUND ||
+			       code == TE_STORE_REPLICA_NOT_FOUND
+		       ? TE_STORE_INVALID_PARAMS
+		       : code;
+}
+
 /* (id, code) */
 static PyObject *task_answer(const uint8_t id[16], int code)
 {
@@ -244,7 +253,10 @@ static PyObject *create_copy_task(PyObject *self, PyObject *args,
 		code = te_store_copy(client->te, batch.keys, texts, n, id);
 		Py_END_ALLOW_THREADS;
 		ps_client_unpin(client);
-		ps_batch_explain_codes(&batch, &code, "targets: refused");
+		code = task_code(code);
+		ps_batch_explain_codes(
+			&batch, &code,
+			"targets: none, or one is no segment's name");
 	}
 	PyMem_Free((void *)texts);
 	Py_XDECREF(targets);
@@ -282,8 +294,11 @@ static PyObject *create_move_task(PyObject *self, PyObject *args,
 				     id);
 		Py_END_ALLOW_THREADS;
 		ps_client_unpin(client);
-		ps_batch_explain_codes(&batch, &code,
-				       "source or target: refused");
+		code = task_code(code);
+		ps_batch_explain_codes(
+			&batch, &code,
+			"source or target: no segment's name, "
+			"the same, or the source has no replica");
 	}
 	ps_batch_free(&batch);
 	return rc == PY_ARG_RAISED ? NULL : task_answer(id, code);
