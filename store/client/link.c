@@ -17,6 +17,7 @@
 #include "base/lookup.h"
 #include "base/mem.h"
 #include "store/client/client.h"
+#include "store/proto/protocol.h"
 #include "store/proto/store.pb-c.h"
 
 /* ---- heartbeats to the master, and its requests to owners ---- */
@@ -521,6 +522,20 @@ static int enter(struct tes_master_link *link, const Store__HelloReply *reply)
 	return 0;
 }
 
+/*
+ * A master whose key is another one can never go above what we know. It is
+ * served from anew, and gives up what was put under that epoch.
+ */
+static void forget_epoch(struct tes_master_link *link)
+{
+	LOG_WARN("master %s: does not believe the epoch %llu of the one "
+		 "before; going on without it. Masters of one pool share their "
+		 "--epoch_key_file",
+		 link->master, (unsigned long long)link->epoch);
+	link->epoch = 0;
+	link->epoch_proof_len = 0;
+}
+
 static void refused(struct tes_master_link *link,
 		    const Store__HelloReply *reply)
 {
@@ -528,6 +543,9 @@ static void refused(struct tes_master_link *link,
 			   ? TE_STORE_INVALID_VERSION
 			   : TE_STORE_RPC_FAIL;
 
+	if (reply->status == TE_STORE_INVALID_PARAMS &&
+	    link->epoch > TES_STORE_EPOCH_MAX)
+		forget_epoch(link);
 	tes_store_set_ready(link->store, false, code);
 	tes_master_link_lose(link, reply->why[0] ? reply->why : "refuses us");
 }

@@ -286,6 +286,37 @@ static void what_cannot_be_is_refused_with_words(void **state)
 	pool_stop(&pool);
 }
 
+/* The next one has another key: it takes no such number from anybody. */
+static void who_is_far_ahead_of_another_key_is_served(void **state)
+{
+	char dir[TEST_PATH_MAX], key[TEST_PATH_MAX + 16];
+	const char *const args[] = {"--client_ttl", "100s", "--epoch_key_file",
+				    key, NULL};
+	struct value v = {.key = "k", .id = 1};
+	struct test_process *owner;
+	struct pool pool;
+
+	(void)state;
+	test_tmpdir_create(dir);
+	(void)snprintf(key, sizeof(key), "%s/epoch.key", dir);
+	pool_start(&pool, args);
+	owner = pool_owner(&pool, "2 MB");
+	v.client = pool_client(&pool, 0);
+	assert_int_equal(claim(&pool, 1, UINT64_C(1) << 62), 0);
+	assert_true(test_wait_until(is_put, &v, POOL_START_MS));
+	pool_kill(&pool);
+	assert_int_equal(unlink(key), 0);
+	pool_restart(&pool, args);
+	assert_non_null(
+		test_process_line(owner, "given up: 1 ", POOL_START_MS));
+	assert_true(test_wait_until(is_put, &v, POOL_START_MS));
+	assert_true(is_got(&v));
+	te_store_close(v.client);
+	test_process_end(owner);
+	pool_stop(&pool);
+	test_tmpdir_remove(dir);
+}
+
 /* ---- a master whose clock has gone back, where anybody may come ---- */
 
 struct shifted {
@@ -367,6 +398,7 @@ int main(void)
 		cmocka_unit_test(puts_go_on_while_members_know_later_epochs),
 		cmocka_unit_test(puts_go_on_while_strangers_make_epochs_up),
 		cmocka_unit_test(what_cannot_be_is_refused_with_words),
+		cmocka_unit_test(who_is_far_ahead_of_another_key_is_served),
 		cmocka_unit_test(an_honest_owner_that_is_ahead_keeps_its_data),
 		cmocka_unit_test(what_is_ahead_of_another_key_is_given_up),
 	};
