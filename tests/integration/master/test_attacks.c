@@ -15,16 +15,17 @@
 #include "tests/lib/attack.h"
 #include "tests/lib/test.h"
 
-#define OWNER      1
-#define N_HONEST   20
-#define BODY_LEN   ((6u << 20) - 1)
+#define OWNER    1
+#define N_HONEST 20
+#define BODY_LEN ((6u << 20) - 1)
 /* AddressSanitizer keeps memory that was freed for a while. */
 #if defined(__SANITIZE_ADDRESS__)
 #define KEPT ((uint64_t)300 << 20)
 #else
 #define KEPT 0
 #endif
-#define BODIES_MAX (((uint64_t)160 << 20) + KEPT) /* the master and its budget */
+#define BODIES_MAX \
+	(((uint64_t)160 << 20) + KEPT) /* the master and its budget */
 
 static struct master master;
 static struct caller *owner;
@@ -137,10 +138,10 @@ static void attackers_are_members(const char *why)
 	uint64_t there = master_metric(&master, "te_master_connections");
 
 	assert_int_equal(refused("malformed"), 0);
-	assert_true(master_metric(&master, "master_active_clients") +
-			    master_metric(&master,
-					  "te_master_suspect_clients") >=
-		    there);
+	assert_true(
+		master_metric(&master, "master_active_clients") +
+			master_metric(&master, "te_master_suspect_clients") >=
+		there);
 	assert_true(refused(why) > 0);
 }
 
