@@ -64,6 +64,7 @@ te_pytest(python buffer_pool)
 te_pytest(python catalog)
 te_pytest(python catalog_transfer)
 te_pytest(python memory)
+te_pytest(python metadata)
 te_pytest(python ranges)
 te_pytest(python refusals)
 te_pytest(python shards) # skipped without torch, which only CI installs

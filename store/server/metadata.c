@@ -332,11 +332,22 @@ static int say_no_key(struct tei_http_reply *reply)
 	return reply_text(reply, 400, "metadata key is required");
 }
 
-/* NULL: there is none. */
+static bool is_blank(char c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Without the blanks around it. NULL: there is none. */
 static const char *key_of(const struct tei_http_request *request, size_t *len)
 {
 	const char *key = tei_http_query(request, "key", len);
 
+	while (key && *len && is_blank(key[*len - 1]))
+		(*len)--;
+	while (key && *len && is_blank(*key)) {
+		key++;
+		(*len)--;
+	}
 	return key && *len ? key : NULL;
 }
 
@@ -353,7 +364,6 @@ static int get_key(const struct tei_http_request *request,
 	if (!tes_metadata_get(s->metadata, key, key_len, tei_now_ms(), &value,
 			      &len))
 		return reply_text(reply, 404, "metadata not found");
-	reply->type = "application/json";
 	evbuffer_add(reply->body, value, len);
 	return 200;
 }
@@ -453,14 +463,16 @@ static int remove_key(const struct tei_http_request *request,
 	return reply_text(reply, 200, "metadata deleted");
 }
 
-/* ---- what is counted ---- */
+/* ---- what is counted; words are JSON, too, as Mooncake's server has it ---- */
 
 static int get_entry(const struct tei_http_request *request,
 		     struct tei_http_reply *reply, void *arg)
 {
 	struct tes_metadata_server *s = arg;
-	int status = get_key(request, reply, arg);
+	int status;
 
+	reply->type = "application/json";
+	status = get_key(request, reply, arg);
 	s->n[status == 200 ? GOT : status == 404 ? NOT_FOUND : REFUSED]++;
 	return status;
 }
@@ -469,8 +481,10 @@ static int put_entry(const struct tei_http_request *request,
 		     struct tei_http_reply *reply, void *arg)
 {
 	struct tes_metadata_server *s = arg;
-	int status = put_key(request, reply, arg);
+	int status;
 
+	reply->type = "application/json";
+	status = put_key(request, reply, arg);
 	if (status != 200)
 		s->n[REFUSED]++;
 	return status;
@@ -480,8 +494,10 @@ static int delete_key(const struct tei_http_request *request,
 		      struct tei_http_reply *reply, void *arg)
 {
 	struct tes_metadata_server *s = arg;
-	int status = remove_key(request, reply, arg);
+	int status;
 
+	reply->type = "application/json";
+	status = remove_key(request, reply, arg);
 	s->n[status == 200 ? DELETED : status == 404 ? NOT_FOUND : REFUSED]++;
 	return status;
 }

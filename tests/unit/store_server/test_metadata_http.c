@@ -112,6 +112,34 @@ static void what_was_put_is_there_until_it_is_deleted(void **state)
 	expect("DELETE", KEY, "", 404, "metadata not found");
 }
 
+static void blanks_around_key_are_not_of_it(void **state)
+{
+	(void)state;
+	expect("PUT", "?key=+%09k%20k%0a+", "v", 200, "metadata updated");
+	expect("GET", "?key=k%20k", "", 200, "v");
+	expect("DELETE", "?key=k%20k%20", "", 200, "metadata deleted");
+	expect("GET", "?key=k%20k", "", 404, "metadata not found");
+}
+
+static void answers_about_keys_are_json(void **state)
+{
+	static const char *const requests[] = {
+		"GET /metadata?key=", "GET /metadata?key=none",
+		"DELETE /metadata?key=none", "PUT /metadata?key=k"};
+	char request[128];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+		snprintf(request, sizeof(request),
+			 "%s HTTP/1.1\r\nHost: localhost\r\n"
+			 "Content-Length: 0\r\n\r\n",
+			 requests[i]);
+		exchange(request);
+		if (!strstr(answer, "\r\nContent-Type: application/json\r\n"))
+			fail_msg("%s: %.200s", requests[i], answer);
+	}
+}
+
 static void living_engine_keeps_its_key(void **state)
 {
 	(void)state;
@@ -135,6 +163,8 @@ static void malformed_requests_are_refused_in_words(void **state)
 	(void)state;
 	expect("GET", "", "", 400, "metadata key is required");
 	expect("GET", "?key=", "", 400, "metadata key is required");
+	expect("GET", "?key=%20+%09", "", 400, "metadata key is required");
+	expect("PUT", "?key=%20", "x", 400, "metadata key is required");
 	expect("PUT", "", "x", 400, "metadata key is required");
 	expect("DELETE", "?k=1", "", 400, "metadata key is required");
 	expect("PUT", "?key=a&ttl_ms=x", "x", 400,
@@ -252,6 +282,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_ONE(what_was_put_is_there_until_it_is_deleted),
+		WITH_ONE(blanks_around_key_are_not_of_it),
+		WITH_ONE(answers_about_keys_are_json),
 		WITH_ONE(living_engine_keeps_its_key),
 		WITH_ONE(malformed_requests_are_refused_in_words),
 		WITH_ONE(value_that_is_too_long_is_not_read),
