@@ -53,6 +53,7 @@ endfunction()
 
 te_pytest(python engine)
 te_pytest(python engine_trouble)
+te_pytest(python fast_copy)
 te_pytest(python gil)
 te_pytest(python loopback)
 te_pytest(python rpc)
