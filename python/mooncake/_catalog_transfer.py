@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mooncake._dataproto import (
-    export_dataproto_ref, import_dataproto_ref, names_of)
+from mooncake._dataproto import export_dataproto_ref, import_dataproto_ref
 
 _log = logging.getLogger("mooncake.dataproto_catalog")
 _RESULTS = "_mooncake_catalog_results"
@@ -26,6 +25,23 @@ class CatalogDrained(RuntimeError):
 
 # What a catalog says of a batch that it will not take, however often it is asked.
 _REFUSALS = (TypeError, ValueError, CatalogDrained)
+
+
+def text_of(value: object, name: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{name} must be a non-empty string, not {value!r}")
+    return value
+
+
+def names_of(values: object, name: str) -> list[str]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
+        raise ValueError(f"{name} must be a sequence of strings, not {type(values)}")
+    names = list(values)
+    if not names or not all(isinstance(one, str) and one for one in names):
+        raise ValueError(f"{name} must be non-empty strings, at least one")
+    if len(set(names)) != len(names):
+        raise ValueError(f"{name} must be unique")
+    return names
 
 
 @dataclass(frozen=True)

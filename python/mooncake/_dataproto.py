@@ -87,24 +87,6 @@ def json_safe(value: Any, name: str = "metadata") -> Any:
     raise TypeError(f"{name}: JSON has no {type(value).__name__}")
 
 
-# ---- arguments ----
-
-
-def text_of(value: object, name: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{name} must be a text, not {value!r}")
-    return value
-
-
-def names_of(values: object, name: str) -> list[str]:
-    if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
-        raise TypeError(f"{name} must be a list of texts, not {type(values)}")
-    names = [text_of(value, name) for value in values]
-    if not names or len(set(names)) != len(names):
-        raise ValueError(f"{name} must be some texts, each of them once")
-    return names
-
-
 # ---- what is stored ----
 
 

@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mooncake._catalog_transfer import CatalogDrained, DataProtoCatalogTransfer
+from mooncake._catalog_transfer import (
+    CatalogDrained, DataProtoCatalogTransfer, names_of, text_of)
 from mooncake._dataproto import (
-    MooncakeDataProtoRef, export_dataproto_ref, import_dataproto_ref, names_of, text_of)
+    MooncakeDataProtoRef, export_dataproto_ref, import_dataproto_ref)
 
 __all__ = ["CatalogDrained", "DataProtoCatalog", "DataProtoCatalogTransfer"]
 
@@ -40,8 +41,9 @@ class DataProtoCatalog:
 
     Fragments that were given to publish() are managed: once no row has a field in
     them and nobody reads them, they are among retired_handles of every answer until
-    ack_retired(), for the caller to remove. Others are forgotten. Arguments that
-    cannot be are a TypeError or ValueError, and change nothing.
+    ack_retired(), for the caller to remove; update() names them only when there are
+    some. Others are forgotten. Arguments that cannot be are a TypeError or
+    ValueError, and change nothing.
     """
 
     def __init__(self) -> None:
@@ -62,7 +64,10 @@ class DataProtoCatalog:
                handle: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Add to the tags of rows, and their fields that a fragment has."""
         with self._lock:
-            return self._update(partition, keys, tags, handle, False)
+            answer = self._update(partition, keys, tags, handle, False)
+        if not answer["retired_handles"]:
+            del answer["retired_handles"]
+        return answer
 
     def publish(self, operation_id: str, partition: str, keys: Sequence[str], *,
                 tags: Sequence[Mapping[str, Any]] | None = None,
@@ -109,9 +114,7 @@ class DataProtoCatalog:
         added = [one for one in new.field_index if one not in old.field_index]
         for i, key in enumerate(keys):
             for one in added:
-                fragment.n_uses += 1
-                self._leave(rows[key], one)
-                rows[key].places[one] = (fragment, i)
+                self._place(rows[key], one, fragment, i)
         fragment.handle = export_dataproto_ref(new)
         return {"keys": keys,
                 "tags": [copy.deepcopy(rows[key].tag) for key in keys],
@@ -130,10 +133,9 @@ class DataProtoCatalog:
         text_of(partition, "partition")
         keys = names_of(keys, "keys")
         if tags is None and handle is None:
-            raise ValueError("neither tags nor a handle")
-        if tags is not None and (len(tags) != len(keys) or not all(
-                isinstance(tag, Mapping) for tag in tags)):
-            raise ValueError(f"tags must be {len(keys)} mappings")
+            raise ValueError("an update requires tags or a handle")
+        if tags is not None:
+            _check_tags(tags, len(keys))
         # Whatever cannot be copied is met before anything changes.
         tags = copy.deepcopy([dict(tag) for tag in tags or ()])
         found = None if handle is None else self._fragment(
@@ -143,9 +145,7 @@ class DataProtoCatalog:
             row = rows.setdefault(key, _Row())
             row.tag.update(tags[i] if tags else {})
             for name in found[1] if found else ():
-                found[0].n_uses += 1
-                self._leave(row, name)
-                row.places[name] = (found[0], i)
+                self._place(row, name, found[0], i)
         return {"keys": keys,
                 "tags": [copy.deepcopy(rows[key].tag) for key in keys],
                 "fields": _fields_of(rows, keys), **self._answer()}
@@ -154,18 +154,23 @@ class DataProtoCatalog:
                   managed: bool) -> tuple[_Fragment, list[str]]:
         """It, and its fields."""
         ref = import_dataproto_ref(handle)
-        if len(ref.stage_refs) != 1 or not ref.field_index:
-            raise ValueError("a fragment has one stage, and fields")
         if ref.batch_size != n_rows:
-            raise ValueError(f"a fragment of {ref.batch_size} rows for {n_rows} "
-                             "keys")
+            raise ValueError(f"handle: its batch_size {ref.batch_size} does not match "
+                             f"{n_rows} keys")
+        if len(ref.stage_refs) != 1:
+            raise ValueError("handle: a fragment is of exactly one DataProto stage, "
+                             f"not of {len(ref.stage_refs)}")
+        if not ref.field_index:
+            raise ValueError("handle: its fields cannot be empty")
         (bundle,) = ref.stage_refs.values()
         new = _Fragment(bundle.manifest_key, export_dataproto_ref(ref), managed)
         if new.name in self._retired:
             raise ValueError(f"{new.name} is about to be removed")
         old = self._fragments.setdefault(new.name, new)
-        if old.handle != new.handle or old.managed != managed:
-            raise ValueError(f"another fragment is called {new.name}")
+        if old.handle != new.handle:
+            raise ValueError(f"collision: another fragment is called {new.name}")
+        if old.managed != managed:
+            raise ValueError(f"{new.name} is managed by one of publish() and update()")
         return old, list(ref.field_index)
 
     def remove(self, partition: str, keys: Sequence[str]) -> dict[str, Any]:
@@ -176,8 +181,8 @@ class DataProtoCatalog:
             rows = self._partitions.get(partition, {})
             for key in keys:
                 row = rows.pop(key, _Row())
-                for name in list(row.places):
-                    self._leave(row, name)
+                for fragment, _ in row.places.values():
+                    self._leave(fragment)
             if not rows:
                 self._partitions.pop(partition, None)
             return self._answer()
@@ -200,11 +205,17 @@ class DataProtoCatalog:
 
     # ---- fragments that nobody needs ----
 
-    def _leave(self, row: _Row, name: str) -> None:
-        place = row.places.pop(name, None)
-        if place is not None:
-            place[0].n_uses -= 1
-            self._retire(place[0])
+    def _place(self, row: _Row, name: str, fragment: _Fragment, i: int) -> None:
+        """A field that is there already keeps its turn among the row's."""
+        fragment.n_uses += 1
+        before = row.places.get(name)
+        row.places[name] = (fragment, i)
+        if before is not None:
+            self._leave(before[0])
+
+    def _leave(self, fragment: _Fragment) -> None:
+        fragment.n_uses -= 1
+        self._retire(fragment)
 
     def _retire(self, fragment: _Fragment) -> None:
         if fragment.n_uses or fragment.n_readers:
@@ -233,7 +244,8 @@ class DataProtoCatalog:
         """Where fields of these rows are; without a selection all of them.
 
         ValueError: there is no such row, or not yet such a field of it. With pin
-        nothing of it is retired before release_read() of its read_token.
+        nothing of it is retired before release_read() of its read_token, and there
+        is the meta_info of the fragments together; ValueError: they disagree.
         """
         text_of(partition, "partition")
         keys = names_of(keys, "keys")
@@ -241,13 +253,14 @@ class DataProtoCatalog:
             rows = self._partitions.get(partition, {})
             missing = [key for key in keys if key not in rows]
             if missing:
-                raise ValueError(f"{partition} has no key {missing[0]!r}")
+                raise ValueError(f"keys were not found in {partition!r}: {missing}")
             names = (_fields_of(rows, keys) if fields is None
                      else names_of(fields, "fields"))
             if not names:
-                raise ValueError("these rows have no fields")
+                raise ValueError("these keys do not contain any fields")
             answer, used = _located(rows, keys, names)
             if pin:
+                answer["meta_info"] = _meta_info_of(used)
                 answer["read_token"] = self._pin(used)
             return answer
 
@@ -268,6 +281,8 @@ class DataProtoCatalog:
 
     def list(self, partition: str | None = None) -> dict[str, dict[str, Any]]:
         """The tags of rows, by partition and key."""
+        if partition is not None:
+            text_of(partition, "partition")
         with self._lock:
             return {name: {key: copy.deepcopy(row.tag)
                            for key, row in rows.items()}
@@ -301,16 +316,11 @@ def _located(rows: Mapping[str, _Row], keys: Sequence[str],
     for name in names:
         late = [key for key in keys if name not in rows[key].places]
         if late:
-            raise ValueError(f"{late[0]!r} has no field {name!r} yet")
+            raise ValueError(f"field {name!r} is not ready for keys {late}")
         places = [rows[key].places[name] for key in keys]
         used.update((fragment.name, fragment) for fragment, _ in places)
         groups.setdefault(tuple((fragment.name, row) for fragment, row in places),
                           []).append(name)
-    meta_info: dict[str, Any] = {}
-    for fragment in used.values():
-        for name, value in fragment.handle["meta_info"].items():
-            if meta_info.setdefault(name, value) != value:
-                raise ValueError(f"fragments disagree about meta_info {name!r}")
     return {
         "keys": list(keys),
         "tags": [copy.deepcopy(rows[key].tag) for key in keys],
@@ -318,8 +328,25 @@ def _located(rows: Mapping[str, _Row], keys: Sequence[str],
         "field_groups": [{"fields": fields, "locations": list(places)}
                          for places, fields in groups.items()],
         "handles": {name: copy.deepcopy(one.handle)
-                    for name, one in used.items()},
-        "meta_info": copy.deepcopy(meta_info)}, list(used.values())
+                    for name, one in used.items()}}, list(used.values())
+
+
+def _meta_info_of(fragments: Sequence[_Fragment]) -> dict[str, Any]:
+    meta_info: dict[str, Any] = {}
+    for fragment in fragments:
+        for name, value in fragment.handle["meta_info"].items():
+            if meta_info.setdefault(name, value) != value:
+                raise ValueError(f"fragments disagree about meta_info {name!r}")
+    return copy.deepcopy(meta_info)
+
+
+def _check_tags(tags: Sequence[Mapping[str, Any]], n_keys: int) -> None:
+    if len(tags) != n_keys:
+        raise ValueError("tags and keys must have the same length, not "
+                         f"{len(tags)} and {n_keys}")
+    for tag in tags:
+        if not isinstance(tag, Mapping):
+            raise TypeError(f"a tag must be a mapping, not {type(tag)}")
 
 
 def _fields_of(rows: Mapping[str, _Row], keys: Sequence[str]) -> list[str]:

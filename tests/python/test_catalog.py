@@ -33,7 +33,7 @@ def test_fields_of_rows_are_found_and_read(transfer):
     assert catalog.update("train", ["a", "b"], tags=[{"n": 1}, {"n": 2}],
                           handle=first) == {
         "keys": ["a", "b"], "tags": [{"n": 1}, {"n": 2}],
-        "fields": ["ids", "mask"], "retired_handles": []}
+        "fields": ["ids", "mask"]}
     catalog.update("train", ["b", "a"], handle=later, tags=[{}, {"done": True}])
     found = catalog.resolve("train", ["b", "a"])
     assert found["tags"] == [{"n": 2}, {"n": 1, "done": True}]
@@ -43,7 +43,8 @@ def test_fields_of_rows_are_found_and_read(transfer):
         {"fields": ["score"],
          "locations": [(key_of(later), 0), (key_of(later), 1)]}]
     assert found["handles"] == {key_of(first): first, key_of(later): later}
-    assert found["meta_info"] == {"step": 1}
+    assert set(found) == {"keys", "tags", "fields", "field_groups", "handles"}
+    assert catalog.resolve("train", ["a"], pin=True)["meta_info"] == {"step": 1}
     group = found["field_groups"][0]
     got = transfer.get(found["handles"][key_of(first)], fields=["ids"],
                        rows=[row for _, row in group["locations"]])
@@ -57,9 +58,13 @@ def test_fields_that_are_not_there_are_errors(transfer):
     catalog = DataProtoCatalog()
     catalog.update("p", ["a"], handle=fragment(transfer, "ids", rows=1))
     catalog.update("p", ["b"], tags=[{}])
-    for keys, fields in ((["a", "b"], None), (["c"], None), (["a"], ["score"]),
-                         (["b"], None), (["a", "a"], None), ([], None)):
-        with pytest.raises(ValueError):
+    for keys, fields, words in (
+            (["a", "b"], None, "not ready"), (["a", "c", "d"], None,
+                                              r"were not found.*'c', 'd'"),
+            (["a"], ["score"], "not ready"), (["b"], None, "do not contain any fields"),
+            (["a", "a"], None, "unique"), ([], None, "non-empty strings"),
+            (["a"], "ids", "sequence"), (["a"], [], "non-empty strings")):
+        with pytest.raises(ValueError, match=words):
             catalog.resolve("p", keys, fields)
     assert catalog.resolve("p", ["a"], ["ids"])["fields"] == ["ids"]
 
@@ -105,22 +110,49 @@ def test_arguments_that_cannot_be_change_nothing(transfer):
     good = fragment(transfer, "ids")
     both = export_dataproto_ref(transfer.append_dataproto_fields(
         good, {"score": np.ones(2)}, stage="more"))
-    for keys, options in (
-            (["a", "b"], {}), (["a"], {"handle": good}), (["a", "a"], {"tags": [
-                {}, {}]}), (["a", ""], {"handle": good}),
-            (["a", "b"], {"tags": [{}]}), (["a", "b"], {"tags": [1, 2]}),
-            (["a", "b"], {"handle": both}), (["a", "b"], {"handle": {}}),
-            (["a", "b"], {"handle": good | {"batch_size": 3}})):
-        with pytest.raises(ValueError):
+    empty = good | {"field_index": {}}
+    for keys, options, words in (
+            (["a", "b"], {}, "requires tags or"),
+            (["a"], {"handle": good}, "does not match"),
+            (["a", "a"], {"tags": [{}, {}]}, "unique"),
+            (["a", ""], {"handle": good}, "non-empty strings"),
+            (["a", 5], {"handle": good}, "non-empty strings"),
+            ([], {"tags": []}, "non-empty strings"),
+            ("ab", {"tags": [{}, {}]}, "sequence"),
+            (["a", "b"], {"tags": [{}]}, "same length"),
+            (["a", "b"], {"handle": both}, "exactly one .*stage"),
+            (["a", "b"], {"handle": empty}, "cannot be empty"),
+            (["a", "b"], {"handle": {}}, "handle"),
+            (["a", "b"], {"handle": good | {"batch_size": 3}}, "does not match")):
+        with pytest.raises(ValueError, match=words):
             catalog.update("p", keys, **options)
-    with pytest.raises(TypeError, match="keys"):
-        catalog.update("p", "ab", tags=[{}, {}])
-    with pytest.raises(ValueError, match="partition"):
-        catalog.update("", ["a"], tags=[{}])
+    with pytest.raises(TypeError, match="mapping"):
+        catalog.update("p", ["a", "b"], tags=[{}, 2])
+    for partition in ("", None, 5):
+        with pytest.raises(ValueError, match="partition"):
+            catalog.update(partition, ["a"], tags=[{}])
     with pytest.raises(TypeError, match="pickle"):  # by copy.deepcopy()
         catalog.update("p", ["a", "b"], tags=[{"n": 1}, {"n": threading.Lock()}])
     assert catalog.list() == {}
+    catalog.update("p", ["a"], handle=fragment(transfer, "x", rows=1, n=1))
+    catalog.update("p", ["a"], handle=fragment(transfer, "y", rows=1, n=2))
+    assert catalog.resolve("p", ["a"])["fields"] == ["x", "y"]
     with pytest.raises(ValueError, match="disagree"):
-        catalog.update("p", ["a"], handle=fragment(transfer, "x", rows=1, n=1))
-        catalog.update("p", ["a"], handle=fragment(transfer, "y", rows=1, n=2))
-        catalog.resolve("p", ["a"])
+        catalog.resolve("p", ["a"], pin=True)
+
+
+def test_a_fragment_is_one_and_the_same(transfer):
+    catalog = DataProtoCatalog()
+    one, other = fragment(transfer, "x", "y"), fragment(transfer, "x")
+    catalog.update("p", ["a", "b"], handle=one)
+    with pytest.raises(ValueError, match="collision"):
+        catalog.update("q", ["a", "b"], handle=one | {"meta_info": {"n": 1}})
+    assert catalog.list() == {"p": {"a": {}, "b": {}}}
+    # A field that is written again keeps its turn.
+    assert catalog.update("p", ["b", "a"], handle=other)["fields"] == ["x", "y"]
+    found = catalog.resolve("p", ["a", "b"])
+    assert found["fields"] == ["x", "y"]
+    assert found["field_groups"][0]["locations"] == [
+        (key_of(other), 1), (key_of(other), 0)]
+    catalog.update("p", ["a", "b"], handle=fragment(transfer, "y"))
+    assert key_of(one) not in catalog.resolve("p", ["a"])["handles"]

@@ -188,8 +188,6 @@ def test_what_is_refused_leaves_nothing(transfer, store):
                   dict(partition="p", keys=["a", "b"], tags=[{}])):
         with pytest.raises(ValueError):
             transfer.put(batch(ids=[1, 2]), **wrong)
-    with pytest.raises(TypeError):
-        transfer.put(batch(ids=[1]), partition="p", keys="a")
     with pytest.raises(ValueError):
         transfer.put(None, partition="p", keys=["a"])
     transfer.close()
