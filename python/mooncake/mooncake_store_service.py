@@ -113,9 +113,7 @@ class MooncakeStoreService(ObjectHandlers, SegmentHandlers):
             shutdown_event: asyncio.Event | None = None) -> bool:
         """Join the pool; False: not within max_wait_time, in s, or told to end."""
         began, attempt = time.monotonic(), 0
-        ended = shutdown_event or asyncio.Event()
-        await asyncio.sleep(0)  # a signal that has come is heard
-        while not ended.is_set():
+        while not await _is_told(shutdown_event):
             elapsed = time.monotonic() - began
             if elapsed >= max_wait_time:
                 logger.error("the pool could not be joined within %g s",
@@ -124,9 +122,8 @@ class MooncakeStoreService(ObjectHandlers, SegmentHandlers):
             attempt += 1
             logger.info("Attempting to start store service (attempt %d, elapsed: "
                         "%.1fs/%gs)", attempt, elapsed, max_wait_time)
-            code = await self._set_up()
-            await asyncio.sleep(0)
-            if ended.is_set():
+            code = self._set_up()
+            if await _is_told(shutdown_event):
                 await self.stop()
                 return False
             if code == 0:
@@ -137,15 +134,15 @@ class MooncakeStoreService(ObjectHandlers, SegmentHandlers):
                 logger.error("the pool cannot be joined with %s", self.config)
                 return False
             left = max_wait_time - (time.monotonic() - began)
-            await _wait(ended, max(0, min(RETRY_S, left)))
+            await _wait(shutdown_event, max(0, min(RETRY_S, left)))
         return False
 
-    async def _set_up(self) -> int | None:
-        """What a new store says; None: an exception."""
+    def _set_up(self) -> int | None:
+        """What a new store says; None: an exception. Blocks, as nobody else runs."""
         config = self.config
         self.store = MooncakeDistributedStore()
         try:
-            code = await self._call(self.store.setup, {
+            code = self.store.setup({
                 "local_hostname": config.local_hostname,
                 "metadata_server": config.metadata_server,
                 "global_segment_size": config.global_segment_size,
@@ -220,7 +217,18 @@ class MooncakeStoreService(ObjectHandlers, SegmentHandlers):
             logger.warning("close returned %s", code)
 
 
-async def _wait(event: asyncio.Event, seconds: float) -> None:
+async def _is_told(event: asyncio.Event | None) -> bool:
+    """To end, by a signal that has come, too."""
+    if event is None:
+        return False
+    await asyncio.sleep(0)
+    return event.is_set()
+
+
+async def _wait(event: asyncio.Event | None, seconds: float) -> None:
+    if event is None:
+        await asyncio.sleep(seconds)
+        return
     try:
         await asyncio.wait_for(event.wait(), seconds)
     except asyncio.TimeoutError:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 
 import pytest
-from pool import ANOTHER_USER, MB, ask_as, only_root
+from pool import ANOTHER_USER, MB, ask_as, only_root, until
 from rest import Service, ask, command
 
 pytest.importorskip("aiohttp")
@@ -229,11 +230,19 @@ def test_a_node_changes_its_role(service, shared):
     assert service.ask("POST", "reconfigure", {"mode": "prefill"})[0] == 200
 
 
-def test_a_node_that_decodes_again_gives_back_what_it_lent(service, shared):
+def capacity(master) -> int:
+    said = ask(f"http://{master.admin}/metrics")[1].decode()
+    return int(float(re.search(r"^master_total_capacity_bytes (\S+)$", said, re.M)[1]))
+
+
+def test_a_node_that_decodes_again_gives_back_what_it_lent(service, shared, master):
     lend = {"mode": "decode", "path": f"/dev/shm/{shared}", "size": MB}
+    before = capacity(master)
     first = service.ask("POST", "reconfigure", lend)[1]["segment_ids"]
+    until(lambda: capacity(master) == before + MB)
     code, said = service.ask("POST", "reconfigure", {**lend, "offset": MB})
     assert (code, said["mode"]) == (200, "decode")
+    until(lambda: capacity(master) == before + MB)
     assert service.ask("POST", "unmount_shm", {
         "segment_ids": first})[0] == 500  # it has gone
     nowhere = {**lend, "path": "/dev/shm/te-test-rest-nowhere"}

@@ -330,6 +330,18 @@ def test_no_time_is_no_round(stores):
     assert stores[1] == []
 
 
+def test_who_waits_for_the_next_round_hears_that_it_is_to_end(stores, monkeypatch):
+    async def start() -> bool:
+        ended = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.01, ended.set)
+        return await unstarted().start_store_service(60, ended)
+
+    monkeypatch.setattr(service_of, "RETRY_S", 60)
+    stores[0].append(Store(setup=1))
+    assert not asyncio.run(start())
+    assert len(stores[1]) == 1
+
+
 def test_what_cannot_become_right_is_not_tried_again(stores):
     stores[0].append(Store(setup=-600))
     assert not asyncio.run(unstarted().start_store_service())
@@ -338,10 +350,10 @@ def test_what_cannot_become_right_is_not_tried_again(stores):
 @pytest.mark.parametrize("code", [0, 1])
 def test_who_is_told_to_end_while_it_joins_leaves(stores, code):
     async def start() -> bool:
-        ended, loop = asyncio.Event(), asyncio.get_running_loop()
+        ended = asyncio.Event()
 
         def set_up(_: object) -> int:
-            loop.call_soon_threadsafe(ended.set)
+            asyncio.get_running_loop().call_soon(ended.set)
             return code
 
         stores[0].append(Store(setup=set_up))
