@@ -463,7 +463,7 @@ static int remove_key(const struct tei_http_request *request,
 	return reply_text(reply, 200, "metadata deleted");
 }
 
-/* ---- what is counted; words are JSON, too, as Mooncake's server has it ---- */
+/* ---- what is counted; words are JSON, too, as with Mooncake ---- */
 
 static int get_entry(const struct tei_http_request *request,
 		     struct tei_http_reply *reply, void *arg)

@@ -76,8 +76,8 @@ def test_what_is_wrong_is_named(tmp_path, field, value, words):
 
 
 @pytest.mark.parametrize("value, size", [
-    (7, 7), (-7, -7), (True, 1), (1.9, 1), ("1.5", 1), ("1e9", 10**9), ("3 gb", 3 << 30),
-    ("1.5kb", 1536), ("4096b", 4096), (" 2T\t", 2 << 40), ("-1", -1)])
+    (7, 7), (-7, -7), (True, 1), (1.9, 1), ("1.5", 1), ("1e9", 10**9),
+    ("3 gb", 3 << 30), ("1.5kb", 1536), ("4096b", 4096), (" 2T\t", 2 << 40), ("-1", -1)])
 def test_segment_sizes(value, size):
     assert _parse_segment_size(value) == size
 
