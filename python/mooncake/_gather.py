@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import logging
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -18,8 +17,8 @@ from mooncake import _parallelism as parallel
 from mooncake import _tensors as tensors
 from mooncake._layout import METADATA
 from mooncake._parallelism import ParallelAxis
-from mooncake._shards import are_places, each, fits, read_manifest
-from mooncake._tensors import Layout, Metadata
+from mooncake._shards import each, has_axes, read_manifest
+from mooncake._tensors import Layout, Metadata, are_places
 
 _log = logging.getLogger("mooncake.store")
 
@@ -56,15 +55,28 @@ def _head(store, key: str) -> Metadata | None:
         return None
 
 
-def _told(store, key: str, axes: list[ParallelAxis]) -> Split | None:
-    """By a manifest of shards of several axes, or of writers."""
-    if len(axes) > 1 and parallel.tensor_axis(axes):
-        told = read_manifest(store.get(parallel.manifest_key(key)))
-        if told:
-            whole, dim, count = told
-            return Split(whole, dim, [
-                parallel.shard_key(key, parallel.with_shard(axes, rank, count))
-                for rank in range(count)])
+def _of_axes(store, key: str, axes: list[ParallelAxis]) -> Split | None:
+    """Shards of several axes: by their manifest, or as they are asked for."""
+    axis = parallel.tensor_axis(axes)
+    told = read_manifest(store.get(parallel.manifest_key(key)))
+    if not told:
+        first = _head(store, parallel.shard_key(
+            key, parallel.with_shard(axes, 0, axis.size)))
+        if not first or not first.layout:
+            return None
+        told = list(first.layout.whole), axis.split_dim, axis.size
+    whole, dim, count = told
+    if axis.split_dim != dim or dim >= len(whole):
+        return None
+    shards = [parallel.with_shard(axes, rank, count) for rank in range(count)]
+    keys = [parallel.shard_key(key, one) for one in shards]
+    old = [parallel.old_shard_key(key, one) for one in shards]
+    if keys != old and store.is_exist(keys[0]) != 1:
+        keys = old
+    return Split(whole, dim, keys)
+
+
+def _of_writers(store, key: str) -> Split | None:
     told = read_manifest(store.get(parallel.writer_manifest_key(key)))
     if not told:
         return None
@@ -76,6 +88,8 @@ def _told(store, key: str, axes: list[ParallelAxis]) -> Split | None:
 
 def _split_of(store, key: str, axes: list[ParallelAxis]) -> Split | None:
     """How a key's tensor is stored; None: it is not, or nobody can tell."""
+    if len(axes) > 1:
+        return _of_axes(store, key, axes)
     whole, first = _head(store, key), _head(store, f"{key}_tp_0")
     if whole:
         return Split(whole.shape, 0, [key])
@@ -83,7 +97,7 @@ def _split_of(store, key: str, axes: list[ParallelAxis]) -> Split | None:
     if axis and axis.split_dim is not None:
         return Split(list(first.layout.whole), axis.split_dim,
                      [f"{key}_tp_{rank}" for rank in range(axis.size)])
-    return _told(store, key, axes)
+    return _of_writers(store, key)
 
 
 def _slice(store, split: Split, dim: int, begin: int,
@@ -114,9 +128,16 @@ def _slice(store, split: Split, dim: int, begin: int,
 def _assemble(store, key: str, mode: str,
               axes: list[ParallelAxis]) -> Made | None:
     """A whole, or a shard, of shards of another split."""
-    split = _split_of(store, key, axes)
     axis = parallel.tensor_axis(axes)
-    if split is None or (mode == "shard" and axis is None):
+    if mode == "shard" and axis is None:
+        return None
+    split = _split_of(store, key, axes)
+    if split is None:
+        return None
+    if axis and (axis.split_dim >= len(split.whole)
+                 or split.whole[axis.split_dim] % axis.size):
+        _log.warning("%s: dimension %d of %s is not split into %d equal shards",
+                     key, axis.split_dim, split.whole, axis.size)
         return None
     if mode == "full":
         if not split.whole:
@@ -124,21 +145,10 @@ def _assemble(store, key: str, mode: str,
             return whole and (whole[0], None)
         tensor = _slice(store, split, split.dim, 0, split.whole[split.dim])
         return None if tensor is None else (tensor, None)
-    dim = axis.split_dim
-    if dim is None:
-        dim = split.dim
-    if dim >= len(split.whole):
-        _log.warning("%s has no dimension %d", key, dim)
-        return None
-    length = split.whole[dim]
-    piece = -(-length // axis.size)
-    begin = axis.rank * piece
-    if begin >= length:
-        _log.warning("%s cannot be split into %d", key, axis.size)
-        return None
-    tensor = _slice(store, split, dim, begin, min(length, begin + piece))
-    named = [replace(one, split_dim=dim) if one is axis else one for one in axes]
-    return None if tensor is None else (tensor, Layout(split.whole, named))
+    piece = split.whole[axis.split_dim] // axis.size
+    tensor = _slice(store, split, axis.split_dim, axis.rank * piece,
+                    (axis.rank + 1) * piece)
+    return None if tensor is None else (tensor, Layout(split.whole, axes))
 
 
 # ---- reading ----
@@ -154,7 +164,7 @@ def _wanted(target: object) -> Wanted | None:
 
 def _direct_key(key: str, wanted: Wanted | None) -> str:
     """Where the very thing that is wanted may lie."""
-    return key if not wanted or wanted[0] == "full" else parallel.shard_key(
+    return key if not wanted or wanted[0] != "shard" else parallel.shard_key(
         key, wanted[1])
 
 
@@ -162,10 +172,37 @@ def get_tensor_with_parallelism(store, key, target=None):
     return batch_get_tensor_with_parallelism(store, [key], [target])[0]
 
 
+def _elsewhere(store, key: str, axes: list[ParallelAxis]) -> Made | None:
+    """A shard that an older version or a writer has stored."""
+    keys = {parallel.old_shard_key(key, axes)} - {parallel.shard_key(key, axes)}
+    if len(axes) == 1 and axes[0].kind == "tp":
+        keys.add(parallel.writer_key(key, axes[0]))
+    for found in tensors.load(store, list(keys)) if keys else ():
+        if found and has_axes(found[1].layout, axes):
+            return found[0], found[1].layout
+    return None
+
+
+def _of_all_writers(store, key: str) -> Made | None:
+    split = _of_writers(store, key)
+    tensor = split and _slice(store, split, split.dim, 0,
+                              split.whole[split.dim])
+    return None if tensor is None else (tensor, None)
+
+
 def _found_or_made(store, key, wanted, found):
     """@found is what lies at the direct key, if it is a tensor."""
     mode, axes = wanted
-    if found and (mode == "full" or fits(found[1], axes)):
+    made = None
+    if mode == "shard":
+        if found and has_axes(found[1].layout, axes):
+            return found[0], found[1].layout
+        made = _elsewhere(store, key, axes)
+    elif mode == "full" and not axes:
+        made = _of_all_writers(store, key)
+    if made:
+        return made
+    if found and not axes:
         return found[0], found[1].layout
     return None if mode == "as_stored" else _assemble(store, key, mode, axes)
 

@@ -12,14 +12,17 @@ from dataclasses import dataclass, field, replace
 KINDS = ("dp", "tp", "ep", "pp")
 MAX_AXES = 4
 MAX_SHARDS = 1 << 16
-_KEY_ORDER = ("dp", "pp", "ep", "tp")
+# Kinds in keys: as they are, and as they were in values of older versions.
+_KEY_ORDER, _OLD_KEY_ORDER = KINDS, ("dp", "pp", "ep", "tp")
+MODES = ("as_stored", "shard", "full")
 
 
 @dataclass
 class ParallelAxis:
-    """Of kind "dp", "tp", "ep" or "pp": shard rank of size, split along split_dim.
+    """Of kind "dp", "tp", "ep" or "pp": shard rank of size.
 
-    expert_id and stage_id only tell shards apart.
+    "tp" is split along split_dim, which the others have not; "ep" has an
+    expert_id and "pp" a stage_id, which tell shards apart.
     """
 
     kind: str = ""
@@ -44,12 +47,25 @@ class ReadTarget:
     mode: str = "as_stored"
     parallelism: TensorParallelism | None = None
 
+    def __setattr__(self, name: str, value: object) -> None:
+        if name == "mode":
+            value = _mode(value)
+        super().__setattr__(name, value)
+
+
+def _mode(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"mode must be a str, not {type(value)}")
+    if value.lower() not in MODES:
+        raise RuntimeError(f"Unsupported ReadTarget mode: {value!r}")
+    return value.lower()
+
 
 def _number(value: object, name: str, low: int, high: int) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be an integer, not {type(value)}") from None
+        raise ValueError(f"{name} must be an integer, not {type(value)}") from None
     if not low <= number < high:
         raise ValueError(f"{name} is {number}")
     return number
@@ -59,32 +75,35 @@ def _optional(value: object, name: str) -> int | None:
     return None if value is None else _number(value, name, 0, 1 << 31)
 
 
+_NEEDED = {"tp": "split_dim", "ep": "expert_id", "pp": "stage_id"}
+
+
 def _axis(one: object) -> ParallelAxis:
     kind = getattr(one, "kind", None)
-    if not isinstance(kind, str):
-        raise TypeError(f"parallelism: an axis must be a ParallelAxis, not {type(one)}")
-    if kind.lower() not in KINDS:
-        raise ValueError(f"kind of an axis is {kind!r}")
-    size = _number(one.size, "size of an axis", 1, MAX_SHARDS + 1)
-    return ParallelAxis(
-        kind.lower(), _number(one.rank, "rank of an axis", 0, size), size,
-        _optional(one.split_dim, "split_dim"),
-        _optional(one.expert_id, "expert_id"),
-        _optional(one.stage_id, "stage_id"))
+    if not isinstance(kind, str) or kind.lower() not in KINDS:
+        raise ValueError(f"an axis of the kind {kind!r}")
+    kind = kind.lower()
+    size = _number(getattr(one, "size", None), "size of an axis", 1,
+                   MAX_SHARDS + 1)
+    axis = ParallelAxis(
+        kind, _number(getattr(one, "rank", None), "rank of an axis", 0, size),
+        size, *(_optional(getattr(one, name, None), name)
+                for name in ("split_dim", "expert_id", "stage_id")))
+    if kind in _NEEDED and getattr(axis, _NEEDED[kind]) is None:
+        raise ValueError(f"an axis of the kind {kind!r} needs a {_NEEDED[kind]}")
+    if kind != "tp" and axis.split_dim is not None:
+        raise ValueError(f"an axis of the kind {kind!r} has no split_dim")
+    return axis
 
 
 def axes_of(parallelism: object) -> list[ParallelAxis]:
-    """In the order of keys; None has no axes.
-
-    TypeError: it is no TensorParallelism. ValueError: it cannot be so.
-    """
+    """None has no axes. ValueError: it cannot be so."""
     if parallelism is None:
         return []
-    if not isinstance(getattr(parallelism, "axes", None), (list, tuple)):
-        raise TypeError("parallelism must be a TensorParallelism, "
-                        f"not {type(parallelism)}")
-    axes = sorted(map(_axis, parallelism.axes),
-                  key=lambda axis: _KEY_ORDER.index(axis.kind))
+    axes = getattr(parallelism, "axes", None)
+    if not isinstance(axes, (list, tuple)) or not axes:
+        raise ValueError("parallelism has no axes")
+    axes = list(map(_axis, axes))
     if len({axis.kind for axis in axes}) != len(axes):
         raise ValueError("two axes are of one kind")
     return axes
@@ -102,22 +121,25 @@ def writer_axis(partition: object) -> ParallelAxis | None:
     elif all(hasattr(partition, name) for name in names):
         parts = [getattr(partition, name) or 0 for name in names]
     else:
-        raise TypeError("writer_partition must have rank, size and split_dim")
+        raise ValueError("writer_partition must have rank, size and split_dim")
     return _axis(ParallelAxis("tp", *parts))
 
 
 def target_of(target: object) -> tuple[str, list[ParallelAxis]]:
-    """Mode and axes; TypeError or ValueError as of axes_of()."""
+    """Mode and axes. ValueError: it cannot be so."""
     if target is None:
         return "as_stored", []
-    mode = getattr(target, "mode", None)
-    if not isinstance(mode, str):
-        raise TypeError(f"target must be a ReadTarget, not {type(target)}")
-    axes = axes_of(target.parallelism)
-    if mode not in ("as_stored", "shard", "full"):
-        raise ValueError(f"mode of the target is {mode!r}")
+    try:
+        mode = _mode(getattr(target, "mode", None))
+    except (TypeError, RuntimeError) as error:
+        raise ValueError(str(error)) from None
+    axes = axes_of(getattr(target, "parallelism", None))
     if mode == "shard" and not axes:
         raise ValueError("which shard? its parallelism has no axes")
+    if mode == "as_stored" and axes:
+        raise ValueError("what is stored as it is has no parallelism")
+    if mode == "full" and axes and not tensor_axis(axes):
+        raise ValueError("a whole is of shards of a \"tp\" axis")
     return mode, axes
 
 
@@ -136,15 +158,24 @@ def with_shard(axes: list[ParallelAxis], rank: int,
 # ---- keys ----
 
 
-def shard_key(key: str, axes: list[ParallelAxis]) -> str:
+def _key(key: str, axes: list[ParallelAxis], order: tuple[str, ...]) -> str:
     if len(axes) == 1 and axes[0].kind == "tp":
         return f"{key}_tp_{axes[0].rank}"
-    for axis in axes:
+    for axis in sorted(axes, key=lambda axis: order.index(axis.kind)):
         key += f"__{axis.kind}_{axis.rank}of{axis.size}"
         for name, value in (("sd", axis.split_dim), ("eid", axis.expert_id),
                             ("sid", axis.stage_id)):
             key += "" if value is None else f"_{name}{value}"
     return key
+
+
+def shard_key(key: str, axes: list[ParallelAxis]) -> str:
+    return _key(key, axes, _KEY_ORDER)
+
+
+def old_shard_key(key: str, axes: list[ParallelAxis]) -> str:
+    """Where an older version has stored it; mostly the same."""
+    return _key(key, axes, _OLD_KEY_ORDER)
 
 
 def writer_key(key: str, axis: ParallelAxis) -> str:

@@ -9,11 +9,9 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
-from mooncake.store import _is_usable
 
 from mooncake import _parallelism as parallel
 from mooncake import _tensors as tensors
@@ -23,7 +21,7 @@ from mooncake._tensors import DTYPES, INVALID_PARAMS, Layout, Metadata
 # magic, version, its size, dtype, ndim, split_dim, shard_count, reserved; and the
 # shape of the whole
 MANIFEST = struct.Struct("<IHHiiiii4x8q")
-MANIFEST_MAGIC, MANIFEST_VERSION, MANIFEST_HEADER = 0x574D414E, 1, 28
+MANIFEST_MAGIC, MANIFEST_VERSION = 0x574D414E, 1
 
 _log = logging.getLogger("mooncake.store")
 
@@ -42,7 +40,7 @@ class Write(NamedTuple):
 
 def _part(tensor: torch.Tensor, axis: ParallelAxis) -> torch.Tensor:
     """The shard of a whole that every rank has as much of; ValueError: no."""
-    dim = axis.split_dim or 0
+    dim = axis.split_dim
     if dim >= tensor.dim() or tensor.shape[dim] % axis.size:
         raise ValueError(f"dimension {dim} of {list(tensor.shape)} is not split "
                          f"into {axis.size} equal shards")
@@ -65,41 +63,44 @@ def _whole_of(shard: torch.Tensor, axes: Sequence[ParallelAxis]) -> list[int]:
     return whole
 
 
-def _named(axes: list[ParallelAxis]) -> list[ParallelAxis]:
-    """With the dimension that tensor parallelism splits when none is said."""
-    return [replace(axis, split_dim=axis.split_dim or 0)
-            if axis.kind == "tp" else axis for axis in axes]
-
-
-def _plan(key: str, tensor: torch.Tensor, parallelism: object,
-          partition: object) -> Write:
-    """ValueError: these arguments do not go together."""
-    axes = parallel.axes_of(parallelism)
-    writer = parallel.writer_axis(partition)
+def _plan(key: str, tensor: torch.Tensor, axes: list[ParallelAxis],
+          writer: ParallelAxis | None) -> Write:
+    """ValueError: the tensor cannot be split so."""
     if writer is not None:
-        if axes:
-            raise ValueError("parallelism and writer_partition exclude each other")
         return Write(parallel.writer_key(key, writer), _part(tensor, writer),
                      Layout(tensor.shape, [writer]),
                      parallel.writer_manifest_key(key))
     if not axes:
         return Write(key, tensor)
     axis = parallel.tensor_axis(axes)
-    named = _named(axes)
-    if axis is None or len(axes) == 1:  # the tensor is the shard
+    if axis is None:
         return Write(parallel.shard_key(key, axes), tensor,
-                     Layout(_whole_of(tensor, named), named))
+                     Layout(tensor.shape, axes))
+    if len(axes) == 1:  # the tensor is the shard
+        return Write(parallel.shard_key(key, axes), tensor,
+                     Layout(_whole_of(tensor, axes), axes),
+                     parallel.manifest_key(key))
     return Write(parallel.shard_key(key, axes), _part(tensor, axis),
-                 Layout(tensor.shape, named), parallel.manifest_key(key))
+                 Layout(tensor.shape, axes), parallel.manifest_key(key))
+
+
+def _all_shards(key: str, tensor: torch.Tensor,
+                axes: list[ParallelAxis]) -> list[Write]:
+    """Those of each rank of tensor parallelism. ValueError: as _plan()."""
+    size = parallel.tensor_axis(axes).size
+    shards = [parallel.with_shard(axes, rank, size) for rank in range(size)]
+    return [Write(parallel.shard_key(key, one),
+                  _part(tensor, parallel.tensor_axis(one)),
+                  Layout(tensor.shape, one)) for one in shards]
 
 
 def _manifest(write: Write) -> bytes:
     axis = parallel.tensor_axis(write.layout.axes)
     whole = list(write.layout.whole)
     return MANIFEST.pack(
-        MANIFEST_MAGIC, MANIFEST_VERSION, MANIFEST_HEADER,
+        MANIFEST_MAGIC, MANIFEST_VERSION, MANIFEST.size,
         DTYPES.index(write.tensor.dtype), len(whole), axis.split_dim, axis.size,
-        0, *whole, *[0] * (tensors.MAX_DIMS - len(whole)))
+        0, *whole, *[tensors.UNUSED] * (tensors.MAX_DIMS - len(whole)))
 
 
 def read_manifest(data: bytes) -> tuple[list[int], int, int] | None:
@@ -110,28 +111,30 @@ def read_manifest(data: bytes) -> tuple[list[int], int, int] | None:
     if (magic != MANIFEST_MAGIC or version != MANIFEST_VERSION
             or not 0 <= dim < n_dims <= tensors.MAX_DIMS
             or not 0 < count <= parallel.MAX_SHARDS
-            or any(n < 0 for n in shape)):
+            or any(n < 0 for n in shape[:n_dims])):
         return None
     return shape[:n_dims], dim, count
 
 
-def _store_all(store, writes: Sequence[Write | None], config: object,
+def _store_all(store, plans: Sequence[list[Write] | None], config: object,
                upsert: bool) -> list[int]:
-    """A code for each; None: it was refused. Manifests follow what they tell of."""
-    codes = [INVALID_PARAMS] * len(writes)
-    there = [i for i, write in enumerate(writes) if write is not None]
-    if there:
-        results = tensors.write(
-            store, [writes[i].key for i in there],
-            [writes[i].tensor for i in there], config, upsert,
-            [writes[i].layout for i in there])
-        for i, code in zip(there, results):
-            codes[i] = code
-    for i in there:
-        if codes[i] == 0 and writes[i].manifest_key:
-            put = store.upsert if upsert else store.put
-            codes[i] = put(writes[i].manifest_key, _manifest(writes[i]), config)
-    return codes
+    """A code for each plan; None: it was refused. Manifests follow what they tell
+    of."""
+    writes = [write for plan in plans for write in plan or ()]
+    codes = iter(tensors.write(
+        store, [write.key for write in writes],
+        [write.tensor for write in writes], config, upsert,
+        [write.layout for write in writes]) if writes else ())
+    results = []
+    for plan in plans:
+        code = INVALID_PARAMS if plan is None else next(
+            (one for one in [next(codes) for _ in plan] if one), 0)
+        for write in plan or ():
+            if code == 0 and write.manifest_key:
+                put = store.upsert if upsert else store.put
+                code = put(write.manifest_key, _manifest(write), config)
+        results.append(code)
+    return results
 
 
 def each(values: object, keys: Sequence[str], name: str) -> list | None:
@@ -141,67 +144,81 @@ def each(values: object, keys: Sequence[str], name: str) -> list | None:
     return list(values) if tensors.are_as_many(values, keys, name) else None
 
 
-def are_places(buffer_ptrs: Sequence[int], sizes: Sequence[int],
-               keys: Sequence[str]) -> bool:
-    """Whether there is one for each key; says so if not."""
-    if len(buffer_ptrs) == len(keys) == len(sizes):
-        return True
-    _log.warning("%d buffer_ptrs and %d sizes for %d keys", len(buffer_ptrs),
-                 len(sizes), len(keys))
-    return False
-
-
-def _planned(key: str, tensor: torch.Tensor | None, parallelism: object,
-             partition: object) -> Write | None:
+def _planned(key: str, tensor: object, layout: Layout | None, parallelism: object,
+             partition: object, all_ranks: bool) -> list[Write] | None:
     """None: said why it is refused."""
-    if tensor is None:
+    if (all_ranks and tensor is None) or not tensors.is_tensor(tensor):
         return None
     try:
-        return _plan(key, tensor, parallelism, partition)
+        axes = parallel.axes_of(parallelism)
+        writer = parallel.writer_axis(partition)
+        if writer is not None and axes:
+            raise ValueError("parallelism and writer_partition exclude each other")
+        if not all_ranks or not parallel.tensor_axis(axes):
+            return [_plan(key, tensor, axes, writer)]
+        if layout is None:
+            return _all_shards(key, tensor, axes)
+        if not has_axes(layout, axes):
+            raise ValueError("what lies there is a shard, but not this one")
+        return [Write(parallel.shard_key(key, axes), tensor, layout)]
     except ValueError as error:
         _log.warning("%s: %s", key, error)
         return None
 
 
 def _write_all(store, keys, tensors_list, parallelisms, config, partitions,
-               upsert):
+               upsert, layouts=None, all_ranks=False):
+    """Of all ranks of tensor parallelism, or of the one that is named."""
     lists = [each(tensors_list, keys, "tensors_list"),
+             each(layouts, keys, "layouts"),
              each(parallelisms, keys, "parallelisms"),
              each(partitions, keys, "writer_partitions")]
     if None in lists:
         return [INVALID_PARAMS] * len(keys)
-    return _store_all(store, [_planned(*one) for one in zip(keys, *lists)],
-                      config, upsert)
+    return _store_all(store, [_planned(*one, all_ranks)
+                              for one in zip(keys, *lists)], config, upsert)
+
+
+def _are_both(parallelisms: object, partitions: object) -> bool:
+    if parallelisms is None or partitions is None:
+        return False
+    _log.warning("parallelisms and writer_partitions exclude each other")
+    return True
 
 
 def put_tensor_with_parallelism(store, key, tensor, parallelism=None,
                                 config=None, writer_partition=None):
-    return _write_all(store, [key], [tensors.check(tensor, "tensor")],
-                      [parallelism], config, [writer_partition], False)[0]
+    return _write_all(store, [key], [tensor], [parallelism], config,
+                      [writer_partition], False)[0]
 
 
 def upsert_tensor_with_parallelism(store, key, tensor, parallelism=None,
                                    config=None, writer_partition=None):
-    return _write_all(store, [key], [tensors.check(tensor, "tensor")],
-                      [parallelism], config, [writer_partition], True)[0]
+    return _write_all(store, [key], [tensor], [parallelism], config,
+                      [writer_partition], True)[0]
 
 
-def _checked(tensors_list: object) -> list[torch.Tensor]:
-    return [tensors.check(tensor, "tensors_list") for tensor in tensors_list]
+def _write_batch(store, keys, tensors_list, parallelisms, config, partitions,
+                 upsert):
+    if (_are_both(parallelisms, partitions)
+            or not tensors.are_as_many(tensors_list, keys, "tensors_list")):
+        return [INVALID_PARAMS] * len(keys)
+    return _write_all(store, keys, tensors_list, parallelisms, config, partitions,
+                      upsert)
 
 
 def batch_put_tensor_with_parallelism(store, keys, tensors_list,
                                       parallelisms=None, config=None,
                                       writer_partitions=None):
-    return _write_all(store, keys, _checked(tensors_list), parallelisms, config,
-                      writer_partitions, False)
+    return _write_batch(store, keys, tensors_list, parallelisms, config,
+                        writer_partitions, False)
 
 
 def batch_upsert_tensor_with_parallelism(store, keys, tensors_list,
                                          parallelisms=None, config=None,
                                          writer_partitions=None):
-    return _write_all(store, keys, _checked(tensors_list), parallelisms, config,
-                      writer_partitions, True)
+    return _write_batch(store, keys, tensors_list, parallelisms, config,
+                        writer_partitions, True)
 
 
 # ---- writing what lies in the caller's memory ----
@@ -209,21 +226,28 @@ def batch_upsert_tensor_with_parallelism(store, keys, tensors_list,
 
 def _found(store, addr: int,
            size: int) -> tuple[torch.Tensor, Metadata] | None:
-    if not (tensors.is_inside(store, addr, size)
-            and _is_usable(addr, size, False)):
-        _log.warning("buffer_ptr: %d bytes at %#x are not readable memory", size,
-                     addr)
-        return None
-    return tensors.tensor_at(addr, size)
+    """None: said why there is no tensor."""
+    return (tensors.tensor_at(addr, size)
+            if tensors.is_readable(store, addr, size) else None)
 
 
 def _write_from(store, keys, buffer_ptrs, sizes, parallelisms, config, partitions,
                 upsert):
-    if not are_places(buffer_ptrs, sizes, keys):
+    """What lies there is a whole: all shards of it, or a shard: it alone."""
+    if not tensors.are_places(buffer_ptrs, sizes, keys):
         return [INVALID_PARAMS] * len(keys)
     found = [_found(store, *place) for place in zip(buffer_ptrs, sizes)]
     return _write_all(store, keys, [one and one[0] for one in found],
-                      parallelisms, config, partitions, upsert)
+                      parallelisms, config, partitions, upsert,
+                      [one and one[1].layout for one in found], True)
+
+
+def _write_batch_from(store, keys, buffer_ptrs, sizes, parallelisms, config,
+                      partitions, upsert):
+    if _are_both(parallelisms, partitions):
+        return [INVALID_PARAMS] * len(keys)
+    return _write_from(store, keys, buffer_ptrs, sizes, parallelisms, config,
+                       partitions, upsert)
 
 
 def put_tensor_with_parallelism_from(store, key, buffer_ptr, size,
@@ -243,51 +267,49 @@ def upsert_tensor_with_parallelism_from(store, key, buffer_ptr, size,
 def batch_put_tensor_with_parallelism_from(store, keys, buffer_ptrs, sizes,
                                            parallelisms=None, config=None,
                                            writer_partitions=None):
-    return _write_from(store, keys, buffer_ptrs, sizes, parallelisms, config,
-                       writer_partitions, False)
+    return _write_batch_from(store, keys, buffer_ptrs, sizes, parallelisms,
+                             config, writer_partitions, False)
 
 
 def batch_upsert_tensor_with_parallelism_from(store, keys, buffer_ptrs, sizes,
                                               parallelisms=None, config=None,
                                               writer_partitions=None):
-    return _write_from(store, keys, buffer_ptrs, sizes, parallelisms, config,
-                       writer_partitions, True)
+    return _write_batch_from(store, keys, buffer_ptrs, sizes, parallelisms,
+                             config, writer_partitions, True)
 
 
 # ---- tensor parallelism: all shards of a tensor at once ----
 
 
-def _tp_writes(key: str, tensor: torch.Tensor, tp_rank: int, tp_size: int,
+def _tp_writes(key: str, tensor: object, tp_rank: int, tp_size: int,
                split_dim: int) -> list[Write] | None:
     """None: said why it is refused."""
+    if not tensors.is_tensor(tensor):
+        return None
     if tp_size <= 1:
         return [Write(key, tensor)]
-    if (not 0 <= tp_rank < tp_size <= parallel.MAX_SHARDS
-            or not 0 <= split_dim < tensor.dim()):
+    if not 0 <= tp_rank < tp_size <= parallel.MAX_SHARDS or split_dim < 0:
         _log.warning("tp_rank, tp_size or split_dim is out of range")
         return None
-    parts = tensor.chunk(tp_size, split_dim)
-    if len(parts) != tp_size:
-        _log.warning("tp_size is more than the tensor can be split into")
+    try:
+        return _all_shards(key, tensor, [
+            ParallelAxis("tp", tp_rank, tp_size, split_dim)])
+    except ValueError as error:
+        _log.warning("%s: %s", key, error)
         return None
-    axes = [ParallelAxis("tp", rank, tp_size, split_dim)
-            for rank in range(tp_size)]
-    return [Write(parallel.shard_key(key, [axis]), part,
-                  Layout(tensor.shape, [axis]))
-            for part, axis in zip(parts, axes)]
 
 
 def _store_tp(store, writes: list[Write] | None, config: object) -> int:
-    codes = (_store_all(store, writes, config, False) if writes
-             else [INVALID_PARAMS])
-    return next((code for code in codes if code), 0)
+    return _store_all(store, [writes], config, False)[0]
 
 
 def pub_tensor_with_tp(store, key, tensor, config=None, tp_rank=0, tp_size=1,
                        split_dim=0):
     """All shards at once, whatever the rank."""
-    return _store_tp(store, _tp_writes(key, tensors.check(tensor, "tensor"),
-                                       tp_rank, tp_size, split_dim), config)
+    if not tensors.suits(config):
+        return INVALID_PARAMS
+    return _store_tp(store, _tp_writes(key, tensor, tp_rank, tp_size, split_dim),
+                     config)
 
 
 def put_tensor_with_tp(store, key, tensor, tp_rank=0, tp_size=1, split_dim=0):
@@ -310,12 +332,9 @@ def batch_put_tensor_with_tp(store, base_keys, tensors_list, tp_rank=0,
                                     tp_rank, tp_size, split_dim)
 
 
-def fits(metadata: Metadata, axes: list[ParallelAxis]) -> bool:
-    """Whether a value is the shard of these axes."""
-    if not axes:
-        return True
-    stored = {axis.kind: axis for axis in
-              (metadata.layout.axes if metadata.layout else ())}
+def has_axes(layout: Layout | None, axes: list[ParallelAxis]) -> bool:
+    """Whether a value of that layout is the shard of these axes."""
+    stored = {axis.kind: axis for axis in (layout.axes if layout else ())}
     return len(stored) == len(axes) and all(
         axis.kind in stored
         and (stored[axis.kind].rank, stored[axis.kind].size)
@@ -333,7 +352,7 @@ def put_tensor_with_tp_from(store, key, buffer_ptr, size, tp_rank=0, tp_size=1,
     tensor, metadata = found
     if tp_size > 1 and metadata.layout is not None:
         axis = ParallelAxis("tp", tp_rank, tp_size, split_dim)
-        if not fits(metadata, [axis]):
+        if not has_axes(metadata.layout, [axis]):
             _log.warning("buffer_ptr: it is a shard, but not this one")
             return INVALID_PARAMS
         return _store_tp(store, [Write(parallel.shard_key(key, [axis]), tensor,
@@ -344,7 +363,7 @@ def put_tensor_with_tp_from(store, key, buffer_ptr, size, tp_rank=0, tp_size=1,
 
 def batch_put_tensor_with_tp_from(store, base_keys, buffer_ptrs, sizes, tp_rank=0,
                                   tp_size=1, split_dim=0):
-    if not are_places(buffer_ptrs, sizes, base_keys):
+    if not tensors.are_places(buffer_ptrs, sizes, base_keys):
         return [INVALID_PARAMS] * len(base_keys)
     return [put_tensor_with_tp_from(store, *one, tp_rank, tp_size, split_dim)
             for one in zip(base_keys, buffer_ptrs, sizes)]
@@ -369,11 +388,13 @@ def batch_get_tensor_with_tp(store, base_keys, tp_rank=0, tp_size=1):
 def get_tensor_with_tp_into(store, key, buffer_ptr, size, tp_rank=0, tp_size=1,
                             split_dim=0):
     del split_dim
-    return batch_get_tensor_with_tp_into(store, [key], [buffer_ptr], [size],
-                                         tp_rank, tp_size)[0]
+    return tensors.get_tensor_into(store, *_tp_keys([key], tp_rank, tp_size),
+                                   buffer_ptr, size)
 
 
 def batch_get_tensor_with_tp_into(store, base_keys, buffer_ptrs, sizes, tp_rank=0,
                                   tp_size=1):
+    if not tensors.is_set_up(store):
+        return [None] * len(base_keys)
     return tensors.batch_get_tensor_into(
         store, _tp_keys(base_keys, tp_rank, tp_size), buffer_ptrs, sizes)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
+from mooncake.store import _is_usable
 
 from mooncake._layout import AXIS, HEADER, LAYOUT, METADATA, NAMES, has_strides
 from mooncake._parallelism import KINDS, MAX_AXES, MAX_SHARDS, ParallelAxis
@@ -25,6 +26,7 @@ OBJECT_NOT_FOUND = -704
 MAGIC, VERSION = 0x4D4F4F4E, 1
 FULL, SHARD = 0, 1
 MAX_DIMS = 8
+UNUSED = -1  # dimension
 
 DTYPES = [getattr(torch, name, None) for name in NAMES]
 
@@ -45,6 +47,11 @@ class Metadata(NamedTuple):
     layout: Layout | None  # None: it is whole
 
 
+def _id_of(axis: ParallelAxis) -> int:
+    """What else tells shards of its kind apart."""
+    return {"ep": axis.expert_id, "pp": axis.stage_id}.get(axis.kind) or 0
+
+
 def metadata_of(tensor: torch.Tensor, layout: Layout | None = None) -> bytes:
     """ValueError: a tensor that the layout has no words for."""
     whole, axes = (tensor.shape, ()) if layout is None else layout
@@ -52,14 +59,16 @@ def metadata_of(tensor: torch.Tensor, layout: Layout | None = None) -> bytes:
             or len(whole) > MAX_DIMS):
         raise ValueError(f"{tensor.dtype} of {tensor.dim()} dimensions")
     header = HEADER.pack(
-        MAGIC, VERSION, HEADER.size, DTYPES.index(tensor.dtype), tensor.dim(),
+        MAGIC, VERSION, METADATA, DTYPES.index(tensor.dtype), tensor.dim(),
         FULL if layout is None else SHARD, 0, METADATA,
         tensor.numel() * tensor.element_size())
     shapes = [dim for shape in (whole, tensor.shape)
-              for dim in [*shape, *[0] * (MAX_DIMS - len(shape))]]
+              for dim in [*shape, *[UNUSED] * (MAX_DIMS - len(shape))]]
     packed = b"".join(
         AXIS.pack(KINDS.index(axis.kind), i, axis.rank, axis.size,
-                  -1 if axis.split_dim is None else axis.split_dim, 0, 0)
+                  *((UNUSED, _id_of(axis), 0) if axis.split_dim is None else
+                    (axis.split_dim, _id_of(axis),
+                     tensor.shape[axis.split_dim])))
         for i, axis in enumerate(axes))
     return (header + LAYOUT.pack(*shapes, len(axes), 0) + packed).ljust(
         METADATA, b"\0")
@@ -107,18 +116,57 @@ def read_metadata(data: bytes, size: int) -> Metadata:
                     _read_layout(data, n_dims) if kind == SHARD else None)
 
 
-def check(tensor: object, name: str) -> torch.Tensor:
-    if not isinstance(tensor, torch.Tensor):
-        raise TypeError(f"{name} must be a torch.Tensor, not {type(tensor)}")
-    return tensor
-
-
-def are_as_many(values: Sequence[object], keys: Sequence[str], name: str) -> bool:
-    """Whether there is one for each key; says so if not."""
-    if len(values) == len(keys):
+def are_as_many(values: object, keys: Sequence[str], name: str) -> bool:
+    """Whether it is a list of one for each key; says so if not."""
+    if isinstance(values, (list, tuple)) and len(values) == len(keys):
         return True
-    _log.warning("%s has %d entries for %d keys", name, len(values), len(keys))
+    _log.warning("%s is no list, or not of one entry for each of %d keys", name,
+                 len(keys))
     return False
+
+
+def are_places(buffer_ptrs: Sequence[int], sizes: Sequence[int],
+               keys: Sequence[str]) -> bool:
+    """Whether there is an address and a size for each key; says so if not."""
+    return (are_as_many(buffer_ptrs, keys, "buffer_ptrs")
+            and are_as_many(sizes, keys, "sizes"))
+
+
+def is_set_up(store: MooncakeDistributedStore) -> bool:
+    return store.health_check() != 1
+
+
+def is_tensor(value: object) -> bool:
+    """Says so if not."""
+    if isinstance(value, torch.Tensor):
+        return True
+    _log.warning("tensor: it is no torch.Tensor, but %s", type(value))
+    return False
+
+
+def suits(config: ReplicateConfig | None) -> bool:
+    """Whether preferred segments are one for each replica; says so if not."""
+    preferred = getattr(config, "preferred_segments", ())
+    if not preferred or len(preferred) == config.replica_num:
+        return True
+    _log.warning("config: it has %d preferred_segments for %d replicas",
+                 len(preferred), config.replica_num)
+    return False
+
+
+def _laid_out(value: object,
+              layout: Layout | None) -> tuple[bytes, torch.Tensor] | None:
+    """Metadata and data; None: said why there are none."""
+    if not is_tensor(value):
+        return None
+    try:
+        tensor = value.detach().cpu().contiguous()
+        return metadata_of(tensor, layout), tensor
+    except ValueError as error:
+        _log.warning("tensor: no layout for %s", error)
+    except RuntimeError as error:  # a sparse one, or one without data
+        _log.warning("tensor: %s", error)
+    return None
 
 
 def write(store: MooncakeDistributedStore, keys: Sequence[str],
@@ -130,17 +178,14 @@ def write(store: MooncakeDistributedStore, keys: Sequence[str],
         return [INVALID_PARAMS] * len(keys)
     held, addrs, sizes = [], [], []
     for i, one in enumerate(tensors):
-        tensor = check(one, "tensors_list").detach().cpu().contiguous()
-        length = tensor.numel() * tensor.element_size()
-        try:
-            metadata = metadata_of(tensor, layouts[i] if layouts else None)
-        except ValueError as error:
-            _log.warning("tensor of key %d: no layout for %s", i, error)
-            metadata, length = b"", 0
+        laid = _laid_out(one, layouts[i] if layouts else None)
+        metadata, tensor = laid if laid else (b"", None)  # to be refused
+        length = tensor.numel() * tensor.element_size() if laid else 0
         head = ctypes.create_string_buffer(metadata, METADATA)
         held.append((tensor, head))
-        addrs.append([ctypes.addressof(head)] + [tensor.data_ptr()] * (length > 0))
-        sizes.append([METADATA if metadata else 0] + [length] * (length > 0))
+        addrs.append([ctypes.addressof(head)] + (
+            [tensor.data_ptr()] if length else []))
+        sizes.append([len(metadata)] + ([length] if length else []))
     method = (store.batch_upsert_from_multi_buffers if upsert
               else store.batch_put_from_multi_buffers)
     return method(keys, addrs, sizes, config)
@@ -164,12 +209,14 @@ def tensor_at(addr: int, size: int) -> tuple[torch.Tensor, Metadata] | None:
 # ---- whole tensors ----
 
 
-def _write_one(store, key, tensor, config, upsert):
-    return write(store, [key], [check(tensor, "tensor")], config, upsert)[0]
+def _pub(store, keys, tensors_list, config, upsert):
+    if not suits(config):
+        return [INVALID_PARAMS] * len(keys)
+    return write(store, keys, tensors_list, config, upsert)
 
 
 def put_tensor(store, key, tensor):
-    return _write_one(store, key, tensor, None, False)
+    return write(store, [key], [tensor], None, False)[0]
 
 
 def batch_put_tensor(store, keys, tensors_list):
@@ -177,15 +224,15 @@ def batch_put_tensor(store, keys, tensors_list):
 
 
 def pub_tensor(store, key, tensor, config=None):
-    return _write_one(store, key, tensor, config, False)
+    return _pub(store, [key], [tensor], config, False)[0]
 
 
 def batch_pub_tensor(store, keys, tensors_list, config=None):
-    return write(store, keys, tensors_list, config, False)
+    return _pub(store, keys, tensors_list, config, False)
 
 
 def upsert_tensor(store, key, tensor):
-    return _write_one(store, key, tensor, None, True)
+    return write(store, [key], [tensor], None, True)[0]
 
 
 def batch_upsert_tensor(store, keys, tensors_list):
@@ -193,11 +240,11 @@ def batch_upsert_tensor(store, keys, tensors_list):
 
 
 def upsert_pub_tensor(store, key, tensor, config=None):
-    return _write_one(store, key, tensor, config, True)
+    return _pub(store, [key], [tensor], config, True)[0]
 
 
 def batch_upsert_pub_tensor(store, keys, tensors_list, config=None):
-    return write(store, keys, tensors_list, config, True)
+    return _pub(store, keys, tensors_list, config, True)
 
 
 def get_tensor(store, key):
@@ -230,31 +277,70 @@ def is_inside(store, addr: int, size: int) -> bool:
 
 
 def get_tensor_into(store, key, buffer_ptr, size):
-    return batch_get_tensor_into(store, [key], [buffer_ptr], [size])[0]
+    found = batch_get_tensor_into(store, [key], [buffer_ptr], [size])[0]
+    return found if isinstance(found, torch.Tensor) else None
 
 
 def batch_get_tensor_into(store, keys, buffer_ptrs, sizes):
+    """A call that cannot be has codes; a key that cannot be read has None."""
+    if (not is_set_up(store) or not are_places(buffer_ptrs, sizes, keys)
+            or not all(buffer_ptrs)):
+        return [INVALID_PARAMS] * len(keys)
     got = store.batch_get_into(keys, buffer_ptrs, sizes)
     found = [tensor_at(addr, size) if size > 0 else None
              for addr, size in zip(buffer_ptrs, got)]
-    return [one and one[0] for one in found] + [None] * (
-        len(got) - len(buffer_ptrs))
+    return [one and one[0] for one in found]
+
+
+def is_readable(store, addr: int, size: int) -> bool:
+    """Says so if not."""
+    if is_inside(store, addr, size) and _is_usable(addr, size, False):
+        return True
+    _log.warning("buffer_ptr: %d bytes at %#x are not readable memory", size,
+                 addr)
+    return False
+
+
+def _is_tensor_at(store, addr: int, size: int) -> bool:
+    """Whether it is one from end to end; says so if not."""
+    if not is_readable(store, addr, size):
+        return False
+    try:
+        head = read_metadata(ctypes.string_at(addr, min(size, METADATA)), size)
+    except ValueError as error:
+        _log.warning("buffer_ptr: no tensor lies there: %s", error)
+        return False
+    length = math.prod(head.shape) * torch.empty(
+        (), dtype=head.dtype).element_size()
+    if head.offset + length == size:
+        return True
+    _log.warning("size: the tensor has %d bytes, not %d", head.offset + length,
+                 size)
+    return False
+
+
+def _write_from(store, keys, buffer_ptrs, sizes, upsert):
+    if not are_places(buffer_ptrs, sizes, keys) or not all(
+            _is_tensor_at(store, *place) for place in zip(buffer_ptrs, sizes)):
+        return [INVALID_PARAMS] * len(keys)
+    method = store.batch_upsert_from if upsert else store.batch_put_from
+    return method(keys, buffer_ptrs, sizes)
 
 
 def put_tensor_from(store, key, buffer_ptr, size):
-    return store.put_from(key, buffer_ptr, size)
+    return _write_from(store, [key], [buffer_ptr], [size], False)[0]
 
 
 def batch_put_tensor_from(store, keys, buffer_ptrs, sizes):
-    return store.batch_put_from(keys, buffer_ptrs, sizes)
+    return _write_from(store, keys, buffer_ptrs, sizes, False)
 
 
 def upsert_tensor_from(store, key, buffer_ptr, size):
-    return store.upsert_from(key, buffer_ptr, size)
+    return _write_from(store, [key], [buffer_ptr], [size], True)[0]
 
 
 def batch_upsert_tensor_from(store, keys, buffer_ptrs, sizes):
-    return store.batch_upsert_from(keys, buffer_ptrs, sizes)
+    return _write_from(store, keys, buffer_ptrs, sizes, True)
 
 
 # ---- memory of a GPU, or of any tensor ----
@@ -285,12 +371,11 @@ def get_tensor_into_cuda(store, key, tensor):
 
 
 def batch_get_tensor_into_cuda(store, keys, tensors_list):
-    for tensor in tensors_list:
-        check(tensor, "tensors_list")
-    if (not are_as_many(tensors_list, keys, "tensors_list")
-            or store.health_check() == 1):
+    if not (are_as_many(tensors_list, keys, "tensors_list")
+            and is_set_up(store)):
         return [INVALID_PARAMS] * len(keys)
-    return [_why_not(store, key) if value is None else _fill(tensor, value)
+    return [INVALID_PARAMS if not is_tensor(tensor) else
+            _why_not(store, key) if value is None else _fill(tensor, value)
             for key, tensor, value in zip(keys, tensors_list,
                                           store.batch_get_buffer(keys))]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from types import SimpleNamespace
 
 import pytest
 from mooncake.store import (MooncakeDistributedStore, ParallelAxis, ReadTarget,
@@ -11,6 +12,10 @@ from mooncake.store import (MooncakeDistributedStore, ParallelAxis, ReadTarget,
 from pool import Memory
 
 torch = pytest.importorskip("torch")
+
+from mooncake import _tensors as tensors  # noqa: E402 (it needs torch)
+from mooncake._tensors import Layout  # noqa: E402
+
 METADATA = 304
 WHOLE = torch.arange(96.0).reshape(8, 12)
 
@@ -28,6 +33,14 @@ def axes_in(value: bytes) -> list[tuple]:
     (count,) = struct.unpack_from("<I", value, 40 + 128)
     return [struct.unpack_from("<Iiiii", value, 176 + i * 32)
             for i in range(count)]
+
+
+def manifest_of(store, key: str) -> tuple:
+    """Type, dimensions, the one that is split, into how many, and the shape."""
+    head, dims, shape = (0x574D414E, 1, 96), 2, (-1,) * 6
+    fields = struct.unpack("<IHHiiiii4x8q", store.get(key))
+    assert (fields[:3], fields[7], fields[8 + dims:]) == (head, 0, shape)
+    return fields[3:7] + fields[8:8 + dims]
 
 
 def laid_down(store, memory: Memory, tensor: torch.Tensor) -> int:
@@ -57,11 +70,13 @@ def test_a_shard_of_tensor_parallelism_is_the_tensor_itself(store):
             "k", part, of(("tp", rank, 4, 1))) == 0
     value = store.get("k_tp_2")
     assert axes_in(value) == [(1, 0, 2, 4, 1)]
+    assert struct.unpack_from("<iq", value, 176 + 20) == (0, 3)
     assert struct.unpack_from("<16q", value, 40) == (
-        8, 12, *[0] * 6, 8, 3, *[0] * 6)
+        8, 12, *[-1] * 6, 8, 3, *[-1] * 6)
     assert torch.equal(store.get_tensor_with_tp("k", 1, 4), WHOLE[:, 3:6])
     assert torch.equal(store.get_tensor_with_parallelism(
-        "k", ReadTarget("as_stored", of(("tp", 3, 4)))), WHOLE[:, 9:])
+        "k", shard(("tp", 3, 4, 1))), WHOLE[:, 9:])
+    assert manifest_of(store, "k__parallelism_manifest") == (0, 2, 1, 4, 8, 12)
 
 
 def test_of_several_axes_a_part_of_the_whole_is_stored(store):
@@ -69,11 +84,9 @@ def test_of_several_axes_a_part_of_the_whole_is_stored(store):
         assert store.put_tensor_with_parallelism(
             "k", WHOLE, of(("tp", rank, 2, 0), ("dp", 1, 2))) == 0
     value = store.get("k__dp_1of2__tp_1of2_sd0")
-    assert axes_in(value) == [(0, 0, 1, 2, -1), (1, 1, 1, 2, 0)]
+    assert axes_in(value) == [(1, 0, 1, 2, 0), (0, 1, 1, 2, -1)]
     assert value[METADATA:] == WHOLE[4:].numpy().tobytes()
-    manifest = store.get("k__parallelism_manifest")
-    assert struct.unpack("<IHHiiiii4x8q", manifest) == (
-        0x574D414E, 1, 28, 0, 2, 0, 2, 0, 8, 12, *[0] * 6)
+    assert manifest_of(store, "k__parallelism_manifest") == (0, 2, 0, 2, 8, 12)
     full = ReadTarget("full", of(("dp", 1, 2), ("tp", 0, 2, 0)))
     assert torch.equal(store.get_tensor_with_parallelism("k", full), WHOLE)
 
@@ -82,10 +95,13 @@ def test_axes_that_split_nothing_only_name_a_value(store):
     stage = of(("pp", 1, 4), stage_id=7)
     assert store.put_tensor_with_parallelism("k", WHOLE, stage) == 0
     assert store.is_exist("k__pp_1of4_sid7") == 1
-    expert = TensorParallelism([ParallelAxis("EP", 0, 2, 0, expert_id=3)])
+    expert = TensorParallelism([ParallelAxis("EP", 0, 2, expert_id=3)])
     assert store.put_tensor_with_parallelism("k", WHOLE, expert) == 0
-    assert struct.unpack_from("<2q", store.get("k__ep_0of2_sd0_eid3"), 40) == (
-        16, 12)
+    value = store.get("k__ep_0of2_eid3")
+    assert struct.unpack_from("<I", value, 16) == (1,)
+    assert struct.unpack_from("<2q", value, 40) == (8, 12)
+    assert struct.unpack_from("<Iiiiiiq", value, 176) == (2, 0, 0, 2, -1, 3, 0)
+    assert store.is_exist("k__parallelism_manifest") == 0
     for wanted in (stage, expert):
         assert torch.equal(store.get_tensor_with_parallelism(
             "k", ReadTarget("shard", wanted)), WHOLE)
@@ -96,11 +112,34 @@ def test_writers_store_their_part_of_a_whole(store):
         assert store.put_tensor_with_parallelism(
             "k", WHOLE, writer_partition=(rank, 3, 1)) == 0
     assert axes_in(store.get("k__writer_1of3_sd1")) == [(1, 0, 1, 3, 1)]
-    assert store.is_exist("k__writer_manifest") == 1
+    assert manifest_of(store, "k__writer_manifest") == (0, 2, 1, 3, 8, 12)
     assert torch.equal(
         store.get_tensor_with_parallelism("k", ReadTarget("full")), WHOLE)
     assert torch.equal(store.get_tensor_with_parallelism(
         "k", shard(("tp", 1, 2, 1))), WHOLE[:, 6:])
+    assert torch.equal(store.get_tensor_with_parallelism(
+        "k", shard(("tp", 2, 3, 1))), WHOLE[:, 8:])
+    assert store.put_tensor("k", WHOLE + 1) == 0  # writers come first
+    assert torch.equal(
+        store.get_tensor_with_parallelism("k", ReadTarget("full")), WHOLE)
+
+
+@pytest.mark.parametrize("kinds", [
+    ("pp", "tp"), ("ep", "tp"), ("pp", "ep", "tp", "dp"), ("pp", "ep")])
+def test_axes_are_in_one_order_in_keys(store, kinds):
+    axes = {"dp": ParallelAxis("dp", 0, 2), "tp": ParallelAxis("tp", 1, 2, 0),
+            "ep": ParallelAxis("ep", 1, 4, expert_id=0),
+            "pp": ParallelAxis("PP", 2, 3, stage_id=5)}
+    names = {"dp": "__dp_0of2", "tp": "__tp_1of2_sd0", "ep": "__ep_1of4_eid0",
+             "pp": "__pp_2of3_sid5"}
+    wanted = TensorParallelism([axes[kind] for kind in kinds])
+    assert store.put_tensor_with_parallelism("k", WHOLE, wanted) == 0
+    key = "k" + "".join(names[kind] for kind in names if kind in kinds)
+    assert [one[0] for one in axes_in(store.get(key))] == [
+        list(names).index(kind) for kind in kinds]
+    part = WHOLE[4:] if "tp" in kinds else WHOLE
+    assert torch.equal(store.get_tensor_with_parallelism(
+        "k", ReadTarget("Shard", wanted)), part)
 
 
 def test_upserts_replace_and_keep_to_the_configuration(store):
@@ -120,7 +159,7 @@ def test_upserts_replace_and_keep_to_the_configuration(store):
 
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("other", [0, 1])
-@pytest.mark.parametrize("count", [1, 2, 3, 4])
+@pytest.mark.parametrize("count", [1, 2, 4])
 def test_shards_are_made_of_shards_of_another_split(store, dim, other, count):
     assert store.put_tensor_with_tp("k", WHOLE, 0, 4, dim) == 0
     for rank, part in enumerate(WHOLE.chunk(count, other)):
@@ -129,13 +168,72 @@ def test_shards_are_made_of_shards_of_another_split(store, dim, other, count):
         assert torch.equal(got, part)
 
 
-def test_wholes_are_made_of_uneven_shards(store):
+@pytest.mark.parametrize("others", [[], [("dp", 0, 2)]], ids=["alone", "dp"])
+def test_splits_are_into_equal_shards(store, others):
+    six = torch.arange(12.0).reshape(6, 2)
+    for rank in range(2):
+        part = six if others else six.chunk(2)[rank]
+        assert store.put_tensor_with_parallelism(
+            "k", part, of(("tp", rank, 2, 0), *others)) == 0
+    get = store.get_tensor_with_parallelism
+    for mode in ("shard", "full"):
+        for count in (4, 5, 12):
+            assert get("k", ReadTarget(
+                mode, of(("tp", 0, count, 0), *others))) is None
+    assert torch.equal(get("k", shard(("tp", 2, 3, 0), *others)), six[4:])
+    assert torch.equal(
+        get("k", ReadTarget("full", of(("tp", 0, 3, 0), *others))), six)
+    assert get("k", ReadTarget("full", of(("tp", 0, 3, 2), *others))) is None
+    assert get("k", shard(("tp", 0, 2, 0), ("pp", 0, 2))) is None
+
+
+# ---- what older versions have stored ----
+
+
+def stored_before(store, key: str, part: torch.Tensor, whole: torch.Tensor,
+                  *axes: ParallelAxis) -> None:
+    assert tensors.write(store, [key], [part], None, False,
+                         [Layout(whole.shape, axes)]) == [0]
+
+
+def test_uneven_shards_are_joined(store):
     uneven = torch.arange(33).reshape(11, 3)
-    assert store.put_tensor_with_tp("k", uneven, 0, 4, 0) == 0
-    for target in (ReadTarget("full"), ReadTarget("full", of(("tp", 0, 4, 0)))):
-        assert torch.equal(store.get_tensor_with_parallelism("k", target), uneven)
+    for rank, part in enumerate(uneven.chunk(4)):
+        stored_before(store, f"k_tp_{rank}", part, uneven,
+                      ParallelAxis("tp", rank, 4, 0))
+    assert torch.equal(
+        store.get_tensor_with_parallelism("k", ReadTarget("full")), uneven)
     assert torch.equal(store.get_tensor_with_parallelism(
-        "k", shard(("tp", 1, 2, 0))), uneven[6:])
+        "k", shard(("tp", 10, 11, 0))), uneven[10:])
+
+
+@pytest.mark.parametrize("into", [False, True])
+def test_older_keys_are_found(store, into):
+    memory, stage = Memory(4096), ParallelAxis("pp", 1, 2, stage_id=7)
+    expert = ParallelAxis("ep", 0, 2, expert_id=3)
+    for rank, part in enumerate(WHOLE.chunk(2)):
+        stored_before(store, f"k__pp_1of2_sid7__tp_{rank}of2_sd0", part, WHOLE,
+                      stage, ParallelAxis("tp", rank, 2, 0))
+    manifest = struct.pack("<IHHiiiii4x8q", 0x574D414E, 1, 28, 0, 2, 0, 2, 0,
+                           8, 12, *[0] * 6)
+    assert store.put("k__parallelism_manifest", manifest) == 0
+    stored_before(store, "k__pp_1of2_sid7__ep_0of2_eid3", WHOLE, WHOLE, stage,
+                  expert)
+
+    def get(mode: str, *axes: ParallelAxis) -> torch.Tensor | None:
+        target = ReadTarget(mode, TensorParallelism(list(axes)))
+        if not into:
+            return store.get_tensor_with_parallelism("k", target)
+        return store.get_tensor_with_parallelism_into(
+            "k", memory.addr, memory.size, target)
+
+    assert torch.equal(get("shard", ParallelAxis("tp", 1, 2, 0), stage),
+                       WHOLE[4:])
+    assert torch.equal(get("shard", ParallelAxis("tp", 3, 4, 0), stage),
+                       WHOLE[6:])
+    assert torch.equal(get("full", stage, ParallelAxis("tp", 0, 2, 0)), WHOLE)
+    assert torch.equal(get("shard", expert, stage), WHOLE)
+    assert get("shard", expert, ParallelAxis("pp", 0, 2, stage_id=7)) is None
 
 
 def test_shards_are_cut_out_of_a_whole(store):
@@ -190,7 +288,16 @@ def test_shards_are_stored_from_the_callers_memory(store):
     assert torch.equal(store.get_tensor("a"), WHOLE)
     both = of(("dp", 0, 2), ("tp", 1, 2, 0))
     assert store.put_tensor_with_parallelism_from("b", *place, both) == 0
-    assert torch.equal(store.get_tensor("b__dp_0of2__tp_1of2_sd0"), WHOLE[4:])
+    for rank, part in enumerate(WHOLE.chunk(2)):  # whatever the rank
+        assert torch.equal(
+            store.get_tensor(f"b__dp_0of2__tp_{rank}of2_sd0"), part)
+    assert torch.equal(store.get_tensor_with_parallelism(
+        "b", ReadTarget("full", both)), WHOLE)
+    assert store.put_tensor_with_parallelism_from(
+        "t", *place, of(("tp", 1, 4, 1))) == 0
+    assert torch.equal(store.get_tensor("t_tp_0"), WHOLE[:, :3])
+    assert store.batch_is_exist(["t_tp_3", "t", "t__parallelism_manifest",
+                                 "b__parallelism_manifest"]) == [1, 0, 0, 0]
     assert store.upsert_tensor_with_parallelism_from(
         "c", *place, writer_partition={"rank": 1, "size": 2}) == 0
     assert torch.equal(store.get_tensor("c__writer_1of2_sd0"), WHOLE[4:])
@@ -237,26 +344,103 @@ def test_arguments_that_cannot_be_are_codes(store):
                   (1 << 70, 1024), (memory.addr, -1)):
         assert put_from("k", *place) == -600
     assert store.put_tensor_with_tp_from("k", 8, 1024) == -600
-    for target in (ReadTarget("shard"), ReadTarget("other")):
-        assert store.get_tensor_with_parallelism("k", target) is None
+    assert store.put_tensor("k", WHOLE) == 0
+    no_axes = TensorParallelism()
+    for target in (ReadTarget("shard"), "full", 5,
+                   SimpleNamespace(mode="other", parallelism=None),
+                   SimpleNamespace(mode="full"),
+                   ReadTarget("as_stored", of(("tp", 0, 1, 0))),
+                   ReadTarget("full", of(("dp", 0, 1))),
+                   *(ReadTarget(mode, no_axes)
+                     for mode in ("as_stored", "shard", "full"))):
+        wanted = WHOLE if target == SimpleNamespace(mode="full") else None
+        got = store.get_tensor_with_parallelism("k", target)
+        assert got is wanted or torch.equal(got, wanted)
     without = MooncakeDistributedStore()
     assert without.put_tensor_with_parallelism("k", WHOLE) == -600
     assert without.get_tensor_with_parallelism("k", ReadTarget("full")) is None
 
 
+BREACHES = [
+    of(("tp", 0, 2)), of(("dp", 0, 2, 0)), of(("ep", 0, 2)),
+    of(("ep", 0, 2, 0), expert_id=1), of(("pp", 0, 2)),
+    of(("pp", 0, 2, 0), stage_id=1), of(("tp", 0, 0, 0)), of(("tp", -1, 2, 0)),
+    of(("tp", 2, 2, 0)), of(("xp", 0, 2, 0)), of(("", 0, 2, 0)),
+    of(("tp", 0, 2, 0), ("TP", 1, 2, 1)), of(("tp", 0, 2, -1)),
+    of(("tp", 0, 2, 2)), of(("tp", "0", 2, 0)), TensorParallelism(),
+    SimpleNamespace(axes=[SimpleNamespace(kind="tp")]),
+    SimpleNamespace(axes=5), 5, b"tp"]
+
+
+@pytest.mark.parametrize("wrong", BREACHES, ids=str)
+def test_parallelism_that_cannot_be_is_refused(store, wrong):
+    memory = Memory(4096)
+    size = laid_down(store, memory, WHOLE)
+    assert store.put_tensor("k", WHOLE) == 0
+    for name in ("put_tensor_with_parallelism", "upsert_tensor_with_parallelism"):
+        assert getattr(store, name)("w", WHOLE, wrong) == -600
+        assert getattr(store, f"batch_{name}")(
+            ["w", "x"], [WHOLE] * 2, [wrong, None]) == [-600, 0]
+        assert getattr(store, f"{name}_from")("w", memory.addr, size,
+                                              wrong) == -600
+    for mode in ("shard", "full"):
+        target = SimpleNamespace(mode=mode, parallelism=wrong)
+        assert store.get_tensor_with_parallelism("k", target) is None
+        assert store.get_tensor_with_parallelism_into(
+            "k", memory.addr, 4096, target) is None
+    assert store.remove_by_regex("^w", True) == 0
+
+
+@pytest.mark.parametrize("wrong", [
+    (0, 0, 0), (2, 2, 0), (-1, 2, 0), (0, 2, -1), (0, 2, 2), (0, 5, 0), 3,
+    SimpleNamespace(rank=0, size=2), ("0", 2, 0)], ids=str)
+def test_writers_that_cannot_be_are_refused(store, wrong):
+    assert store.put_tensor_with_parallelism(
+        "w", WHOLE, writer_partition=wrong) == -600
+    assert store.batch_put_tensor_with_parallelism(
+        ["w", "x"], [WHOLE] * 2, writer_partitions=[wrong, (0, 2, 0)]) == [
+            -600, 0]
+
+
+def test_lists_of_parallelism_go_with_their_keys(store):
+    memory = Memory(4096)
+    size = laid_down(store, memory, WHOLE)
+    axes, writer = of(("tp", 0, 2, 0)), (0, 2, 0)
+    for name, place in (
+            ("batch_put_tensor_with_parallelism", [[WHOLE] * 2]),
+            ("batch_upsert_tensor_with_parallelism", [[WHOLE] * 2]),
+            ("batch_put_tensor_with_parallelism_from",
+             [[memory.addr] * 2, [size] * 2]),
+            ("batch_upsert_tensor_with_parallelism_from",
+             [[memory.addr] * 2, [size] * 2])):
+        for wrong in (dict(parallelisms=[axes] * 2, writer_partitions=[writer] * 2),
+                      dict(parallelisms=[axes]), dict(parallelisms=axes),
+                      dict(writer_partitions=[writer] * 3),
+                      dict(writer_partitions=writer[0])):
+            assert getattr(store, name)(["w", "x"], *place, **wrong) == [-600] * 2
+    assert store.remove_by_regex("^[wx]", True) == 0
+
+
 def test_arguments_of_a_wrong_type_are_named(store):
-    with pytest.raises(TypeError, match="tensor"):
-        store.put_tensor_with_parallelism("k", b"bytes")
-    with pytest.raises(TypeError, match="parallelism"):
-        store.put_tensor_with_parallelism("k", WHOLE, 5)
-    with pytest.raises(TypeError, match="rank"):
-        store.put_tensor_with_parallelism("k", WHOLE, of(("tp", "0", 2)))
-    with pytest.raises(TypeError, match="writer_partition"):
-        store.put_tensor_with_parallelism("k", WHOLE, writer_partition=3)
-    with pytest.raises(TypeError, match="target"):
-        store.get_tensor_with_parallelism("k", "full")
+    assert store.put_tensor_with_parallelism("k", b"bytes") == -600
     with pytest.raises(TypeError, match="buffer_ptr"):
         store.put_tensor_with_parallelism_from("k", "0", 5)
+
+
+def test_modes_are_texts_of_any_case():
+    target = ReadTarget()
+    assert (target.mode, target.parallelism) == ("as_stored", None)
+    for mode in ("FULL", "Shard", "as_STORED"):
+        target.mode = mode
+        assert target.mode == mode.lower()
+    for wrong in ("", "whole"):
+        with pytest.raises(RuntimeError, match="Unsupported ReadTarget mode"):
+            target.mode = wrong
+        with pytest.raises(RuntimeError, match="Unsupported ReadTarget mode"):
+            ReadTarget(wrong)
+    with pytest.raises(TypeError, match="mode"):
+        target.mode = None
+    assert target.mode == "as_stored"
 
 
 def test_shards_that_lie_are_none(store):

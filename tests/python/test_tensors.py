@@ -44,10 +44,21 @@ def test_the_bytes_are_those_of_the_format(store):
     assert store.put_tensor("k", tensor) == 0
     value = store.get("k")
     head = struct.unpack_from("<IHHiiIIQQ", value)
-    assert head == (0x4D4F4F4E, 1, 40, 6, 2, 0, 0, METADATA, 12)
+    assert head == (0x4D4F4F4E, 1, METADATA, 6, 2, 0, 0, METADATA, 12)
     shapes = struct.unpack_from("<8q8qII", value, 40)
-    assert shapes == (1, 3, 0, 0, 0, 0, 0, 0) * 2 + (0, 0)
+    assert shapes == (1, 3, -1, -1, -1, -1, -1, -1) * 2 + (0, 0)
     assert value[METADATA:] == struct.pack("<3i", 1, 2, 3)
+
+
+def test_values_of_the_older_format_are_read(store):
+    """Whose header has the size of its first part, and zeros behind shapes."""
+    assert store.put_tensor("k", TENSORS[0]) == 0
+    value = bytearray(store.get("k"))
+    struct.pack_into("<H", value, 6, 40)
+    for at in (40, 104):
+        struct.pack_into("<5q", value, at + 3 * 8, *[0] * 5)
+    assert store.upsert("k", value) == 0
+    assert same(store.get_tensor("k"), TENSORS[0])
 
 
 def test_puts_leave_and_upserts_replace(store):
@@ -99,9 +110,8 @@ def test_shards_are_stored_for_every_rank(store):
     assert same(store.batch_get_tensor_with_tp(["a", "b"], 1, 2)[1], tensor[2:])
     assert store.pub_tensor_with_tp("whole", tensor, ReplicateConfig()) == 0
     assert same(store.get_tensor_with_tp("whole"), tensor)
-    assert store.put_tensor_with_tp("x", tensor, 0, 3, 1) == 0
-    assert store.put_tensor_with_tp("y", tensor, 0, 9, 1) == -600
-    assert store.put_tensor_with_tp("y", tensor, 5, 4, 1) == -600
+    for wrong in ((0, 3, 1), (0, 9, 1), (5, 4, 1), (0, 2, 2), (0, 2, -1)):
+        assert store.put_tensor_with_tp("y", tensor, *wrong) == -600
 
 
 def test_values_that_are_no_tensors_are_none(store):
@@ -122,16 +132,111 @@ def test_values_that_are_no_tensors_are_none(store):
     assert store.get_tensor("short") is None
 
 
-def test_mistakes_are_codes_or_name_the_argument(store):
-    with pytest.raises(TypeError, match="tensor"):
-        store.put_tensor("k", b"bytes")
-    with pytest.raises(TypeError, match="tensors_list"):
-        store.batch_put_tensor(["k"], [1])
-    assert store.batch_put_tensor(["a", "b"], [torch.ones(1)]) == [-600] * 2
-    assert store.put_tensor("k", torch.ones([1] * 9)) == -600
-    assert store.put_tensor("k", torch.ones(1, dtype=torch.complex64)) == -600
-    assert MooncakeDistributedStore().put_tensor("k", torch.ones(1)) == -600
-    assert MooncakeDistributedStore().get_tensor("k") is None
+ONE = torch.ones(1)
+NO_TENSORS = [b"bytes", None, 1, torch.ones([1] * 9),
+              torch.ones(1, dtype=torch.complex64), torch.ones(3).to_sparse(),
+              torch.ones(1, device="meta")]
+
+
+@pytest.mark.parametrize("wrong", NO_TENSORS, ids=str)
+def test_what_is_no_tensor_is_a_code(store, wrong):
+    for name in ("put_tensor", "pub_tensor", "upsert_tensor",
+                 "upsert_pub_tensor", "put_tensor_with_tp"):
+        assert getattr(store, name)("k", wrong) == -600
+    for name in ("batch_put_tensor", "batch_pub_tensor", "batch_upsert_tensor",
+                 "batch_upsert_pub_tensor"):
+        assert getattr(store, name)(["k", f"good by {name}"], [wrong, ONE]) == [
+            -600, 0]
+    assert store.is_exist("k") == 0
+
+
+def test_lists_of_tensors_go_with_their_keys(store):
+    config = ReplicateConfig()
+    config.group_ids = ["g"]
+    for name in ("batch_put_tensor", "batch_pub_tensor", "batch_upsert_tensor",
+                 "batch_upsert_pub_tensor", "batch_put_tensor_with_tp"):
+        method = getattr(store, name)
+        assert method(["a", "b"], [ONE]) == method(["a", "b"], None) == [-600] * 2
+        assert method([], [ONE]) == []
+        if "pub" in name:
+            assert method(["a", "b"], [ONE, ONE], config) == [-600] * 2
+    assert store.batch_is_exist(["a", "b"]) == [0, 0]
+
+
+def test_preferred_segments_are_one_for_each_replica(store):
+    config = ReplicateConfig()
+    config.preferred_segments = [store.get_hostname()] * 2
+    assert store.pub_tensor("k", ONE, config) == -600
+    assert store.upsert_pub_tensor("k", ONE, config) == -600
+    assert store.batch_pub_tensor(["k", "l"], [ONE] * 2, config) == [-600] * 2
+    assert store.batch_upsert_pub_tensor(["k"], [ONE], config) == [-600]
+    assert store.pub_tensor_with_tp("k", ONE, config) == -600
+    assert store.batch_pub_tensor_with_tp(["k"], [ONE], config) == [-600]
+    config.preferred_segments = [store.get_hostname()]
+    assert store.pub_tensor("k", ONE, config) == 0
+
+
+def test_calls_that_cannot_be_are_lists_of_codes(store):
+    memory = Memory(4096)
+    at = memory.addr
+    assert store.put_tensor("k", ONE) == 0
+    for name, miss in (("batch_get_tensor_into", None),
+                       ("batch_get_tensor_with_tp_into", None)):
+        get = getattr(store, name)
+        assert get(["k", "l"], [at], [8, 8]) == [-600] * 2
+        assert get(["k", "l"], [at, at], [8]) == [-600] * 2
+        assert get(["k", "l"], [at, 0], [400, 400]) == [-600] * 2
+        assert get([], [], []) == []
+        assert get(["none"], [at], [400]) == [miss]
+        assert get(["k"], [at], [8]) == [None]
+    assert store.get_tensor_into("k", 0, 400) is None
+    assert store.get_tensor_with_tp_into("k", 0, 400) is None
+
+
+def test_only_tensors_are_stored_from_memory(store):
+    memory = Memory(4096)
+    at = memory.addr
+    assert store.put_tensor("k", torch.ones(4)) == 0
+    assert store.get_tensor_into("k", at, 4096) is not None
+    size = METADATA + 16
+    for wrong in ((0, size), (at, METADATA - 1), (at, size - 1), (at, size + 1),
+                  (at + 8, size), (8, size), (at, 0)):
+        assert store.put_tensor_from("l", *wrong) == -600
+        assert store.upsert_tensor_from("l", *wrong) == -600
+        for name in ("batch_put_tensor_from", "batch_upsert_tensor_from"):
+            places = [[one, two] for one, two in zip((at, size), wrong)]
+            assert getattr(store, name)(["l", "m"], *places) == [-600] * 2
+    assert store.batch_is_exist(["l", "m"]) == [0, 0]
+    for name in ("batch_put_tensor_from", "batch_upsert_tensor_from"):
+        put = getattr(store, name)
+        assert put([], [], []) == []
+        assert put(["l", "m"], [at], [size]) == [-600] * 2
+        assert put(["l"], [at], [size, size]) == [-600]
+        assert put(["l", "m"], [at] * 2, [size] * 2) == [0, 0]
+
+
+def test_without_a_client_all_answer():
+    store, memory = MooncakeDistributedStore(), Memory(4096)
+    at, two, sizes = memory.addr, ["k", "l"], [400, 400]
+    for name in ("put_tensor", "upsert_tensor", "pub_tensor",
+                 "upsert_pub_tensor", "put_tensor_with_tp"):
+        assert getattr(store, name)("k", ONE) == -600
+        batch = getattr(store, f"batch_{name}")
+        assert batch(two, [ONE, ONE]) == [-600] * 2
+    assert store.get_tensor("k") is store.get_tensor_with_tp("k") is None
+    assert store.get_tensor_into("k", at, 400) is None
+    assert store.get_tensor_with_tp_into("k", at, 400) is None
+    assert store.batch_get_tensor(two) == [None] * 2
+    assert store.batch_get_tensor_with_tp(two) == [None] * 2
+    assert store.batch_get_tensor_into(two, [at] * 2, sizes) == [-600] * 2
+    assert store.batch_get_tensor_with_tp_into(two, [at] * 2, sizes) == [None] * 2
+    for name in ("put_tensor_from", "upsert_tensor_from",
+                 "put_tensor_with_tp_from"):
+        assert getattr(store, name)("k", at, 400) == -600
+        batch = getattr(store, f"batch_{name}")
+        assert batch(two, [at] * 2, sizes) == [-600] * 2
+    assert store.get_tensor_into_cuda("k", ONE) == -600
+    assert store.batch_get_tensor_into_cuda(two, [ONE] * 2) == [-600] * 2
 
 
 def test_torch_is_imported_when_it_is_needed():
@@ -175,8 +280,7 @@ def test_what_cannot_be_filled_is_left_as_it_was(store):
     assert (place == 5).all()
     assert store.batch_get_tensor_into_cuda(["k"], []) == [-600]
     assert store.batch_get_tensor_into_cuda([], []) == []
-    with pytest.raises(TypeError, match="tensors_list"):
-        store.get_tensor_into_cuda("k", b"12345678")
+    assert store.get_tensor_into_cuda("k", b"12345678") == -600
     closed = MooncakeDistributedStore()
     assert closed.get_tensor_into_cuda("k", place) == -600
 
