@@ -53,6 +53,7 @@ endfunction()
 
 te_pytest(python engine)
 te_pytest(python engine_trouble)
+te_pytest(python dummies) # skipped without torch, which only CI installs
 te_pytest(python fast_copy)
 te_pytest(python gil)
 te_pytest(python loopback)
@@ -68,7 +69,7 @@ te_pytest(python memory)
 te_pytest(python metadata)
 te_pytest(python ranges)
 te_pytest(python refusals)
-te_pytest(python shards) # skipped without torch, which only CI installs
+te_pytest(python shards) # the same
 te_pytest(python store)
 te_pytest(python store_life)
 te_pytest(python structured)

@@ -166,7 +166,8 @@ bool tes_loan_is_shared(struct tes_dummy *dummy, const struct iovec *pieces,
 			uint32_t n);
 /*
  * Find room for the items with `copied` set, and copy them there if @put. 0,
- * -600 (larger than all room there is), -1 (no room by @deadline_ns).
+ * -600 (larger than all room there is; @put: -200), -901 (no room by
+ * @deadline_ns).
  */
 int tes_loan_make(struct tes_loan *loan, bool put, uint64_t deadline_ns);
 /* Copy the first @bytes of item @i back to where they belong. */

@@ -136,7 +136,8 @@ int tes_loan_make(struct tes_loan *loan, bool put, uint64_t deadline_ns)
 		return 0;
 	if (sum > dummy->copies.bytes && sum > dummy->user.bytes) {
 		say_no_room(dummy, sum, "that is more than it has");
-		return TE_STORE_INVALID_PARAMS;
+		return put ? TE_STORE_NO_AVAILABLE_HANDLE
+			   : TE_STORE_INVALID_PARAMS;
 	}
 	loan->room = wait_room(dummy, sum, deadline_ns);
 	if (!loan->room) {

@@ -81,7 +81,7 @@ static void values_larger_than_what_is_copied_through(void **state)
 	assert_non_null(bytes);
 	memset(bytes, 1, len);
 	assert_int_equal(pool_put(store, "large", bytes, len),
-			 TE_STORE_INVALID_PARAMS);
+			 TE_STORE_NO_AVAILABLE_HANDLE);
 	assert_int_equal(pool_get(store, "large", bytes, len),
 			 TE_STORE_INVALID_PARAMS);
 	free(bytes);
