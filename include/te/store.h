@@ -357,8 +357,8 @@ struct te_store_replicate {
 	uint64_t flags;           /* enum te_store_replicate_flags */
 	/*
 	 * Duration of the pin with ENABLE, from when the value can be read, at
-	 * most TE_STORE_SOFT_PIN_MAX_MS; 0: the master's default. With the other
-	 * actions it must be 0.
+	 * most TE_STORE_SOFT_PIN_MAX_MS; 0: the master's default. With the
+	 * other actions it must be 0.
 	 */
 	uint64_t soft_pin_ttl_ms;
 	/* Owners' names (te_store_hostname()): hints, tried in this order. */

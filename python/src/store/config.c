@@ -402,8 +402,8 @@ static int read_names(struct ps_how *how, const struct config *config)
 
 /*
  * With 0 ms a value comes without a pin, and replaces one's; the library has 0
- * for the master's default. A time that is given with another action is refused,
- * 0 too.
+ * for the master's default. A time that is given with another action is
+ * refused, 0 too.
  */
 static int read_soft_pin(struct te_store_replicate *replicate,
 			 const struct config *config)

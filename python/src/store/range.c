@@ -320,8 +320,8 @@ static const char *const nested_names[NESTED] = {
 	"all_keys", "all_dst_offsets", "all_src_offsets", "all_sizes"};
 
 /*
- * A tuple of @n tuples of @list, a new reference; @missing stands for those that
- * it has not, and *fits is false if there are more or less.
+ * A tuple of @n tuples of @list, a new reference; @missing stands for those
+ * that it has not, and *fits is false if there are more or less.
  */
 static int read_nested(PyObject *list, const char *name, size_t n,
 		       PyObject *missing, PyObject **out, bool *fits)
