@@ -23,6 +23,9 @@
 #include "base/net.h"
 #include "base/thread.h"
 
+/* Of one connection, while others wait to read. */
+#define READ_NS (TEI_NS_PER_MS / 50)
+
 /* ---- state of a connection ---- */
 
 void tei_frame_enter(struct tei_frame_conn *conn)
@@ -258,17 +261,50 @@ static void on_tick(void *arg)
 	tei_frame_leave(conn);
 }
 
+/*
+ * Tells whether it is @conn's turn. The system tells of sockets in an order
+ * that stays the same for those that have something to read each time that it
+ * is asked. So where a turn was too short for somebody, who has had READ_NS
+ * does not read again before all others have.
+ */
+static bool may_read(struct tei_frame_conn *conn)
+{
+	struct tei_frame_server *server = conn->server;
+	uint64_t turn = tei_loop_turn(conn->loop);
+
+	if (!server || !turn) /* of a loop that is not measured */
+		return !tei_frame_is_late(conn);
+	if (server->turn != turn) {
+		server->turn = turn;
+		server->round += !server->late;
+		server->late = false;
+	}
+	if (conn->round == server->round && conn->read_ns >= READ_NS)
+		return false;
+	if (tei_frame_is_late(conn)) {
+		server->late = true;
+		return false;
+	}
+	if (conn->round != server->round)
+		conn->read_ns = 0;
+	conn->round = server->round;
+	return true;
+}
+
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
 	struct tei_frame_conn *conn = arg;
+	uint64_t since_ns;
 
 	(void)fd;
 	(void)what;
 	tei_loop_note(conn->loop);
-	if (tei_frame_is_late(conn))
+	if (!may_read(conn))
 		return; /* level-triggered: comes again */
+	since_ns = tei_loop_turn_ns(conn->loop);
 	tei_frame_enter(conn);
 	tei_frame_receive(conn);
+	conn->read_ns += tei_loop_turn_ns(conn->loop) - since_ns;
 	tei_frame_leave(conn);
 }
 

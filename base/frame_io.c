@@ -456,19 +456,6 @@ bool tei_frame_is_late(const struct tei_frame_conn *conn)
 	       (reads_straight(conn) ? BODIES_NS : READS_NS);
 }
 
-/*
- * The system tells of readable sockets in the order in which they were added,
- * as long as there is something left to read.
- */
-static void let_others_read(struct tei_frame_conn *conn)
-{
-	if (!event_pending(&conn->readable, EV_READ, NULL))
-		return;
-	event_del(&conn->readable);
-	if (event_add(&conn->readable, NULL))
-		tei_frame_end(conn, -ENOMEM);
-}
-
 void tei_frame_receive(struct tei_frame_conn *conn)
 {
 	uint8_t scratch[SCRATCH_LEN];
@@ -486,8 +473,6 @@ void tei_frame_receive(struct tei_frame_conn *conn)
 	conn->corked = was_corked;
 	if (conn->state != TEI_FRAME_UP)
 		return;
-	if (more && !conn->paused && !conn->deferred)
-		let_others_read(conn);
 	watch_part(conn);
 	tei_frame_flush(conn);
 }

@@ -111,6 +111,9 @@ static struct tei_frame_conn *add_conn(struct tei_frame_server *server, int fd,
 		return NULL;
 	conn->state = TEI_FRAME_UP;
 	conn->server = server;
+	/* A round ends however many come. */
+	conn->round = server->round;
+	conn->read_ns = UINT64_MAX / 2;
 	tei_list_add_tail(&server->conns, &conn->link);
 	conn->refused = refused;
 	if (refused)

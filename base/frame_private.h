@@ -115,6 +115,9 @@ struct tei_frame_server {
 	struct tei_list conns; /* all that count here */
 	struct tei_frame_peers peers;
 	unsigned int n_conns, n_refused;
+	uint64_t turn;  /* of the loop, where it is measured: the last read */
+	uint64_t round; /* in each all connections may read */
+	bool late;      /* the round goes on: some could not in this turn */
 	bool accepting, closed; /* inside on_acceptable(); closed in there */
 };
 
@@ -137,6 +140,7 @@ struct tei_frame_conn {
 	struct tei_frame_usage usage[TEI_FRAME_MEMORIES];
 
 	int fd;
+	uint64_t round, read_ns; /* the server's; time of its reads in it */
 	uint8_t state;
 	bool outgoing;
 	bool refused; /* counts in n_refused, not in n_conns, of server */

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/frame_private.h"
 #include "frame_peer.h"
 #include "te/core/control.pb-c.h"
@@ -25,16 +26,33 @@
 #define N_SEATS  256
 #define BODY_MAX (8u << 20)
 #define PIECE    (64u << 10)
+#define N_LONG   100
 
 struct seat {
 	struct tei_frame_conn *conn; /* NULL: has ended */
 	bool needed, busy;           /* not ready for frames */
 	int n_frames, err;
+	int goes_on; /* the peer's end, which sends more at once; or 0 */
 };
 
 static struct seat seats[N_SEATS];
 static unsigned int n_seats, n_faults[TEI_FRAME_FAULTS];
 static uint8_t piece[PIECE];
+
+/* A frame of 200 us; the next one is there before it has ended. */
+static void take_long(struct seat *seat)
+{
+	uint64_t until_ns = tei_now_ns() + TEI_NS_PER_MS / 5;
+	uint8_t next[TEI_FRAME_HEADER_LEN];
+
+	raw_header(next, 0, SILENT, 1);
+	assert_int_equal(send(seat->goes_on, next, sizeof(next), 0),
+			 sizeof(next));
+	while (tei_now_ns() < until_ns)
+		;
+	if (seat->n_frames == N_LONG)
+		tei_loop_stop(loop);
+}
 
 static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
 		     void *arg)
@@ -43,6 +61,8 @@ static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
 	uint8_t name[TEI_FRAME_NAME_LEN] = {0};
 
 	seat->n_frames++;
+	if (seat->goes_on)
+		take_long(seat);
 	if (f->type != SILENT || !f->len)
 		return;
 	name[0] = *(const uint8_t *)f->body;
@@ -728,6 +748,41 @@ static void who_fills_the_budget_itself_is_cut_off(void **state)
 	close(fd);
 }
 
+/* ---- turns that are measured ---- */
+
+static void on_measured(uint64_t cpu_ns, void *arg)
+{
+	(void)cpu_ns;
+	(void)arg;
+}
+
+/* Three need all the time that a turn has for reads, and never read much. */
+static void all_read_though_some_always_have_more(void **state)
+{
+	uint8_t bytes[TEI_FRAME_HEADER_LEN];
+	int fd[20];
+
+	(void)state;
+	open_port(0, 0);
+	raw_header(bytes, 0, SILENT, 1);
+	for (unsigned int i = 0; i < TEST_COUNT(fd); i++) {
+		fd[i] = come(1);
+		if (i < 3)
+			seats[i].goes_on = fd[i];
+	}
+	for (unsigned int i = 0; i < TEST_COUNT(fd); i++)
+		assert_int_equal(send(fd[i], bytes, sizeof(bytes), 0),
+				 sizeof(bytes));
+	tei_loop_measure(loop, on_measured, NULL);
+	assert_int_equal(tei_loop_run(loop), 0);
+	tei_loop_measure(loop, NULL, NULL);
+	for (unsigned int i = 0; i < TEST_COUNT(fd); i++) {
+		assert_true(seats[i].n_frames);
+		seats[i].goes_on = 0;
+		close(fd[i]);
+	}
+}
+
 /* ---- any order ---- */
 
 static uint64_t draw(uint64_t *x)
@@ -798,6 +853,7 @@ int main(void)
 		T(who_makes_way_hears_why_though_it_was_not_read),
 		T(unread_answers_have_a_budget),
 		T(who_fills_the_budget_itself_is_cut_off),
+		T(all_read_though_some_always_have_more),
 		T(counts_hold_in_any_order),
 	};
 
