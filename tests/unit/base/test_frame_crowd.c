@@ -2,8 +2,8 @@
 /*
  * test_frame_crowd.c - ports with more peers than there is room for
  *
- * Each source is an address of 127.0.0.0/8, since no user is asked for. A seat is the server's end of one
- * connection, in the order in which they came.
+ * Each source is an address of 127.0.0.0/8, since no user is asked for. A seat
+ * is the server's end of one connection, in the order in which they came.
  */
 #include <errno.h>
 #include <signal.h>
@@ -189,7 +189,7 @@ static int come(uint8_t source)
 	return fd;
 }
 
-/* A process of @uid that connects from 127.0.0.1 and stays until it is killed. */
+/* Forks a process of @uid that connects from 127.0.0.1 until it is killed. */
 static pid_t come_as(uid_t uid)
 {
 	unsigned int n = n_seats + 1;
@@ -707,14 +707,16 @@ static bool nothing_is_unread(void *arg)
 
 static void unread_answers_have_a_budget(void **state)
 {
+	const struct tei_frame_source *source;
 	const size_t *bytes;
 	int fd[5];
 
 	(void)state;
 	open_port(0, 0);
-	bytes = &listener->peers.bytes[TEI_FRAME_OUTPUT];
 	for (unsigned int i = 0; i < 5; i++)
 		fd[i] = come(i == 4 ? 2 : 1);
+	source = seats[0].conn->holder->source;
+	bytes = &source->bytes[TEI_FRAME_OUTPUT];
 	answer(0, 2);
 	answer(1, 4);
 	answer(2, 2);
