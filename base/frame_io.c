@@ -38,8 +38,10 @@
 /* Corked, but this much goes out at once: its asker goes on while we work. */
 #define CORK_LEN 256
 #define N_IOV    16
-/* Of a turn of a loop that is measured; then the next turn reads. Large bodies
- * leave others some of it. */
+/*
+ * Reads end when a turn of a loop that is measured has lasted so long; the next
+ * one goes on. Large bodies leave the rest of it to others.
+ */
 #define READS_NS   (TEI_NS_PER_MS / 2)
 #define BODIES_NS  (TEI_NS_PER_MS / 4)
 #define PAUSE_LEN  (4 * 1024 * 1024)

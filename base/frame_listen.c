@@ -18,15 +18,17 @@
 #include "base/thread.h"
 
 /*
- * How many of one turn, and no more than begin within ACCEPT_NS: each takes
+ * A turn accepts so many, and no more than begin within ACCEPT_NS: each takes
  * some 50 us, half of it to find the peer's user.
  */
 #define N_ACCEPT_AT_ONCE 16
 #define ACCEPT_NS        (TEI_NS_PER_MS / 8)
 #define N_REFUSED_MAX    64
 #define NO_FDS_PAUSE_US  (100 * 1000)
-/* What was not read of a connection that makes way, 128 KiB: who is sending a
- * large message has more behind it, and others wait. */
+/*
+ * Who makes way has up to 128 KiB read first: who is sending a large message
+ * has more behind that, and others wait.
+ */
 #define UNREAD_PIECE (16 * 1024)
 #define N_UNREAD     8
 
@@ -57,7 +59,7 @@ static void drop_unread(int fd)
 			return;
 }
 
-/* At once: who waits for its place needs the descriptor. */
+/* Closes the socket at once: who waits for its place needs the descriptor. */
 void tei_frame_make_way(struct tei_frame_conn *conn, enum tei_frame_fault fault,
 			const char *text)
 {

@@ -119,7 +119,7 @@ static void leave(struct visitor *v)
 {
 	int status;
 
-	/* Others have been forked with a copy of it, so close() does nothing. */
+	/* Others have been forked with a copy, so close() does nothing. */
 	shutdown(v->hold, SHUT_RDWR);
 	close(v->hold);
 	assert_int_equal(waitpid(v->pid, &status, 0), v->pid);
