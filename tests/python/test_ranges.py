@@ -96,6 +96,26 @@ def test_lists_that_do_not_go_together_are_codes(store, memory):
                [[[], [1]]]) == [[[], [1]]]
 
 
+class Lying(list):
+    """Says that it has nothing."""
+
+    def __len__(self) -> int:
+        return 0
+
+
+def test_lists_are_as_long_as_they_are(store, memory):
+    addr = memory.addr + 1024
+    assert store.get_into_ranges(
+        Lying([addr]), Lying([Lying(["k"])]), Lying([Lying([Lying([0])])]),
+        [[Lying([0])]], [[[4]]]) == [[[4]]]
+    for wrong in (5, "text", None):
+        for at in range(5):
+            lists = [[addr], [["k"]], [[[0]]], [[[0]]], [[[1]]]]
+            lists[at] = wrong
+            with pytest.raises(TypeError):
+                store.get_into_ranges(*lists)
+
+
 def test_without_a_client_all_are_codes():
     memory = Memory(64)
     assert MooncakeDistributedStore().get_into_ranges(

@@ -364,16 +364,19 @@ static int add_nested(struct ranges *list, size_t key, uint64_t buffer,
 		      PyObject *const lists[], bool fits, size_t *n_ranges)
 {
 	struct py_numbers n[NESTED] = {{0}};
+	PyObject *places = NULL, *from;
 	int rc = PY_ARG_OK;
 
-	*n_ranges = 1;
+	if (lists[DST])
+		rc = py_arg_tuple(lists[DST], nested_names[DST], &places);
+	*n_ranges = places ? (size_t)PyTuple_Size(places) : 1;
 	for (int c = DST; rc != PY_ARG_RAISED && c < NESTED; c++) {
-		rc = lists[c] ? py_arg_numbers(lists[c], nested_names[c], &n[c])
-			      : PY_ARG_OK;
-		fits = fits && lists[c] && !rc;
+		from = c == DST ? places : lists[c];
+		rc = from ? py_arg_numbers(from, nested_names[c], &n[c])
+			  : PY_ARG_OK;
+		fits = fits && from && !rc;
 	}
-	if (rc != PY_ARG_RAISED && lists[DST])
-		*n_ranges = (size_t)PySequence_Size(lists[DST]);
+	Py_XDECREF(places);
 	fits = fits && n[DST].n == *n_ranges && n[SRC].n == *n_ranges &&
 	       n[LENGTHS].n == *n_ranges;
 	if (rc != PY_ARG_RAISED)
