@@ -74,6 +74,7 @@ te_pytest(python store)
 te_pytest(python store_life)
 te_pytest(python structured)
 te_pytest(python structured_tensors) # the same
+te_pytest(python stubs)
 te_pytest(python surface)
 te_pytest(python tensors) # the same
 te_pytest(consumers vllm_ascend)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from pkgutil import extend_path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mooncake.buffer_pool import BufferPool, RegisteredBufferPool
 
 # Other distributions may have modules of the package.
 __path__ = extend_path(__path__, __name__)

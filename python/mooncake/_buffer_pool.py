@@ -17,6 +17,7 @@ import time
 import weakref
 from collections.abc import Callable
 from types import TracebackType
+from typing import Any
 
 from mooncake.store import MooncakeDistributedStore, MooncakeHostMemAllocator
 
@@ -53,7 +54,7 @@ class BufferLeaseView:
 
 
 @functools.lru_cache(maxsize=64)
-def _view_type(size: int) -> type:
+def _view_type(size: int) -> Any:
     return type("BufferLeaseView", (BufferLeaseView, ctypes.c_char * size), {})
 
 
@@ -62,7 +63,7 @@ class BufferLease:
 
     def __init__(self, piece: _Piece) -> None:
         self._piece: _Piece | None = piece
-        self._seen: Callable[[], BufferLeaseView | None] = _nothing
+        self._seen: Callable[[], Any] = _nothing
         self.size = piece.size
 
     def _open(self) -> _Piece:
@@ -116,7 +117,7 @@ def _nothing() -> None:
 # ---- arguments: TypeError is for their types, RuntimeError for all else ----
 
 
-def _size(value: object, name: str) -> int:
+def _size(value: Any, name: str) -> int:
     try:
         number = operator.index(value)
     except TypeError:
@@ -126,7 +127,7 @@ def _size(value: object, name: str) -> int:
     return number
 
 
-def _seconds(value: object, name: str) -> float | None:
+def _seconds(value: Any, name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, (int, float)) or hasattr(value, "__float__"):
@@ -143,13 +144,13 @@ def _flag(value: object, name: str) -> bool:
     return value
 
 
-def _local_buffer_of(store: object) -> int:
+def _local_buffer_of(store: Any) -> int:
     """Bytes of the store's local buffer; 0: it has none."""
     ask = getattr(store, "_local_buffer_bytes", None)
     if store is not None and ask is None:
         raise RuntimeError("store must be a MooncakeDistributedStore, not "
                            f"{type(store)}")
-    size = None if ask is None else ask()
+    size: int | None = None if ask is None else ask()
     if size is None:
         raise RuntimeError("the store is not initialized: set it up first")
     return size

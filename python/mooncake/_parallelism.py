@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 # Their numbers in stored metadata are their places here.
 KINDS = ("dp", "tp", "ep", "pp")
@@ -61,7 +62,7 @@ def _mode(value: object) -> str:
     return value.lower()
 
 
-def _number(value: object, name: str, low: int, high: int) -> int:
+def _number(value: Any, name: str, low: int, high: int) -> int:
     try:
         number = operator.index(value)
     except TypeError:

@@ -8,6 +8,6 @@ from __future__ import annotations
 try:
     from mooncake.store import BufferPool, RegisteredBufferPool
 except ImportError:
-    BufferPool = RegisteredBufferPool = None
+    BufferPool = RegisteredBufferPool = None  # type: ignore[misc, assignment]
 
 __all__ = ["BufferPool", "RegisteredBufferPool"]
