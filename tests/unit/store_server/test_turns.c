@@ -257,7 +257,7 @@ static void a_server_may_end_while_it_owes_much(void **state)
 	(void)state;
 	server->call = (struct tes_server_call){link, &f, &ev};
 	tes_server_later(server);
-	server->call = (struct tes_server_call){NULL};
+	server->call = (struct tes_server_call){.link = NULL};
 	assert_false(offer_batch(link, 1));
 	assert_true(link->stalled);
 }
