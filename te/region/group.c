@@ -19,9 +19,10 @@
 #define PROOF_TEXT "te group"
 #define PEER_TEXT  "te peer "
 
-_Static_assert(TEI_PEER_SECRET_LEN == TE_GROUP_SECRET_LEN &&
-		       TEI_PEER_SECRET_LEN == TEI_GROUP_PROOF_LEN,
-	       "hmac() takes and gives as much as a group's");
+_Static_assert(TEI_PEER_SECRET_LEN == TE_GROUP_SECRET_LEN,
+	       "hmac() takes as much as a group's");
+_Static_assert(TEI_PEER_SECRET_LEN == TEI_GROUP_PROOF_LEN,
+	       "hmac() gives as much as a group's");
 
 static int hmac(const uint8_t *secret, const void *bytes, size_t len,
 		uint8_t out[TEI_GROUP_PROOF_LEN])
