@@ -58,6 +58,7 @@ def test_names_are_those_of_the_module(module):
     there = importlib.import_module(f"mooncake.{module}")
     told = names_in(stub(module).body)
     assert public(there) <= told
+    pytest.importorskip("torch")  # some are brought by modules that need it
     for name in told - {"Key", "Bytes", "Ranges", "_Opcode"}:
         assert hasattr(there, name), name
 
