@@ -327,13 +327,15 @@ static void many_lives_are_told_from_one_another(void **state)
 	rig_fini(&r);
 }
 
-/* Offers "a" as of @epoch, in a place other than the last one. */
-static int offer_a(struct rig *r, const struct tes_core_objects *a,
-		   uint64_t epoch)
+/* Offers "a" as of @epoch, in place @i; @key: under that one, or NULL. */
+static int offer_as(struct rig *r, const struct tes_core_objects *a,
+		    uint64_t epoch, uint64_t i, struct tes_core_key *key)
 {
-	uint64_t address = BASE + epoch % 2 * 4096;
+	uint64_t address = BASE + i * 4096;
 	struct tes_core_objects o = *a;
 
+	if (key)
+		o.keys = key;
 	o.gen_epoch = &epoch;
 	o.address = &address;
 	return rig_offer(r, 1, 'm', &o, false);
@@ -356,7 +358,9 @@ static void epochs_do_not_run_out(void **state)
 	assert_int_equal(put_under(&r, epoch, "b", false), 0);
 	rig_mount_offering(&r, 1, 'm', BASE);
 	for (uint64_t i = 0; i < 33000; i++) {
-		assert_int_equal(offer_a(&r, told(&before), LATER + i), 0);
+		/* In a place other than the last one. */
+		assert_int_equal(
+			offer_as(&r, told(&before), LATER + i, i % 2, NULL), 0);
 		/* Always the same client. */
 		assert_int_equal(join_knowing(&r, (i + 1) << 8 | 4,
 					      tes_core_epoch(r.core) + 1),
@@ -379,15 +383,10 @@ static void epochs_do_not_run_out(void **state)
 static int offer_kept(struct rig *r, const struct tes_core_objects *a,
 		      uint64_t i)
 {
-	uint64_t epoch = LATER + i, address = BASE + i * 4096;
 	uint64_t number = i ? i : KEPT;
 	struct tes_core_key key = {(const uint8_t *)&number, sizeof(number)};
-	struct tes_core_objects o = *a;
 
-	o.keys = &key;
-	o.gen_epoch = &epoch;
-	o.address = &address;
-	return rig_offer(r, 1, 'm', &o, false);
+	return offer_as(r, a, LATER + i, i, &key);
 }
 
 static void what_is_of_an_epoch_too_many_makes_nothing_go(void **state)
