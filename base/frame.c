@@ -23,7 +23,7 @@
 #include "base/net.h"
 #include "base/thread.h"
 
-/* Of one connection, while others wait to read. */
+/* Time that one connection may read while others wait to. */
 #define READ_NS (TEI_NS_PER_MS / 50)
 
 /* ---- state of a connection ---- */

@@ -26,8 +26,8 @@
 #define N_REFUSED_MAX    64
 #define NO_FDS_PAUSE_US  (100 * 1000)
 /*
- * Who makes way has up to 128 KiB read first: who is sending a large message
- * has more behind that, and others wait.
+ * Up to 128 KiB are read of a connection before it makes way: one that is
+ * sending a large message has more behind that, and others wait.
  */
 #define UNREAD_PIECE (16 * 1024)
 #define N_UNREAD     8

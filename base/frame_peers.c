@@ -315,7 +315,7 @@ struct search {
 	const struct tei_frame_conn *but; /* never this one */
 	bool whatever;                    /* also what is needed */
 	unsigned int steps;
-	/* Of the source that is looked at: needed ones, and the idlest. */
+	/* Needed ones of the source that is looked at, and the idlest. */
 	unsigned int n_needed;
 	struct tei_frame_conn *spare;
 };

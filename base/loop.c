@@ -269,7 +269,7 @@ static int run_turn(struct tei_loop *loop, int flags)
 	return rc;
 }
 
-/* Of NONBLOCK alone libevent makes turns as long as anything happens. */
+/* With NONBLOCK alone libevent makes turns as long as anything happens. */
 #define POLL (EVLOOP_NONBLOCK | EVLOOP_ONCE)
 
 /* -1, or 0: something may have happened. */

@@ -151,7 +151,7 @@ bool tei_is_touchable(uint64_t addr, bool writable)
 
 /* ---- what mappings permit ---- */
 
-/* Of Linux 6.11: the mapping that an address lies in, as in <linux/fs.h>. */
+/* Mapping that an address lies in, as Linux 6.11 has it in <linux/fs.h>. */
 struct maps_query {
 	uint64_t size;
 	uint64_t wanted; /* MAPS_* */

@@ -106,7 +106,7 @@ bool tei_uids_has(const struct tei_uids *uids, uint32_t uid)
 
 /* ---- the user at the other end of a connection ---- */
 
-/* One end of a connection, in one form: IPv4 is never v4-mapped. */
+/* End of a connection, in one form: IPv4 is never v4-mapped. */
 struct end {
 	uint8_t ip[16];
 	size_t len; /* 4 or 16 */
@@ -337,8 +337,8 @@ static int scan_files(const struct end *src, const struct end *dst,
 }
 
 /*
- * Whoever connects causes a look through all sockets of this namespace, so they
- * are limited together. Relaxed: nothing else depends on it.
+ * Looks through all sockets of this namespace are limited together, since
+ * whoever connects causes one. Relaxed: nothing else depends on it.
  */
 static _Atomic uint64_t scans_paid_ns; /* when the looks so far are paid for */
 
