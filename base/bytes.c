@@ -113,3 +113,40 @@ int tei_hex_digit(char c)
 		return c - 'A' + 10;
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
+
+static bool is_dash(size_t at)
+{
+	return at == 8 || at == 13 || at == 18 || at == 23;
+}
+
+void tei_id_text(const uint8_t id[TEI_ID_LEN], char out[TEI_ID_ROOM])
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (size_t i = 0, n = 0; i < TEI_ID_ROOM - 1; i++) {
+		if (is_dash(i)) {
+			out[i] = '-';
+			continue;
+		}
+		out[i] = digits[n % 2 ? id[n / 2] & 15 : id[n / 2] >> 4];
+		n++;
+	}
+	out[TEI_ID_ROOM - 1] = '\0';
+}
+
+bool tei_id_parse(const char *text, uint8_t out[TEI_ID_LEN])
+{
+	if (strlen(text) != TEI_ID_ROOM - 1)
+		return false;
+	for (size_t i = 0, n = 0; text[i]; i++) {
+		int digit = tei_hex_digit(text[i]);
+
+		if (is_dash(i) && text[i] == '-')
+			continue;
+		if (is_dash(i) || digit < 0)
+			return false;
+		out[n / 2] = (uint8_t)(out[n / 2] << 4 | digit);
+		n++;
+	}
+	return true;
+}

@@ -44,6 +44,13 @@ void tei_write_bytes(struct tei_writer *w, const void *bytes, size_t len);
 /* Half a byte: what a hexadecimal digit of either case is; -1: it is none. */
 int tei_hex_digit(char c);
 
+#define TEI_ID_LEN  16
+#define TEI_ID_ROOM 37
+/* Write an id as a UUID: 8-4-4-4-12 hex digits and a 0. */
+void tei_id_text(const uint8_t id[TEI_ID_LEN], char out[TEI_ID_ROOM]);
+/* The same backwards; false: @text is no id. */
+bool tei_id_parse(const char *text, uint8_t out[TEI_ID_LEN]);
+
 /*
  * Loads without a check, for hot paths: the caller knows that the bytes are
  * there. Any alignment.

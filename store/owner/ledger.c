@@ -4,9 +4,9 @@
 
 #include <errno.h>
 #include <openssl/rand.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mapped.h"
@@ -364,22 +364,12 @@ static void forget_all(struct tes_segment *segment)
 	tei_mutex_unlock(&ledger->mu);
 }
 
-/* Writes @id as the admin port shows it. */
-static void write_id(const uint8_t id[TES_STORE_SEGMENT_ID_LEN], char *out)
-{
-	for (size_t i = 0; i < TES_STORE_SEGMENT_ID_LEN; i++) {
-		bool dash = i == 4 || i == 6 || i == 8 || i == 10;
-
-		out += sprintf(out, dash ? "-%02x" : "%02x", id[i]);
-	}
-}
-
 static void tell_later(const struct tes_segment *segment,
 		       const struct later *later, uint64_t epoch)
 {
-	char id[2 * TES_STORE_SEGMENT_ID_LEN + 5];
+	char id[TEI_ID_ROOM];
 
-	write_id(segment->id, id);
+	tei_id_text(segment->id, id);
 	LOG_WARN("segment %s: given up: %llu objects of epochs %llu to %llu, "
 		 "later than epoch %llu of this master, which knows nothing of "
 		 "them. Masters of one pool share their --epoch_key_file",
@@ -395,13 +385,13 @@ static void tell_later(const struct tes_segment *segment,
 static void give_all_up(struct tes_segment *segment)
 {
 	struct tes_ledger *ledger = &segment->ledger;
-	char id[2 * TES_STORE_SEGMENT_ID_LEN + 5];
+	char id[TEI_ID_ROOM];
 	size_t n;
 
 	tei_mutex_lock(&ledger->mu);
 	n = ledger->inventory.n_objects;
 	tei_mutex_unlock(&ledger->mu);
-	write_id(segment->id, id);
+	tei_id_text(segment->id, id);
 	LOG_WARN("segment %s: given up: %zu objects: this process stood still "
 		 "for longer than --client_ttl, and another master has come",
 		 id, n);

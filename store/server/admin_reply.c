@@ -11,7 +11,6 @@
 
 #include <event2/buffer.h>
 
-#include "base/bytes.h"
 #include "base/mem.h"
 #include "store/core/codes.h"
 #include "store/server/state.h"
@@ -134,44 +133,6 @@ json_t *tes_server_admin_string(const char *text)
 	string = json_string(copy);
 	tei_free(copy);
 	return string;
-}
-
-static bool is_dash(size_t at)
-{
-	return at == 8 || at == 13 || at == 18 || at == 23;
-}
-
-void tes_server_id_text(const uint8_t id[TES_CORE_ID_LEN],
-			char out[TES_SERVER_ID_ROOM])
-{
-	static const char digits[] = "0123456789abcdef";
-
-	for (size_t i = 0, n = 0; i < TES_SERVER_ID_ROOM - 1; i++) {
-		if (is_dash(i)) {
-			out[i] = '-';
-			continue;
-		}
-		out[i] = digits[n % 2 ? id[n / 2] & 15 : id[n / 2] >> 4];
-		n++;
-	}
-	out[TES_SERVER_ID_ROOM - 1] = '\0';
-}
-
-bool tes_server_id_parse(const char *text, uint8_t out[TES_CORE_ID_LEN])
-{
-	if (strlen(text) != TES_SERVER_ID_ROOM - 1)
-		return false;
-	for (size_t i = 0, n = 0; text[i]; i++) {
-		int digit = tei_hex_digit(text[i]);
-
-		if (is_dash(i) && text[i] == '-')
-			continue;
-		if (is_dash(i) || digit < 0)
-			return false;
-		out[n / 2] = (uint8_t)(out[n / 2] << 4 | digit);
-		n++;
-	}
-	return true;
 }
 
 void tes_server_bytes(uint64_t n, char out[TES_SERVER_BYTES_ROOM])

@@ -44,13 +44,6 @@ json_t *tes_server_admin_string(const char *text);
 /* The words of a code, "OBJECT_NOT_FOUND". */
 const char *tes_server_code_name(int32_t code);
 
-#define TES_SERVER_ID_ROOM 37
-/* 8-4-4-4-12 hex digits. */
-void tes_server_id_text(const uint8_t id[TES_CORE_ID_LEN],
-			char out[TES_SERVER_ID_ROOM]);
-/* The same backwards; false: @text is no id. */
-bool tes_server_id_parse(const char *text, uint8_t out[TES_CORE_ID_LEN]);
-
 #define TES_SERVER_BYTES_ROOM 24
 /* "1.50 GB" */
 void tes_server_bytes(uint64_t n, char out[TES_SERVER_BYTES_ROOM]);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/core/codes.h"
@@ -81,12 +82,11 @@ int tes_server_admin_segment_names(const struct tei_http_request *request,
 
 static json_t *detail(const struct tes_core_segment *segment)
 {
-	char id[TES_SERVER_ID_ROOM], client[TES_SERVER_ID_ROOM],
-		size[TES_SERVER_BYTES_ROOM];
+	char id[TEI_ID_ROOM], client[TEI_ID_ROOM], size[TES_SERVER_BYTES_ROOM];
 	char base[2 + 16 + 1];
 
-	tes_server_id_text(segment->id, id);
-	tes_server_id_text(segment->client_id, client);
+	tei_id_text(segment->id, id);
+	tei_id_text(segment->client_id, client);
 	tes_server_bytes(segment->size, size);
 	snprintf(base, sizeof(base), "0x%" PRIx64, segment->base);
 	return json_pack("{s:o,s:s,s:s,s:s,s:I,s:s,s:o,s:s,s:s,s:I,s:I,s:f}",
@@ -268,9 +268,9 @@ static const char *state_name(enum tes_drain_state state)
 static int answer_code(struct tei_http_reply *reply,
 		       const struct tes_core_drain *drain)
 {
-	char id[TES_SERVER_ID_ROOM];
+	char id[TEI_ID_ROOM];
 
-	tes_server_id_text(drain->id, id);
+	tei_id_text(drain->id, id);
 	return tes_server_admin_json(
 		reply, 200,
 		json_pack("{s:b,s:s,s:s,s:i,s:s}", "success", 1, "job_id", id,
@@ -473,7 +473,7 @@ static bool take_id(const struct tei_http_request *request,
 
 	if (!text)
 		return false;
-	if (tes_server_id_parse(text, id))
+	if (tei_id_parse(text, id))
 		return true;
 	tes_server_admin_wrong(reply, "job_id is 32 hex digits with dashes, as "
 				      "a creation answers");
@@ -495,9 +495,9 @@ static json_t *names_json(const struct tes_core_drain *drain)
 
 static json_t *drain_json(const struct tes_core_drain *d)
 {
-	char id[TES_SERVER_ID_ROOM];
+	char id[TEI_ID_ROOM];
 
-	tes_server_id_text(d->id, id);
+	tei_id_text(d->id, id);
 	return json_pack(
 		"{s:b,s:s,s:i,s:s,s:i,s:s,s:I,s:I,s:o,s:I,s:I,s:I,s:I,s:I,s:s,"
 		"s:i,s:s}",
