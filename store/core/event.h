@@ -29,6 +29,7 @@
 #define TES_CORE_MOUNTS_MAX    4096 /* all clients' together; 12 KiB each */
 #define TES_CORE_DRAIN_MAX     64   /* segments of a drain job, and targets */
 #define TES_CORE_AT_A_TIME_MAX 1024 /* tasks of a drain job */
+#define TES_CORE_ROOM_KEYS     64   /* started, of one step of room */
 
 struct tes_core_key {
 	const void *bytes; /* bytes[len]; borrowed for the step */
@@ -68,7 +69,8 @@ enum tes_event_type {
 	TES_EVENT_REPORT, /* client reports that an owner does not answer */
 	TES_EVENT_PROBED, /* owner answers a probe */
 	/* Sent when the starts of @n keys have been answered, and there is time
-	 * to make room for the next, as ticks do. */
+	 * to make room for the next, as ticks do. Of more keys than
+	 * TES_CORE_ROOM_KEYS the rest is left to further events. */
 	TES_EVENT_MAKE_ROOM,
 	TES_EVENT_TICK, /* every 100 ms or sooner; bounded work */
 };

@@ -618,10 +618,11 @@ int tes_core_on_make_room(struct tes_step *step)
 {
 	struct tes_core *core = step->core;
 	size_t n = step->ev->n;
-	unsigned int budget = core->config.step_objects;
+	unsigned int budget;
 
-	if (n < budget / (2 * EVICT_COST))
-		budget = (unsigned int)n * 2 * EVICT_COST;
+	if (n > TES_CORE_ROOM_KEYS)
+		n = TES_CORE_ROOM_KEYS;
+	budget = (unsigned int)n * 2 * EVICT_COST;
 	tes_core_evict_tick(core, &budget);
 	return 0;
 }

@@ -346,16 +346,25 @@ void tes_server_hurry(struct tes_server *s)
 }
 
 /*
- * While a writer writes what it has started. What ticks evict besides holds up
- * whoever calls meanwhile.
+ * Makes room for as many keys as were started, while their writers write: what
+ * ticks evict besides holds up whoever calls meanwhile, and starts that find no
+ * room evict one by one. At least a piece, then as much as the turn allows.
  */
 static void on_room(void *arg)
 {
+	struct tes_event ev = {.type = TES_EVENT_MAKE_ROOM};
 	struct tes_server *s = arg;
-	struct tes_event ev = {.type = TES_EVENT_MAKE_ROOM, .n = s->n_started};
 
-	s->n_started = 0;
-	tes_server_step(s, &ev, NULL, NULL);
+	do {
+		ev.n = s->n_started < TES_CORE_ROOM_KEYS ? s->n_started
+							 : TES_CORE_ROOM_KEYS;
+		s->n_started -= ev.n;
+		tes_server_step(s, &ev, NULL, NULL);
+		if (!tes_core_short(s->core))
+			s->n_started = 0;
+	} while (s->n_started && tei_loop_turn_ns(s->loop) < TURN_NS);
+	if (s->n_started)
+		tei_alarm_now(&s->room);
 }
 
 static void on_hurry(void *arg)

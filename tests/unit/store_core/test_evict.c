@@ -149,16 +149,20 @@ static void room_is_made_in_bounded_steps(void **state)
 {
 	struct tes_core_config c = rig_config;
 	struct rig r;
+	char key[16];
 
 	(void)state;
 	c.high_watermark = 0.5;
 	c.eviction_ratio = 0.5;
-	c.step_objects = 32;
+	c.step_objects = 1; /* of ticks */
 	rig_init(&r, &c);
 	rig_pair(&r);
-	put_many(&r, 0, 16);
+	for (int i = 0; i < 512; i++) {
+		name(key, i);
+		assert_int_equal(rig_put(&r, 2, key, 64).status, 0);
+	}
 	make_room(&r, SIZE_MAX);
-	assert_int_equal(rig_figures(&r).objects, 12);
+	assert_int_equal(rig_figures(&r).objects, 512 - 2 * TES_CORE_ROOM_KEYS);
 	rig_fini(&r);
 }
 
