@@ -277,24 +277,33 @@ static void defer_copy(struct tei_frame_conn *conn, const uint8_t *body)
 	(void)keep_to_budget(conn);
 }
 
-/* Makes room for at least one byte more of an unfinished body. */
+/*
+ * Grants room for at least one byte more of an unfinished body. The first piece
+ * is for who announces much and sends little. Memory for the whole is asked for
+ * with the second, once: growing it by and by would copy megabytes in one go.
+ * The kernel gives its pages as they are filled, so the room that is granted is
+ * what counts.
+ */
 static bool grow_body(struct tei_frame_conn *conn)
 {
-	size_t room = 2 * conn->room_body;
+	size_t before = conn->room_body, room = 2 * before, size;
 	uint8_t *body;
 
-	if (conn->n_body < conn->room_body)
+	if (conn->n_body < before)
 		return true;
 	if (room < FIRST_ROOM)
 		room = FIRST_ROOM;
 	if (room > conn->in.len)
 		room = conn->in.len;
-	body = tei_realloc(conn->body, room);
-	if (!body) {
-		tei_frame_end(conn, -ENOMEM);
-		return false;
+	if (before <= FIRST_ROOM) {
+		size = before ? conn->in.len : room;
+		body = tei_realloc(conn->body, size);
+		if (!body) {
+			tei_frame_end(conn, -ENOMEM);
+			return false;
+		}
+		conn->body = body;
 	}
-	conn->body = body;
 	conn->room_body = room;
 	return keep_to_budget(conn);
 }

@@ -164,7 +164,7 @@ struct tei_frame_conn {
 	struct tei_frame in; /* header of the body that is being received */
 	uint32_t hello_max;  /* of its body, before the first one; else 0 */
 	uint8_t *body;       /* NULL: between bodies, unless in_body */
-	size_t n_body, room_body;
+	size_t n_body, room_body; /* filled; granted, of what is allocated */
 	uint8_t *lent; /* the body that is being delivered; NULL: taken */
 	bool in_body;
 	uint8_t *stash; /* read, but paused before it was looked at */
