@@ -70,6 +70,7 @@ te_pytest(python memory)
 te_pytest(python metadata)
 te_pytest(python ranges)
 te_pytest(python refusals)
+te_pytest(python release)
 te_pytest(python shards) # the same
 te_pytest(python store)
 te_pytest(python store_life)
