@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What columns of Python values are: which codec stores them, and their structure.
+
+A column is a list of rows. None is a row without a value, MISSING a row of a
+column within dictionaries or lists that had no such key or place.
+"""
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+NUMERIC = "biufc"  # kinds of numpy's types
+KEYS_MAX = 64  # a dictionary of more is one value
+ITEMS_MAX = 8  # a list of more is one value
+DEPTH_MAX = 32
+_EXACT_FLOAT = float(1 << 53)  # integers beyond may change when they become floats
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "<MISSING>"
+
+
+MISSING = _Missing()
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Which codec stores a column; not accepted: none does without a schema."""
+
+    accepted: bool
+    codec: str
+    reason: str
+    normalized_type: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A column that is stored by one codec."""
+
+    path: str
+    values: list[Any]
+    decision: Decision
+
+
+@dataclass(frozen=True)
+class Node:
+    """A column of dictionaries or lists, whose children are columns as well."""
+
+    path: str
+    node_type: str  # "dict" or "list"
+    children: list[Any]  # keys, sorted, or numbers from 0
+    missing: list[bool]
+    row_mask: list[bool]  # whether the row has a value
+    lengths: list[int] | None = None  # of lists
+
+
+def is_torch_tensor(value: Any) -> bool:
+    """Whether it is one, without importing torch for the answer."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def is_image(value: Any) -> bool:
+    """Whether it is an image of PIL, without importing it for the answer."""
+    return (type(value).__module__.startswith("PIL.")
+            and hasattr(value, "save"))
+
+
+def _is_bytes(value: Any) -> bool:
+    return isinstance(value, (bytes, bytearray, memoryview))
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+def _is_media_list(value: Any) -> bool:
+    return _is_list(value) and all(
+        _is_bytes(item) or is_image(item) for item in value)
+
+
+# ---- numbers ----
+
+
+def _changes_integers(array: np.ndarray, value: Any) -> bool:
+    """Whether an array of floats made of a value has other integers than it."""
+    if array.dtype.kind != "f" or not array.size or not (
+            np.abs(array) >= _EXACT_FLOAT).any():
+        return False
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, (list, tuple)):
+            left.extend(one)
+        elif isinstance(one, int) and float(one) != one:
+            return True
+    return False
+
+
+def _number_array(value: Any) -> np.ndarray | None:
+    """An array of the numbers in a value; None: it has others, or would change."""
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, OverflowError, RuntimeError):
+        return None
+    if array.dtype.kind not in NUMERIC:
+        return None
+    try:
+        return None if _changes_integers(array, value) else array
+    except OverflowError:
+        return None
+
+
+def common_dtype(arrays: Sequence[np.ndarray]) -> np.dtype | None:
+    """The type of elements that holds those of all arrays; None: there is none.
+
+    Empty arrays, whose type says nothing about them, have no part in it.
+    """
+    types = ({array.dtype for array in arrays if array.size}
+             or {array.dtype for array in arrays})
+    try:
+        common = np.result_type(*types) if types else np.dtype(np.int64)
+    except TypeError:
+        return None
+    return common
+
+
+def _list_dtype(rows: list[Any]) -> np.dtype | None:
+    """The type of the numbers in lists; None: they are not such, or would change."""
+    arrays = []
+    for row in rows:
+        array = _number_array(row)
+        if array is None:
+            return None
+        arrays.append(array)
+    common = common_dtype(arrays)
+    if common is None or common.kind not in NUMERIC:
+        return None
+    whole = {array.dtype.kind for array in arrays if array.size}
+    if common.kind == "f" and whole and whole <= set("biu"):
+        return None  # of signed and unsigned integers of 64 bits
+    return common
+
+
+# ---- one column ----
+
+
+def _of_tensors(rows: list[Any]) -> Decision:
+    types = sorted({str(row.dtype) for row in rows})
+    if len(types) > 1:
+        return Decision(False, "ragged_tensor", "mixed tensor dtype: "
+                        + ", ".join(types), "torch.Tensor")
+    return Decision(True, "ragged_tensor", "all rows are tensors",
+                    "torch.Tensor", {"dtype": types[0]})
+
+
+def _of_arrays(rows: list[Any]) -> Decision:
+    if all(row.dtype.kind in NUMERIC for row in rows):
+        return Decision(True, "typed_ragged", "all rows are numeric arrays",
+                        "numpy.ndarray", {"recursive_source": "ndarray"})
+    return Decision(False, "typed_ragged", "rows are arrays, but not of numbers",
+                    "numpy.ndarray")
+
+
+def _of_sequences(rows: list[Any]) -> Decision:
+    dtype = _list_dtype(rows)
+    if dtype is not None:
+        return Decision(True, "typed_ragged", "all rows are lists of numbers",
+                        "list[number]", {"dtype": str(dtype)})
+    return Decision(True, "msgpack_ragged",
+                    "all rows are dictionaries or lists", "object")
+
+
+def _of_numbers(rows: list[Any]) -> Decision | None:
+    array = _number_array(rows)
+    if array is not None:
+        return Decision(True, "ndarray", "all rows are numbers", "number",
+                        {"dtype": str(array.dtype)})
+    if all(type(row) is float or (isinstance(row, int)
+                                  and -(1 << 63) <= row < 1 << 64)
+           for row in rows):
+        return Decision(True, "msgpack_ragged", "no type of numbers holds all "
+                        "rows", "number")
+    return None
+
+
+def _always(codec: str, reason: str, kind: str
+            ) -> Callable[[list[Any]], Decision | None]:
+    return lambda rows: Decision(True, codec, reason, kind)
+
+
+# The first line whose test holds for every row decides, unless it cannot.
+_Row = tuple[Callable[[Any], bool], Callable[[list[Any]], Decision | None]]
+_RULES: tuple[_Row, ...] = (
+    (is_torch_tensor, _of_tensors),
+    (_is_media_list, _always("media_list_ragged", "all rows are lists of media",
+                             "list[media]")),
+    (lambda row: isinstance(row, np.ndarray), _of_arrays),
+    (_is_list, _of_sequences),
+    (lambda row: isinstance(row, (bool, int, float, np.number, np.bool_)),
+     _of_numbers),
+    (_is_bytes, _always("bytes_ragged", "all rows are bytes", "bytes")),
+    (is_image, _always("media_bytes", "all rows are images", "PIL.Image")),
+    (lambda row: isinstance(row, str),
+     _always("utf8_ragged", "all rows are str", "str")),
+    (lambda row: isinstance(row, (dict, list, tuple)),
+     _always("msgpack_ragged", "all rows are dictionaries or lists", "object")),
+)
+
+
+def _with_values(values: Sequence[Any]) -> list[Any]:
+    return [row for row in values if row is not None and row is not MISSING]
+
+
+def _choose_leaf_codec(values: Sequence[Any]) -> Decision:
+    rows = _with_values(values)
+    if not rows:
+        return Decision(False, "msgpack_ragged", "all rows are null", "null")
+    for holds, decide in _RULES:
+        if all(map(holds, rows)):
+            decision = decide(rows)
+            if decision is not None:
+                return decision
+    kinds = sorted({type(row).__name__ for row in rows})
+    return Decision(False, "msgpack_ragged",
+                    f"no codec matched rows of {', '.join(kinds)}", "unknown")
+
+
+# ---- structure ----
+
+
+def _escape_key(key: str) -> str:
+    return key.replace("\\", "\\\\").replace(".", "\\.").replace("[", "\\[")
+
+
+def dict_path(path: str, key: str) -> str:
+    """The path of the column of a key of the dictionaries at a path."""
+    return f"{path}.{_escape_key(key)}"
+
+
+def list_path(path: str, index: int) -> str:
+    """The path of the column of a place in the lists at a path."""
+    return f"{path}[{index}]"
+
+
+def _dict_keys(rows: list[Any]) -> list[str] | None:
+    """The keys of a column of dictionaries; None: it is not, or of too many."""
+    keys: set[str] = set()
+    for row in rows:
+        if not isinstance(row, dict) or not all(
+                isinstance(key, str) for key in row):
+            return None
+        keys.update(row)
+        if len(keys) > KEYS_MAX:
+            return None
+    return sorted(keys) if rows else None
+
+
+def _list_length(rows: list[Any]) -> int | None:
+    """The longest of a column of short lists of structures; None: it is not."""
+    for row in rows:
+        if not _is_list(row) or len(row) > ITEMS_MAX or not all(
+                item is None or isinstance(item, (dict, list, tuple))
+                for item in row):
+            return None
+    return max(map(len, rows)) if rows else None
+
+
+def _absent(row: Any) -> Any:
+    """What a child's column has where the row has no value."""
+    return None if row is None else MISSING
+
+
+def infer_structure(path: str, values: Sequence[Any], leaves: list[Leaf],
+                    nodes: list[Node], depth: int = 0) -> None:
+    """Append the nodes and the leaves of a column, parents before children.
+
+    ValueError: it is nested more than DEPTH_MAX deep.
+    """
+    if depth > DEPTH_MAX:
+        raise ValueError(f"{path}: nested more than {DEPTH_MAX} deep")
+    values = list(values)
+    rows = _with_values(values)
+    keys, length = _dict_keys(rows), _list_length(rows)
+    if keys is None and length is None:
+        leaves.append(Leaf(path, values, _choose_leaf_codec(values)))
+        return
+    missing = [row is MISSING for row in values]
+    mask = [row is not None and row is not MISSING for row in values]
+    if keys is not None:
+        nodes.append(Node(path, "dict", list(keys), missing, mask))
+        for key in keys:
+            infer_structure(dict_path(path, key), [
+                row.get(key, MISSING) if there else _absent(row)
+                for row, there in zip(values, mask)], leaves, nodes, depth + 1)
+        return
+    nodes.append(Node(path, "list", list(range(length or 0)), missing, mask,
+                      [len(row) if there else 0
+                       for row, there in zip(values, mask)]))
+    for i in range(length or 0):
+        infer_structure(list_path(path, i), [
+            (row[i] if i < len(row) else MISSING) if there else _absent(row)
+            for row, there in zip(values, mask)], leaves, nodes, depth + 1)
