@@ -73,6 +73,7 @@ te_pytest(python msgpack)
 te_pytest(python ranges)
 te_pytest(python refusals)
 te_pytest(python release)
+te_pytest(python schema)
 te_pytest(python shards) # the same
 te_pytest(python store)
 te_pytest(python store_life)
