@@ -14,7 +14,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "python/mooncake"
 MODULES = ["store", "engine"]
 CODECS = [PACKAGE / f"_structured/{name}.py" for name in (
-    "config", "infer", "msgpack", "payloads", "release", "schema")]
+    "config", "infer", "msgpack", "payloads", "ragged", "release", "schema")]
 
 
 def stub(module: str) -> ast.Module:

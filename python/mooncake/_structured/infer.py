@@ -30,13 +30,18 @@ MISSING = _Missing()
 
 @dataclass(frozen=True)
 class Decision:
-    """Which codec stores a column; not accepted: none does without a schema."""
+    """Which codec stores a column; not accepted: none does without a schema.
+
+    made has arrays of the rows that have a value, where the choice took them.
+    """
 
     accepted: bool
     codec: str
     reason: str
     normalized_type: str
     metadata: dict[str, Any] = field(default_factory=dict)
+    made: list[np.ndarray] | None = field(
+        default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -131,8 +136,11 @@ def common_dtype(arrays: Sequence[np.ndarray]) -> np.dtype | None:
     return common
 
 
-def _list_dtype(rows: list[Any]) -> np.dtype | None:
-    """The type of the numbers in lists; None: they are not such, or would change."""
+def _list_arrays(rows: list[Any]) -> tuple[list[np.ndarray], np.dtype] | None:
+    """Arrays of lists of numbers and the type that holds all of these.
+
+    None: they are no such lists, or would change.
+    """
     arrays = []
     for row in rows:
         array = _number_array(row)
@@ -145,7 +153,7 @@ def _list_dtype(rows: list[Any]) -> np.dtype | None:
     whole = {array.dtype.kind for array in arrays if array.size}
     if common.kind == "f" and whole and whole <= set("biu"):
         return None  # of signed and unsigned integers of 64 bits
-    return common
+    return arrays, common
 
 
 # ---- one column ----
@@ -169,10 +177,10 @@ def _of_arrays(rows: list[Any]) -> Decision:
 
 
 def _of_sequences(rows: list[Any]) -> Decision:
-    dtype = _list_dtype(rows)
-    if dtype is not None:
+    found = _list_arrays(rows)
+    if found is not None:
         return Decision(True, "typed_ragged", "all rows are lists of numbers",
-                        "list[number]", {"dtype": str(dtype)})
+                        "list[number]", {"dtype": str(found[1])}, found[0])
     return Decision(True, "msgpack_ragged",
                     "all rows are dictionaries or lists", "object")
 
