@@ -14,7 +14,8 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "python/mooncake"
 MODULES = ["store", "engine"]
 CODECS = [PACKAGE / f"_structured/{name}.py" for name in (
-    "config", "infer", "msgpack", "payloads", "ragged", "release", "schema")]
+    "config", "infer", "media", "msgpack", "payloads", "pieces", "ragged",
+    "release", "schema")]
 
 
 def stub(module: str) -> ast.Module:
