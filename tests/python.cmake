@@ -61,6 +61,8 @@ te_pytest(python infer)
 te_pytest(python loopback)
 te_pytest(python rpc)
 te_pytest(python attacks)
+te_pytest(python codecs)
+te_pytest(python codec_tensors) # the same
 te_pytest(python config)
 te_pytest(python rest)
 te_pytest(python rest_handlers)

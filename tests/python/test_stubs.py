@@ -14,8 +14,8 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "python/mooncake"
 MODULES = ["store", "engine"]
 CODECS = [PACKAGE / f"_structured/{name}.py" for name in (
-    "config", "infer", "media", "msgpack", "payloads", "pieces", "ragged",
-    "release", "schema")]
+    "codecs", "config", "infer", "media", "msgpack", "payloads", "pieces",
+    "ragged", "recursive", "release", "schema", "selection")]
 
 
 def stub(module: str) -> ast.Module:

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which parts of its payloads some rows of a column need, codec by codec.
+
+A plan is a generator. It yields a dictionary that has, for each payload it needs,
+spans (begin, end) of its elements, which may repeat; is sent the elements of those
+spans, one after the other, by payload; and returns the payloads and the metadata of
+a column of these rows only. So offsets are read first, then what lies between them.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mooncake._structured.media import encodings_of
+from mooncake._structured.ragged import (
+    Metadata, Payload, dict_columns, offsets_of, payload_array)
+from mooncake._structured.recursive import (
+    RECURSIVE, leaf_members, node_members)
+
+Spans = list[tuple[int, int]]
+Ranges = dict[str, Spans]
+Plan = Generator[Ranges, Payload, tuple[Payload, Metadata]]
+
+
+def spans_of(indices: Iterable[int]) -> Spans:
+    """Runs of rows that follow each other, in the order of the rows."""
+    spans: Spans = []
+    for index in indices:
+        if spans and spans[-1][1] == index:
+            spans[-1] = (spans[-1][0], index + 1)
+        else:
+            spans.append((index, index + 1))
+    return spans
+
+
+def _count(spans: Spans) -> int:
+    return sum(end - begin for begin, end in spans)
+
+
+def _with_ends(spans: Spans) -> Spans:
+    """The offsets of rows: those of their begins and the one behind the last."""
+    return [(begin, end + 1) for begin, end in spans]
+
+
+def _within(offsets: np.ndarray, spans: Spans) -> tuple[Spans, np.ndarray]:
+    """What lies between the offsets of spans of rows, and each row's length.
+
+    ValueError: they are not offsets of so many rows.
+    """
+    within: Spans = []
+    lengths = [np.empty(0, np.int64)]
+    at = 0
+    if len(offsets) != _count(spans) + len(spans):
+        raise ValueError(f"{len(offsets)} offsets are not those of "
+                         f"{_count(spans)} rows")
+    for begin, end in spans:
+        run = offsets[at:at + end - begin + 1]
+        at += len(run)
+        lengths.append(np.diff(run))
+        if run[0] < 0 or (lengths[-1] < 0).any():
+            raise ValueError("offsets: rows do not lie one behind the other")
+        within.append((int(run[0]), int(run[-1])))
+    return within, np.concatenate(lengths)
+
+
+def _read_data(spans: Spans) -> Generator[Ranges, Payload, Any]:
+    """The data of these spans; nothing is asked for where they are empty."""
+    wanted = [(begin, end) for begin, end in spans if end > begin]
+    if not wanted:
+        return b""
+    return (yield {"data": wanted})["data"]
+
+
+def _of_offsets(metadata: Metadata, spans: Spans, *each: str) -> Plan:
+    """Of a codec with data, offsets, and payloads with an element of each row."""
+    got = yield {"offsets": _with_ends(spans), **dict.fromkeys(each, spans)}
+    within, lengths = _within(payload_array(got, "offsets", np.int64), spans)
+    data = yield from _read_data(within)
+    return {**got, "data": data, "offsets": offsets_of(lengths)}, metadata
+
+
+def _cut(rows: Any, spans: Spans) -> Any:
+    """The part of a list of all rows that belongs to some of them."""
+    if not isinstance(rows, list):
+        return rows
+    return [row for begin, end in spans for row in rows[begin:end]]
+
+
+def _bytes(metadata: Metadata, rows: int, spans: Spans) -> Plan:
+    return (yield from _of_offsets(metadata, spans, "nulls"))
+
+
+def _ragged(metadata: Metadata, rows: int, spans: Spans) -> Plan:
+    cut = {**metadata, "ndarray_rows": _cut(metadata.get("ndarray_rows"), spans)}
+    return (yield from _of_offsets(cut, spans, "shapes", "ndims", "nulls"))
+
+
+def _numbers(metadata: Metadata, rows: int, spans: Spans) -> Plan:
+    got = yield {"data": spans, "nulls": spans}
+    return got, metadata
+
+
+def _media(metadata: Metadata, rows: int, spans: Spans) -> Plan:
+    cut = {**metadata,
+           "media_encodings": _cut(encodings_of(metadata, rows), spans)}
+    return (yield from _of_offsets(cut, spans, "nulls"))
+
+
+def _media_list(metadata: Metadata, rows: int, spans: Spans) -> Plan:
+    got = yield {"row_offsets": _with_ends(spans), "nulls": spans}
+    items, counts = _within(payload_array(got, "row_offsets", np.int64), spans)
+    there = [(begin, end) for begin, end in items if end > begin]
+    bounds: Payload = {"byte_offsets": np.empty(0, np.int64)}
+    if there:
+        bounds = yield {"byte_offsets": _with_ends(there)}
+    within, lengths = _within(payload_array(bounds, "byte_offsets", np.int64),
+                              there)
+    data = yield from _read_data(within)
+    return {"data": data, "row_offsets": offsets_of(counts),
+            "byte_offsets": offsets_of(lengths), "nulls": got["nulls"]}, {
+        **metadata,
+        "media_encodings": _cut(metadata.get("media_encodings"), items)}
+
+
+# ---- columns made of columns ----
+
+
+def _renamed(plan: Plan, names: Callable[[str], str]) -> Plan:
+    """A plan of payloads that have other names in the whole."""
+    try:
+        wanted = next(plan)
+        while True:
+            got = yield {names(name): spans for name, spans in wanted.items()}
+            wanted = plan.send({name: got[names(name)] for name in wanted})
+    except StopIteration as stop:
+        payload, metadata = stop.value
+        return {names(name): part for name, part in payload.items()}, metadata
+
+
+def _together(plans: Sequence[Plan]) -> Generator[
+        Ranges, Payload, list[tuple[Payload, Metadata]]]:
+    """Several plans of different payloads, whose reads are made at once."""
+    results: dict[int, tuple[Payload, Metadata]] = {}
+    wanted: dict[int, Ranges] = {}
+
+    def advance(n: int, got: Payload | None) -> None:
+        try:
+            wanted[n] = next(plans[n]) if got is None else plans[n].send(got)
+        except StopIteration as stop:
+            wanted.pop(n, None)
+            results[n] = stop.value
+
+    for n in range(len(plans)):
+        advance(n, None)
+    while wanted:
+        got = yield {name: spans for ranges in wanted.values()
+                     for name, spans in ranges.items()}
+        for n, ranges in list(wanted.items()):
+            advance(n, {name: got[name] for name in ranges})
+    return [results[n] for n in range(len(plans))]
+
+
+def _flags(names: Sequence[str], spans: Spans) -> Plan:
+    """A plan of payloads with an element of each row."""
+    got: Payload = yield dict.fromkeys(names, spans)
+    return got, {}
+
+
+def _dict(metadata: Metadata, rows: int, spans: Spans) -> Plan:
+    columns = dict_columns(metadata)
+    plans = [_flags(["null_mask"], spans)]
+    plans += [_renamed(_ragged(one, rows, spans), f"{key}.{{}}".format)
+              for key, one in columns.items()]
+    results = yield from _together(plans)
+    return {name: part for payload, _ in results
+            for name, part in payload.items()}, {
+        **metadata, "key_codecs": dict(zip(
+            columns, (cut for _, cut in results[1:])))}
+
+
+def _leaf(leaf: Metadata, rows: int, spans: Spans) -> Plan:
+    members, codec = leaf_members(leaf), str(leaf.get("codec"))
+    if codec == RECURSIVE:
+        raise ValueError(f"{codec}: no leaf is stored so")
+
+    def member(name: str) -> str:
+        if name not in members:
+            raise ValueError(f"{leaf['path']}: the payload {name!r} is missing")
+        return members[name]
+
+    results = yield from _together([
+        _renamed(payload_ranges(codec, leaf["metadata"], rows, spans), member),
+        _flags([members["missing"]], spans)])
+    return {**results[0][0], **results[1][0]}, {
+        **leaf, "metadata": results[0][1], "rows": _count(spans)}
+
+
+def _recursive(metadata: Metadata, rows: int, spans: Spans) -> Plan:
+    nodes, leaves = metadata.get("nodes"), metadata.get("leaves")
+    if not isinstance(nodes, list) or not isinstance(leaves, list) or not all(
+            isinstance(one, dict) for one in [*nodes, *leaves]):
+        raise ValueError(f"{RECURSIVE}: nodes or leaves are malformed")
+    members = [name for node in nodes for name in node_members(node)]
+    results = yield from _together([
+        _flags(members, spans), *(_leaf(leaf, rows, spans) for leaf in leaves)])
+    return {name: part for payload, _ in results
+            for name, part in payload.items()}, {
+        **metadata, "leaves": [cut for _, cut in results[1:]]}
+
+
+_PLANS: dict[str, Callable[[Metadata, int, Spans], Plan]] = {
+    "typed_ragged": _ragged, "ragged_tensor": _ragged, "ndarray": _numbers,
+    "bytes_ragged": _bytes, "utf8_ragged": _bytes, "json_ragged": _bytes,
+    "msgpack_ragged": _bytes, "media_bytes": _media,
+    "media_list_ragged": _media_list, "ragged_tensor_dict": _dict,
+    RECURSIVE: _recursive}
+
+
+def payload_ranges(codec: str, metadata: Metadata, rows: int,
+                   spans: Spans) -> Plan:
+    """What is needed of a column of rows to read those in spans.
+
+    ValueError, there or from the plan: there is no such codec, or the metadata or
+    the offsets are malformed.
+    """
+    if codec not in _PLANS:
+        raise ValueError(f"no codec is {codec!r}")
+    return _PLANS[codec](metadata, rows, spans)
