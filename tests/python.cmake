@@ -66,6 +66,8 @@ te_pytest(python codec_tensors) # the same
 te_pytest(python config)
 te_pytest(python rest)
 te_pytest(python rest_handlers)
+te_pytest(python batches)
+te_pytest(python bundles)
 te_pytest(python buffer_pool)
 te_pytest(python catalog)
 te_pytest(python catalog_transfer)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mooncake._dataproto import export_dataproto_ref, import_dataproto_ref
+from mooncake._structured.handles import export_dataproto_ref, import_dataproto_ref
 
 _log = logging.getLogger("mooncake.dataproto_catalog")
 _RESULTS = "_mooncake_catalog_results"

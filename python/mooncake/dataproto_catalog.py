@@ -15,8 +15,8 @@ from typing import Any
 
 from mooncake._catalog_transfer import (
     CatalogDrained, DataProtoCatalogTransfer, names_of, text_of)
-from mooncake._dataproto import (
-    MooncakeDataProtoRef, export_dataproto_ref, import_dataproto_ref)
+from mooncake._structured.handles import export_dataproto_ref, import_dataproto_ref
+from mooncake._structured.values import MooncakeDataProtoRef
 
 __all__ = ["CatalogDrained", "DataProtoCatalog", "DataProtoCatalogTransfer"]
 

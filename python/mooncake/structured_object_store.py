@@ -4,7 +4,9 @@
 A structured object is metadata in JSON and members: arrays of numpy, tensors of
 torch, bytes. A DataProto is a batch of rows: fields that are tensors or arrays,
 fields of any other values, and metadata of the whole. Its handle is JSON, small,
-and for any process. Nothing that is stored is ever run: there is no pickle.
+and for any process. What lies in the store is what Mooncake's module writes and
+reads. Nothing that is stored is ever run: there is no pickle, and what torch.save()
+has made is read as weights only.
 
 What cannot be read because it is not there is a RuntimeError, what is malformed a
 ValueError, and a value that cannot be stored a TypeError, which names it. Calls may
@@ -13,195 +15,143 @@ come from any thread, and block.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
-from mooncake import _dataproto as dataproto
-from mooncake._bundle import CHUNK_BYTES, BundleStore, Payload, RemoteBundleRef, ref_of
-from mooncake._dataproto import (
-    FieldSchema, MooncakeDataProtoRef, StructuredFieldLocation,
-    export_dataproto_ref, export_ref, import_dataproto_ref, import_ref,
-    is_dataproto_ref_handle)
-from mooncake._members import (
-    RawDestination, Reader, Rows, TensorObjectBuffer, of_bytes, payload_of)
-from mooncake.store import MooncakeDistributedStore, ReplicateConfig
+from mooncake._structured import dataproto as batches
+from mooncake._structured import transport as transports
+from mooncake._structured.bundles import _BundleStore
+from mooncake._structured.codecs import _encode_with_schema
+from mooncake._structured.config import (
+    STORAGE_GROUP_ID, _config_for_grouped_keys)
+from mooncake._structured.handles import (
+    DATAPROTO_REF_HANDLE_TYPE, DATAPROTO_REF_HANDLE_VERSION,
+    export_dataproto_ref, import_dataproto_ref, is_dataproto_ref_handle, resolved)
+from mooncake._structured.infer import (
+    MISSING, _choose_leaf_codec, _escape_key, infer_structure)
+from mooncake._structured.manifest import (
+    FIELD_SPECS, _decode_manifest, checked_prefix, ref_of)
+from mooncake._structured.payloads import (
+    _DirectCopyPayload, _MultiBufferPayload, _package_concat)
+from mooncake._structured.pieces import (
+    _decode_msgpack_ragged_values, _encode_msgpack_ragged_values)
+from mooncake._structured.ragged import (
+    _decode_typed_ragged_values, _encode_typed_ragged_regular_ndarray_rows,
+    _encode_typed_ragged_values)
+from mooncake._structured.release import release_result as _release_result
+from mooncake._structured.schema import FieldSchema
+from mooncake._structured.transport import AUTO_PARALLEL_MIN_CHUNKS
+from mooncake._structured.values import (
+    BundleTransferPolicy, MooncakeDataProtoRef, RemoteBundleRef,
+    StructuredFieldLocation, StructuredMemberSlice, StructuredObjectPayload,
+    StructuredObjectReadSpec, StructuredObjectResult, checked_policy,
+    raw_destination, tensor_object_buffer)
 
 __all__ = [
-    "BundleTransferPolicy", "FieldSchema", "MooncakeBundleTransfer",
-    "MooncakeDataProtoRef", "RemoteBundleRef", "StructuredFieldLocation",
-    "StructuredMemberSlice", "StructuredObjectPayload",
+    "BundleStore", "BundleTransferPolicy", "DataProtoRefLike", "FieldSchema",
+    "MooncakeBundleTransfer", "MooncakeDataProtoRef", "RemoteBundleRef",
+    "StructuredFieldLocation", "StructuredMemberSlice", "StructuredObjectPayload",
     "StructuredObjectReadSpec", "StructuredObjectResult", "export_dataproto_ref",
     "export_ref", "import_dataproto_ref", "import_ref",
     "is_dataproto_ref_handle", "raw_destination", "tensor_object_buffer"]
 
-_WRAPPED = "__mooncake_wrapped_object__"  # in the metadata: one value alone
-
-DEFAULT_BUNDLE_CHUNK_BYTES = CHUNK_BYTES
-DATAPROTO_REF_HANDLE_TYPE = dataproto.HANDLE_TYPE
-DATAPROTO_REF_HANDLE_VERSION = dataproto.HANDLE_VERSION
+DEFAULT_BUNDLE_CHUNK_BYTES = transports.CHUNK_BYTES
+AUTO_PARALLEL_MIN_BYTES = DEFAULT_BUNDLE_CHUNK_BYTES
+MISSING_OBJECT_ERROR = transports.MISSING_OBJECT
+STRUCTURED_FIELD_SPECS_KEY = FIELD_SPECS
 DataProtoRefLike = MooncakeDataProtoRef | Mapping[str, Any]
 
-tensor_object_buffer = TensorObjectBuffer
-raw_destination = RawDestination
+export_ref = export_dataproto_ref
+import_ref = import_dataproto_ref
+
+# Callers replace these two, so they are looked up here when they are used.
+_concat_arrays_into = _package_concat
 
 
-@dataclass(frozen=True)
-class BundleTransferPolicy:
-    """How members are written: all of them at once, from where they lie.
-
-    With copy_mode "zero_copy" a tensor that is no tensor_object_buffer is refused.
-    max_inflight_put and put_mode have no effect: a put is one batch.
-    """
-
-    max_inflight_put: int = 1
-    put_mode: str = "auto"
-    copy_mode: str = "auto"
-
-    def __post_init__(self) -> None:
-        if self.copy_mode not in ("auto", "copy", "zero_copy"):
-            raise ValueError(f"copy_mode is {self.copy_mode!r}")
+def _has_tensor_codec_helpers() -> bool:
+    """Whether mooncake.store lays tensors down, and reads them."""
+    try:
+        import mooncake.store
+    except ImportError:
+        return False
+    return all(callable(getattr(mooncake.store, name, None))
+               for name in ("_serialize_tensor", "_deserialize_tensor"))
 
 
-@dataclass(frozen=True)
-class StructuredObjectPayload:
-    """What to store: metadata for JSON, and members by name."""
-
-    metadata: Mapping[str, Any] | None = None
-    buffers: Mapping[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.buffers, Mapping):
-            raise TypeError("buffers must be a mapping of members")
-        if self.metadata is None:
-            object.__setattr__(self, "metadata", {})
+_WRAPPED = "__mooncake_wrapped_object__"  # in the metadata: one value alone
 
 
-@dataclass
-class StructuredObjectResult:
-    metadata: dict[str, Any]
-    objects: dict[str, Any]
+class BundleStore(Protocol):
+    """What a store must have; MooncakeDistributedStore has more, which is used."""
 
+    def put(self, key: str, value: Any, **options: Any) -> int | None: ...
 
-@dataclass(frozen=True)
-class StructuredMemberSlice:
-    """Rows start to end of a member, each step-th; the axis is 0."""
+    def get(self, key: str) -> bytes: ...
 
-    axis: int
-    start: int
-    end: int
-    step: int = 1
-
-    def rows(self) -> Rows:
-        if (self.axis != 0 or self.step < 1
-                or not 0 <= self.start <= self.end):
-            raise ValueError(f"{self} is not of rows in their order")
-        return Rows.of(range(self.start, self.end, self.step))
-
-
-@dataclass(frozen=True)
-class StructuredObjectReadSpec:
-    """What to read of an object; each method makes another."""
-
-    ref: RemoteBundleRef | Mapping[str, Any]
-    member_names: tuple[str, ...] | None = None
-    member_slices: tuple[tuple[str, StructuredMemberSlice], ...] = ()
-
-    def select_members(
-            self, names: Sequence[str] | None) -> StructuredObjectReadSpec:
-        """Only these; None: all."""
-        return replace(self, member_names=None if names is None else tuple(names))
-
-    def slice_member(self, name: str, axis: int, start: int, end: int,
-                     step: int = 1) -> StructuredObjectReadSpec:
-        slices = dict(self.member_slices)
-        slices[name] = StructuredMemberSlice(axis, start, end, step)
-        return replace(self, member_slices=tuple(slices.items()))
-
-    def member_slice(self, name: str) -> StructuredMemberSlice | None:
-        return dict(self.member_slices).get(name)
+    def remove(self, key: str, force: bool = False) -> int | None: ...
 
 
 class MooncakeBundleTransfer:
     """Writes, reads and removes objects under keys that begin with key_prefix.
 
-    store is borrowed. buffer_pool is not needed: memory is not registered.
+    store and buffer_pool are borrowed. With a pool all bytes go through its
+    leases, and results may lie in some until release_result(). Without one a
+    MooncakeDistributedStore writes from where members lie, and nothing may change
+    them meanwhile.
     """
 
-    def __init__(self, store: MooncakeDistributedStore,
-                 key_prefix: str = "bundle",
-                 default_chunk_bytes: int = CHUNK_BYTES,
+    def __init__(self, store: BundleStore, key_prefix: str = "bundle",
+                 default_chunk_bytes: int = DEFAULT_BUNDLE_CHUNK_BYTES,
                  buffer_pool: Any = None) -> None:
-        del buffer_pool
-        if not isinstance(key_prefix, str) or not key_prefix.strip("/"):
-            raise ValueError(f"key_prefix is {key_prefix!r}")
+        self.key_prefix = checked_prefix(key_prefix)
+        if default_chunk_bytes <= 0:
+            raise ValueError("default_chunk_bytes: chunk_bytes must be positive, not "
+                             f"{default_chunk_bytes!r}")
         self.store = store
-        self.key_prefix = key_prefix.strip("/")
-        self.default_chunk_bytes = self._chunk(default_chunk_bytes)
-        self._bundles = BundleStore(store, self.key_prefix)
-
-    def _chunk(self, chunk_bytes: int | None) -> int:
-        if chunk_bytes is None:
-            return self.default_chunk_bytes
-        if not isinstance(chunk_bytes, int) or chunk_bytes < 1:
-            raise ValueError(f"chunk_bytes is {chunk_bytes!r}")
-        return chunk_bytes
+        self.default_chunk_bytes = default_chunk_bytes
+        self._transport = transports.Transport(store, default_chunk_bytes,
+                                               buffer_pool)
+        self._bundle_store = _BundleStore(self._transport, self.key_prefix)
+        self._batches = batches.Batches(self._bundle_store)
 
     # ---- objects of members ----
 
-    def put_bundle(self, meta: bytes | bytearray | memoryview,
-                   buffers: Mapping[str, Any], partition: str = "default",
-                   chunk_bytes: int | None = None,
+    def put_bundle(self, meta: Any, buffers: Mapping[str, Any],
+                   partition: str = "default", chunk_bytes: int | None = None,
                    policy: BundleTransferPolicy | None = None,
                    max_inflight_put: int | None = None,
-                   config: ReplicateConfig | None = None) -> RemoteBundleRef:
-        """Store bytes and named buffers; the bytes are the member ""."""
-        return self.put_structured_object(
-            StructuredObjectPayload({}, {**buffers, "": of_bytes(meta)}),
-            partition, chunk_bytes, policy, max_inflight_put, config)
-
-    def put_object(self, obj: Any, partition: str = "default",
-                   chunk_bytes: int | None = None,
-                   policy: BundleTransferPolicy | None = None,
-                   max_inflight_put: int | None = None,
-                   config: ReplicateConfig | None = None) -> RemoteBundleRef:
-        """Store a mapping of members, or one array, tensor or bytes."""
-        wrapped = not isinstance(obj, Mapping)
-        return self.put_structured_object(
-            StructuredObjectPayload({_WRAPPED: True} if wrapped else {},
-                                    {"value": obj} if wrapped else obj),
-            partition, chunk_bytes, policy, max_inflight_put, config)
-
-    def get_object(self, ref: RemoteBundleRef | Mapping[str, Any]) -> Any:
-        """What put_object() stored."""
-        result = self.materialize(self.read_spec(ref))
-        return (result.objects["value"] if result.metadata.get(_WRAPPED)
-                else result.objects)
-
-    def remove_bundle(self, ref: RemoteBundleRef | Mapping[str, Any]) -> None:
-        """All that is there of an object."""
-        self._bundles.remove(ref)
+                   config: Any = None) -> RemoteBundleRef:
+        """Store bytes and named buffers as they are."""
+        return self._bundle_store.put_bundle(
+            meta, buffers, partition, chunk_bytes,
+            checked_policy(policy, max_inflight_put), config)
 
     def put_structured_object(
             self, payload: StructuredObjectPayload, partition: str = "default",
             chunk_bytes: int | None = None,
             policy: BundleTransferPolicy | None = None,
             max_inflight_put: int | None = None,
-            config: ReplicateConfig | None = None) -> RemoteBundleRef:
-        """Store it under a new key; config as for MooncakeDistributedStore.put().
+            config: Any = None) -> RemoteBundleRef:
+        """Store it under new keys; config as for MooncakeDistributedStore.put()."""
+        return self._bundle_store.put_members(
+            payload, partition, chunk_bytes,
+            checked_policy(policy, max_inflight_put), config)
 
-        Members are written from where they lie, so nothing may change them
-        meanwhile.
-        """
-        del max_inflight_put
-        zero_copy = policy is not None and policy.copy_mode == "zero_copy"
-        members: dict[str, Payload] = {}
-        for name, value in payload.buffers.items():
-            if not isinstance(name, str):
-                raise TypeError(f"buffers: the name {name!r} is no str")
-            self._check_end(name, value)
-            members[name] = payload_of(name, value, zero_copy)
-        return self._bundles.put(members, dataproto.json_safe(payload.metadata),
-                                 partition, self._chunk(chunk_bytes), config)
+    def put_object(self, obj: Any, partition: str = "default",
+                   chunk_bytes: int | None = None,
+                   policy: BundleTransferPolicy | None = None,
+                   max_inflight_put: int | None = None,
+                   config: Any = None) -> RemoteBundleRef:
+        """Store a mapping of members, or one array, tensor or bytes."""
+        payload = (StructuredObjectPayload({}, obj) if isinstance(obj, Mapping)
+                   else StructuredObjectPayload({_WRAPPED: True}, {"value": obj}))
+        return self.put_structured_object(payload, partition, chunk_bytes, policy,
+                                          max_inflight_put, config)
+
+    def get_object(self, ref: RemoteBundleRef | Mapping[str, Any]) -> Any:
+        """What put_object() stored."""
+        result = self.materialize(self.read_spec(ref))
+        return (result.objects["value"] if result.metadata.get(_WRAPPED)
+                else result.objects)
 
     def read_spec(self, ref: RemoteBundleRef
                   | Mapping[str, Any]) -> StructuredObjectReadSpec:
@@ -217,98 +167,65 @@ class MooncakeBundleTransfer:
             destinations: Mapping[str, Any] | None) -> StructuredObjectResult:
         """Read it, those members that have a destination to there.
 
-        A destination is an array or tensor as what is read, raw_destination() or
+        That is an ndarray as what is read, raw_destination(), or for tensors
         tensor_object_buffer(), and is what the result has, or lies under it.
         """
-        rows = {name: part.rows() for name, part in spec.member_slices}
-        manifest, objects = self._read(spec.ref, spec.member_names, rows,
-                                       destinations or {})
-        return StructuredObjectResult(dict(manifest["metadata"]), objects)
+        return self._bundle_store.materialize(spec, destinations or {})
 
-    def _read(self, ref: RemoteBundleRef | Mapping[str, Any],
-              names: Sequence[str] | None, rows: Mapping[str, Rows],
-              destinations: Mapping[str, Any]) -> tuple[dict, dict[str, Any]]:
-        """The manifest, and the members: all in two operations of the store."""
-        manifest = self._bundles.manifest(ref)
-        there = manifest["members"]
-        names = list(there) if names is None else names
-        missing = [name for name in {*names, *rows, *destinations}
-                   if name not in there]
-        if missing:
-            raise KeyError(f"the object has no member {missing[0]!r}")
-        for name, place in destinations.items():
-            self._check_end(name, place)
-        readers = [Reader(name, there[name], rows.get(name),
-                          destinations.get(name)) for name in names]
-        for reads in ("first_reads", "reads"):
-            self._bundles.read(ref, manifest, [
-                read for reader in readers for read in getattr(reader, reads)()])
-        return manifest, {reader.name: reader.result() for reader in readers}
-
-    def _check_end(self, name: str, place: object) -> None:
-        """ValueError: it begins in registered memory and ends behind it.
-
-        The store sees only the parts of it that it copies.
-        """
-        if not isinstance(place, (RawDestination, TensorObjectBuffer)):
-            return
-        left = self._bundles.store._registered_bytes(place.ptr)
-        if left and place.size > left:
-            raise ValueError(f"{name}: {place.size} bytes at {place.ptr:#x} run past "
-                             f"the end of registered memory, which has {left} there")
+    def remove_bundle(self, ref: RemoteBundleRef | Mapping[str, Any]) -> None:
+        """All that is there of an object."""
+        self._bundle_store.remove(ref)
 
     # ---- batches of rows ----
 
     def put(self, data: Any, *, type: str = "dataproto",
             namespace: str = "default", partition: str = "default",
             stage: str = "default", chunk_bytes: int | None = None,
-            policy: BundleTransferPolicy | None = None,
+            policy: BundleTransferPolicy | None = None, config: Any = None,
             field_schemas: Mapping[str, FieldSchema] | None = None,
-            config: ReplicateConfig | None = None) -> MooncakeDataProtoRef:
+            ) -> MooncakeDataProtoRef:
         """Store a DataProto, or with type "dict" a dictionary of any fields."""
-        parts = dataproto.parts_of(data, type, field_schemas)
-        return self._put_stage(parts, namespace, partition, stage, chunk_bytes,
-                               policy, config)
+        made = self._prepared(data, type, field_schemas, None)
+        return self._batches.put(made, namespace, partition, stage, batches.Options(
+            chunk_bytes, checked_policy(policy), config))
 
-    def _put_stage(self, parts: dataproto.Parts, namespace: str, partition: str,
-                   stage: str, chunk_bytes: int | None,
-                   policy: BundleTransferPolicy | None,
-                   config: ReplicateConfig | None) -> MooncakeDataProtoRef:
-        bundle = self.put_structured_object(
-            StructuredObjectPayload(
-                {"batch_size": parts.batch_size, "stage": stage},
-                {**parts.batch, **parts.others}),
-            f"{namespace}/{partition}", chunk_bytes, policy, None, config)
-        index = {name: StructuredFieldLocation(stage, name, section)
-                 for section, fields in zip(dataproto.SECTIONS,
-                                            (parts.batch, parts.others))
-                 for name in fields}
-        return MooncakeDataProtoRef(
-            parts.batch_size, {stage: bundle}, index, parts.meta_info, namespace,
-            partition)
+    @staticmethod
+    def _prepared(data: Any, type: str,
+                  schemas: Mapping[str, FieldSchema] | None,
+                  ref: MooncakeDataProtoRef | None) -> batches.Prepared:
+        _check_type(type)
+        schemas = schemas or {}
+        sections = (batches.sections_of(data) if type == "dataproto"
+                    else batches.sections_of_dict(data, schemas))
+        return batches.prepared(sections, schemas, ref)
+
+    def put_dataproto(self, data: Any, *, namespace: str = "default",
+                      partition: str = "default", stage: str = "default",
+                      chunk_bytes: int | None = None,
+                      policy: BundleTransferPolicy | None = None,
+                      field_schemas: Mapping[str, FieldSchema] | None = None,
+                      config: Any = None) -> MooncakeDataProtoRef:
+        """As put()."""
+        return self.put(data, namespace=namespace, partition=partition, stage=stage,
+                        chunk_bytes=chunk_bytes, policy=policy,
+                        field_schemas=field_schemas, config=config)
 
     def append_dataproto_fields(
-            self, ref: DataProtoRefLike, data: Any, *,
-            stage: str, chunk_bytes: int | None = None,
-            policy: BundleTransferPolicy | None = None, overwrite: bool = False,
+            self, ref: DataProtoRefLike, data: Any, *, stage: str,
+            overwrite: bool = False, chunk_bytes: int | None = None,
+            policy: BundleTransferPolicy | None = None,
             field_schemas: Mapping[str, FieldSchema] | None = None,
-            config: ReplicateConfig | None = None) -> MooncakeDataProtoRef:
+            config: Any = None) -> MooncakeDataProtoRef:
         """Store more fields of the same rows; returns the ref of all of them.
 
-        ValueError: there are fields or a stage of that name, and overwrite is
-        not set, or it would leave part of a stage. Stages whose fields are all
-        replaced are removed.
+        ValueError: there are fields of that name and overwrite is not set, or it
+        leaves part of the stage. The old ref can still be read, but for a stage
+        that was overwritten.
         """
-        ref = dataproto.resolved(ref)
-        parts = dataproto.parts_of(data, "dataproto", field_schemas)
-        dataproto.check_append(ref, parts, stage, overwrite)
-        new = dataproto.merged(ref, self._put_stage(
-            parts, ref.namespace, ref.partition, stage, chunk_bytes, policy,
-            config))
-        for name, bundle in ref.stage_refs.items():
-            if new.stage_refs.get(name) is not bundle:
-                self.remove_bundle(bundle)
-        return new
+        old = resolved(ref)
+        made = self._prepared(data, "dataproto", field_schemas, old)
+        return self._batches.append(old, made, stage, overwrite, batches.Options(
+            chunk_bytes, checked_policy(policy), config))
 
     def get(self, ref: DataProtoRefLike, *,
             type: str = "dataproto", fields: Sequence[str] | None = None,
@@ -325,40 +242,43 @@ class MooncakeBundleTransfer:
         them; with type "dict" one dictionary of all fields. KeyError: there is
         no such field.
         """
-        if type not in ("dataproto", "dict"):
-            raise ValueError(f"type is {type!r}")
-        ref = dataproto.resolved(ref)
-        names = dataproto.selected(ref, fields, batch_fields, non_tensor_fields)
-        wanted = (rows.rows() if isinstance(rows, StructuredMemberSlice)
-                  else dataproto.rows_of(rows, ref.batch_size))
-        values = self._read_fields(ref, names, wanted, destinations or {})
-        return dataproto.built(ref, values, meta_info_keys, data_cls, type)
+        _check_type(type)
+        old = resolved(ref)
+        values = self._batches.values(
+            old, batches.selected(old, fields, batch_fields, non_tensor_fields),
+            batches.rows_of(rows, old.batch_size), destinations or {})
+        if type == "dict":
+            return batches.flattened(old, values, meta_info_keys)
+        return batches.built(old, values, meta_info_keys, data_cls)
 
-    def _read_fields(self, ref: MooncakeDataProtoRef, names: Sequence[str],
-                     rows: Rows | None,
-                     destinations: Mapping[str, Any]) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        for stage, bundle in ref.stage_refs.items():
-            there = {name: ref.field_index[name].member for name in names
-                     if ref.field_index[name].stage == stage}
-            if not there:
-                continue
-            _, objects = self._read(
-                bundle, list(there.values()),
-                {} if rows is None else dict.fromkeys(there.values(), rows),
-                {there[name]: to for name, to in destinations.items()
-                 if name in there})
-            values.update((name, objects[member])
-                          for name, member in there.items())
-        return values
-
-    def put_dataproto(self, data: Any, **options: Any) -> MooncakeDataProtoRef:
-        """As put()."""
-        return self.put(data, type="dataproto", **options)
-
-    def get_dataproto(self, ref: DataProtoRefLike, **options: Any) -> Any:
+    def get_dataproto(
+            self, ref: DataProtoRefLike, *,
+            fields: Sequence[str] | None = None,
+            batch_fields: Sequence[str] | None = None,
+            non_tensor_fields: Sequence[str] | None = None,
+            meta_info_keys: Sequence[str] | None = None,
+            data_cls: Any = None,
+            destinations: Mapping[str, Any] | None = None,
+            rows: slice | StructuredMemberSlice | Sequence[int] | None = None,
+            ) -> Any:
         """As get()."""
-        return self.get(ref, type="dataproto", **options)
+        return self.get(ref, fields=fields, batch_fields=batch_fields,
+                        non_tensor_fields=non_tensor_fields,
+                        meta_info_keys=meta_info_keys, data_cls=data_cls,
+                        destinations=destinations, rows=rows)
+
+    def dataproto_manifest_view(self, ref: DataProtoRefLike) -> dict[str, Any]:
+        """Of each field: its stage and section, and how it is stored."""
+        return self._batches.view(resolved(ref))
+
+    def cleanup_dataproto(self, ref: DataProtoRefLike) -> None:
+        """Remove all that a ref or its handle is of; what is gone is no error."""
+        self._batches.remove(resolved(ref))
+
+    def cleanup_dataproto_append(self, previous: DataProtoRefLike,
+                                 appended: DataProtoRefLike) -> None:
+        """Remove what append_dataproto_fields() wrote, and nothing else."""
+        self._batches.remove_appended(resolved(previous), resolved(appended))
 
     def put_dict(self, data: Mapping[str, Any],
                  **options: Any) -> MooncakeDataProtoRef:
@@ -368,43 +288,19 @@ class MooncakeBundleTransfer:
     def get_dict(self, ref: DataProtoRefLike,
                  **options: Any) -> dict[str, Any]:
         """As get() with type "dict"."""
-        return self.get(ref, type="dict", **options)
+        flat: dict[str, Any] = self.get(ref, type="dict", **options)
+        return flat
 
     put_legacy_dict = put_dict
     get_legacy_dict = get_dict
-
-    def cleanup_dataproto(self, ref: DataProtoRefLike) -> None:
-        """Remove all that a ref or its handle is of; what is gone is no error."""
-        for bundle in dataproto.resolved(ref).stage_refs.values():
-            self.remove_bundle(bundle)
-
     remove_legacy_dict = cleanup_dataproto
-
-    def cleanup_dataproto_append(
-            self, previous: DataProtoRefLike,
-            appended: DataProtoRefLike) -> None:
-        """Remove what append_dataproto_fields() wrote, and nothing else."""
-        old = {bundle.manifest_key for bundle in
-               dataproto.resolved(previous).stage_refs.values()}
-        for bundle in dataproto.resolved(appended).stage_refs.values():
-            if bundle.manifest_key not in old:
-                self.remove_bundle(bundle)
-
-    def dataproto_manifest_view(self,
-                                ref: DataProtoRefLike) -> dict[str, Any]:
-        """Of each field: its stage and section, and how it is stored."""
-        ref = dataproto.resolved(ref)
-        members = {stage: self._bundles.manifest(bundle)["members"]
-                   for stage, bundle in ref.stage_refs.items()}
-        return {
-            "batch_size": ref.batch_size,
-            "fields": {
-                name: {"stage": at.stage, "section": at.section,
-                       **members[at.stage].get(at.member, {})}
-                for name, at in ref.field_index.items()},
-            "meta_info": dict(ref.meta_info)}
 
     @staticmethod
     def release_result(result: Any) -> None:
-        """Nothing: results have memory of their own, which goes with them."""
-        del result
+        """Give back the leases of a pool that a result lies in."""
+        _release_result(result)
+
+
+def _check_type(type: str) -> None:
+    if type not in ("dataproto", "dict"):
+        raise ValueError(f"unsupported Mooncake payload type {type!r}")

@@ -2,11 +2,17 @@
 """Tensors in structured objects and batches; skipped where there is no torch."""
 from __future__ import annotations
 
+import ctypes
+from types import SimpleNamespace
+
+import mooncake.store
 import pytest
+from mooncake import structured_object_store as sos
 from mooncake.structured_object_store import (
     BundleTransferPolicy, FieldSchema, MooncakeBundleTransfer,
-    StructuredObjectPayload, export_ref, tensor_object_buffer)
+    StructuredObjectPayload, export_ref, raw_destination, tensor_object_buffer)
 from pool import Memory
+from recorded import FastStore, Pool
 
 torch = pytest.importorskip("torch")
 METADATA = 304
@@ -27,16 +33,17 @@ def same(got: object, wanted: torch.Tensor) -> bool:
 
 
 def test_tensors_come_back_as_they_were(transfer):
-    ref = transfer.put({**TENSORS, "scalar": torch.tensor(3)})
+    ref = transfer.put(TENSORS)
     got = transfer.get(export_ref(ref))["batch"]
     assert all(same(got[name], TENSORS[name]) for name in TENSORS)
-    assert same(got["scalar"], torch.tensor(3))
-    rows = transfer.get(ref, fields=list(TENSORS), rows=[5, 1, 2])["batch"]
-    assert all(same(rows[name], TENSORS[name][[5, 1, 2]]) for name in TENSORS)
-    half = torch.empty(2, 2).bfloat16()
-    got = transfer.get(ref, fields=["half"], rows=slice(1, 3),
-                       destinations={"half": half})["batch"]["half"]
-    assert got is half and same(half, TENSORS["half"][1:3])
+    for chosen in ([5, 1, 1], slice(1, 4), slice(3, 1), []):
+        at = list(range(6))[chosen] if isinstance(chosen, slice) else chosen
+        rows = transfer.get(ref, rows=chosen)["batch"]
+        assert all(same(rows[name], TENSORS[name][at]) for name in TENSORS)
+    with pytest.raises(ValueError, match="step=1"):
+        transfer.get(ref, rows=slice(0, 6, 2))
+    scalar = transfer.put_object(torch.tensor(3))
+    assert same(transfer.get_object(scalar), torch.tensor(3))
 
 
 def test_rows_of_tensors_come_back_as_they_were(transfer):
@@ -66,14 +73,23 @@ def test_tensor_objects_lie_in_buffers(transfer, store):
     for one in (ref, transfer.put({"ids": ids})):
         got = transfer.get(one, destinations={
             "ids": tensor_object_buffer(to.addr, to.size, to)})["batch"]["ids"]
-        assert same(got, ids) and got.data_ptr() == to.addr + METADATA
         assert to.read(0, size) == memory.read(0, size)
-        with pytest.raises(ValueError, match="ids"):
+        assert got.ptr == to.addr if one is ref else same(got, ids)
+        with pytest.raises(ValueError, match="ids: expected at least"):
             transfer.get(one, destinations={
                 "ids": tensor_object_buffer(to.addr, size - 1, to)})
+        with pytest.raises(ValueError, match="ids"):
+            transfer.get(one, destinations={"ids": torch.empty(6, 4)})
+    got = transfer.get(one, rows=[4, 4], destinations={
+        "ids": raw_destination(to.addr, to.size)})["batch"]["ids"]
+    assert got.ptr == to.addr
+    assert same(mooncake.store._deserialize_tensor(
+        to.read(0, METADATA + 2 * 4 * 8)), ids[[4, 4]])
+    with pytest.raises(ValueError, match="missing slice metadata"):
+        transfer.get(ref, rows=[1])
     with pytest.raises(ValueError, match="ids"):
         transfer.put({"ids": ids}, policy=zero_copy)
-    with pytest.raises(ValueError, match="ids"):
+    with pytest.raises(RuntimeError, match="ids: -600"):
         transfer.put({"ids": tensor_object_buffer(8, 4096, None, 6)})
 
 
@@ -83,12 +99,138 @@ def test_what_is_no_tensor_is_an_error(transfer, store):
         memory.addr, 512, memory, batch_size=6)})
     with pytest.raises(ValueError, match="ids"):
         transfer.get(ref)
-    with pytest.raises(TypeError, match="complex"):
-        transfer.put_structured_object(StructuredObjectPayload(
-            buffers={"ids": torch.ones(2, dtype=torch.complex64)}))
+    with pytest.raises(RuntimeError, match="put_tensor failed for .*ids"):
+        transfer.put({"ids": torch.ones(2, dtype=torch.complex64)})
     bundle = transfer.put_structured_object(
-        StructuredObjectPayload(buffers={"ids": TENSORS["ids"]}))
-    for wrong in ("int64x", "__class__", 5, "float64 "):
-        bundle.manifest["members"]["ids"]["torch"] = wrong
-        with pytest.raises(ValueError, match="type"):
+        StructuredObjectPayload(buffers={"ids": TENSORS["ids"]}),
+        chunk_bytes=4096)
+    meta = bundle.manifest["meta"]["key"]
+    whole = store.get(meta)
+    for wrong in (b'"int64"', b'"torch.int66"', b'"torch.float"',
+                  b'"torch.nn"', b"5"):
+        changed = whole.replace(b'"torch.int64"', wrong.ljust(13))
+        assert store.upsert(meta, changed) == 0
+        with pytest.raises(ValueError, match="ids"):
             transfer.materialize(transfer.read_spec(bundle))
+
+
+@pytest.mark.parametrize("helpers", [True, False])
+def test_nested_tensors_are_stored_by_parts(transfer, monkeypatch, helpers):
+    monkeypatch.setattr(sos, "_has_tensor_codec_helpers", lambda: helpers)
+    parts = [torch.arange(3.0).reshape(3, 1), torch.ones(1, 1), torch.empty(0, 1)]
+    nested = torch.nested.nested_tensor(parts, layout=torch.jagged)
+    ref = transfer.put_object({"n": nested})
+    monkeypatch.undo()
+    spec = transfer.read_spec(ref).select_members(["n"])
+    fields = transfer.materialize(spec).metadata[sos.STRUCTURED_FIELD_SPECS_KEY]
+    assert fields["n"]["format"] == (
+        "tensor_parts" if helpers else "torch_save")
+    assert "shape" not in fields["n"]
+
+    def rows(got: torch.Tensor) -> list[torch.Tensor]:
+        assert got.is_nested and got.layout == torch.jagged
+        return list(got.unbind())
+
+    got = rows(transfer.get_object(ref)["n"])
+    assert all(map(same, got, parts)) and len(got) == 3
+    part = transfer.materialize(spec.slice_member("n", 0, 0, 3, 2)).objects["n"]
+    assert all(map(same, rows(part), parts[::2]))
+    empty = transfer.materialize(spec.slice_member("n", 0, 2, 1)).objects["n"]
+    assert rows(empty) == []
+    with pytest.raises(ValueError, match="destinations"):
+        transfer.materialize_into(spec, {"n": raw_destination(8, 8)})
+    strided = torch.nested.nested_tensor(parts)
+    with pytest.raises(ValueError, match="torch.jagged"):
+        transfer.put_object({"n": strided})
+
+
+# ---- stores of any kind ----
+
+
+class TensorStore(FastStore):
+    def put_tensor(self, key: str, tensor: torch.Tensor) -> int:
+        self.values[key] = laid_down(tensor)
+        return self.note("put_tensor", key)
+
+    def pub_tensor(self, key: str, tensor: torch.Tensor, config: object) -> int:
+        self.values[key] = laid_down(tensor)
+        return self.note("pub_tensor", key, config)
+
+    def get_tensor(self, key: str) -> torch.Tensor:
+        self.note("get_tensor", key)
+        return mooncake.store._deserialize_tensor(self.values[key])
+
+    def get_tensor_into(self, key: str, ptr: int, size: int) -> None:
+        self.note("get_tensor_into", key, ptr, size)
+
+
+def laid_down(tensor: torch.Tensor) -> bytes:
+    head, addr, size, _ = mooncake.store._serialize_tensor(tensor)
+    return bytes(head) + ctypes.string_at(addr, size)
+
+
+def put(store, policy: BundleTransferPolicy | None = None, pool: object = None,
+        config: object = None, value: torch.Tensor = TENSORS["ids"],
+        ) -> tuple[MooncakeBundleTransfer, dict]:
+    transfer = MooncakeBundleTransfer(store, buffer_pool=pool)
+    store.ref = transfer.put_object({"ids": value}, policy=policy, config=config)
+    return transfer, store.ref.manifest["buffers"]["ids"]
+
+
+def read(transfer, *rows: int, to: object = None) -> object:
+    spec = transfer.read_spec(transfer.store.ref).select_members(["ids"])
+    if rows:
+        spec = spec.slice_member("ids", 0, *rows)
+    return transfer.materialize_into(spec, {"ids": to}).objects["ids"]
+
+
+def test_a_tensor_is_put_by_what_the_store_has(monkeypatch):
+    ids, config = TENSORS["ids"], SimpleNamespace()
+    store = TensorStore()
+    transfer, spec = put(store)
+    size = METADATA + 24 * 8
+    assert spec == {
+        "key": spec["key"], "bytes": size, "kind": "tensor",
+        "chunks": [{"key": spec["key"], "bytes": size}],
+        "metadata_bytes": METADATA, "dtype": "torch.int64", "shape": [6, 4]}
+    assert "put_tensor" in store.names()
+    assert same(read(transfer), ids) and store.names()[-1] == "get_tensor"
+    assert same(read(transfer, 2, 4), ids[2:4])
+    place = tensor_object_buffer(ids.data_ptr(), 8)
+    assert read(transfer, to=place) is place
+    assert store.calls[-1] == ("get_tensor_into", spec["key"], ids.data_ptr(), 8)
+    put(store, config=config)
+    assert store.calls[-2][0] == "pub_tensor" and store.calls[-2][2] is config
+    store.codes["put_tensor"] = -1
+    with pytest.raises(RuntimeError, match="put_tensor failed"):
+        put(store)
+
+    store = FastStore()
+    transfer, spec = put(store)
+    assert "kind" not in spec and store.names()[1] == "put"
+    assert same(read(transfer), ids) and same(read(transfer, 2, 4), ids[2:4])
+    transfer, spec = put(store, pool=Pool())
+    assert store.names()[-2:] == ["put_from", "put"]
+    assert same(read(transfer), ids) and same(read(transfer, 2, 4), ids[2:4])
+    memory = torch.zeros(size, dtype=torch.uint8)
+    place = raw_destination(memory.data_ptr(), size)
+    store.calls.clear()
+    assert read(transfer, to=place) is place
+    assert store.names()[3:] == ["get_into_ranges"]
+    assert memory.numpy().tobytes() == laid_down(ids)
+    with pytest.raises(ValueError, match="expected at least"):
+        read(transfer, to=raw_destination(memory.data_ptr(), size - 1))
+
+    monkeypatch.setattr(sos, "_has_tensor_codec_helpers", lambda: False)
+    with pytest.raises(RuntimeError, match="_deserialize_tensor"):
+        read(transfer)
+    transfer, spec = put(store, BundleTransferPolicy(copy_mode="copy"))
+    assert spec["format"] == "torch_save" and len(spec["chunks"]) == 1
+    assert same(read(transfer), ids) and same(read(transfer, 0, 6, 2), ids[::2])
+    with pytest.raises(ValueError, match="does not support destinations"):
+        read(transfer, 0, 1, to=place)
+
+
+def test_a_tensor_without_zero_copy_is_refused():
+    with pytest.raises(ValueError, match="BufferPool tensor-object buffer"):
+        put(TensorStore(), BundleTransferPolicy(copy_mode="zero_copy"))

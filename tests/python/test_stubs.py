@@ -13,9 +13,11 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "python/mooncake"
 MODULES = ["store", "engine"]
-CODECS = [PACKAGE / f"_structured/{name}.py" for name in (
-    "codecs", "config", "infer", "media", "msgpack", "payloads", "pieces",
-    "ragged", "recursive", "release", "schema", "selection")]
+OBJECTS = [PACKAGE / "structured_object_store.py"] + [PACKAGE / f"_structured/{name}.py" for name in (
+    "bundles", "codecs", "config", "dataproto", "facade", "handles", "infer",
+    "manifest", "media", "members", "msgpack", "payloads", "pieces", "ragged",
+    "reading", "recursive", "release", "schema", "selection", "transport",
+    "values")]
 
 
 def stub(module: str) -> ast.Module:
@@ -144,7 +146,7 @@ def test_types_are_checked(tmp_path):
     stubs = [PACKAGE / name for name in (
         "store.pyi", "engine.pyi", "__init__.py", "buffer_pool.py",
         "_buffer_pool.py", "_parallelism.py")]
-    stubs += CODECS
+    stubs += OBJECTS
     assert "Success" in check(good, *stubs)
     said = check(bad)
     assert 'to "put"' in said and "Found 1 error" in said, said
