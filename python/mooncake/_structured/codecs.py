@@ -150,7 +150,7 @@ def _encode_inferred(path: str, values: list[Any]) -> EncodedField:
     leaf = _root_leaf(path, values, leaves, nodes)
     if not leaf.decision.accepted:
         raise ValueError("unsupported structured non-tensor field: "
-                         f"{path}: {leaf.decision.reason}")
+                         f"{leaf.decision.reason}: {path}")
     return _encode_leaf(leaf)
 
 

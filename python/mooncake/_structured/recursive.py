@@ -81,7 +81,7 @@ def _encode_leaf(n: int, leaf: Leaf, encode: Encode,
         decision = replace(decision, codec="json_ragged")
     elif not decision.accepted:
         raise ValueError("unsupported structured non-tensor field: "
-                         f"{leaf.path}: {decision.reason}")
+                         f"{decision.reason}: {leaf.path}")
     column, metadata = encode(replace(leaf, values=values, decision=decision))
     column["missing"] = np.array(missing, np.bool_)
     members = {name: f"leaf.{n}.{name}" for name in column}
