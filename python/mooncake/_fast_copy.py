@@ -39,7 +39,8 @@ def concat_arrays_into(arrays: list[np.ndarray], dest_ptr: int, dest_size: int,
     if total and not _is_usable(dest_ptr, total, True):
         raise ValueError(f"dest_ptr: {total} bytes do not fit into the memory "
                          "that is there")
-    _copy(chosen, dest_ptr, min(nthreads, len(chosen)))
+    if total:
+        _copy(chosen, dest_ptr, min(nthreads, len(chosen)))
     return total
 
 
@@ -61,6 +62,14 @@ def _copy(arrays: list[np.ndarray], to: int, n_threads: int) -> None:
 
 
 def _copy_run(arrays: list[np.ndarray], to: int) -> None:
+    first = arrays[0]
+    if first.itemsize and not first.dtype.hasobject and all(
+            array.ndim == 1 and array.dtype == first.dtype for array in arrays):
+        # One call of numpy takes half the time of one for each array.
+        count = sum(map(len, arrays))
+        there = (ctypes.c_char * (count * first.itemsize)).from_address(to)
+        np.concatenate(arrays, out=np.ndarray(count, first.dtype, there))
+        return
     for array in arrays:
         ctypes.memmove(to, array.ctypes.data, array.nbytes)
         to += array.nbytes

@@ -12,11 +12,20 @@ def some(n: int) -> list:
     return [np.arange(i, dtype=np.int32) + 1000 * i for i in range(n)]
 
 
+def others(n: int) -> list:
+    """The same of several types and dimensions."""
+    made = [one.astype(np.int16).reshape(-1, 1) if i % 2 else one
+            for i, one in enumerate(some(n))]
+    return [np.array(3), *made[1:]]
+
+
+@pytest.mark.parametrize("make", [some, others])
 @pytest.mark.parametrize("start, count", [
     (0, -1), (3, -1), (0, 4), (2, 3), (5, 99), (-4, 2), (8, 5), (99, 1), (2, 0)])
 @pytest.mark.parametrize("n_threads", [-1, 0, 1, 2, 3, 8, 100])
-def test_what_is_chosen_lies_there_in_its_order(start, count, n_threads):
-    arrays, to = some(8), np.zeros(256, np.uint8)
+def test_what_is_chosen_lies_there_in_its_order(make, start, count,
+                                                 n_threads):
+    arrays, to = make(8), np.zeros(257, np.uint8)[1:]
     first = min(max(start, 0), 8)
     chosen = arrays[first:] if count < 0 else arrays[first:first + count]
     expected = b"".join(one.tobytes() for one in chosen)
