@@ -99,6 +99,7 @@ int tes_agent_start(const struct tes_agent_config *config,
 					 : config->memory_max;
 	agent->listener = -1;
 	agent->refusals.per_minute = REFUSALS_A_MINUTE;
+	agent->made_way.per_minute = REFUSALS_A_MINUTE;
 	tei_list_init(&agent->greeters);
 	tei_list_init(&agent->askers);
 	tei_list_init(&agent->sessions);
@@ -281,15 +282,18 @@ static int metrics(const struct tei_http_request *request,
 			"calls that waited too long to be begun",
 			read_counter(&stats->late));
 	tei_http_metric(out, "te_agent_dummies", "gauge", "dummy clients now",
-			agent->n_sessions);
+			agent->n_sessions + agent->n_leaving);
 	tei_http_metric(out, "te_agent_dummies_total", "counter",
 			"dummy clients since the start", stats->sessions_total);
 	tei_http_metric(out, "te_agent_died_dummies_total", "counter",
 			"of them, processes that ended without leaving",
 			stats->died);
+	tei_http_metric(out, "te_agent_made_way_dummies_total", "counter",
+			"of them, ended since their process had most",
+			stats->made_way);
 	tei_http_metric(out, "te_agent_memory_bytes", "gauge",
 			"memory of dummies that is mapped",
-			agent->memory_bytes);
+			agent->memory_bytes + agent->leaving_bytes);
 	tei_http_metric(out, "te_agent_buffer_bytes", "gauge",
 			"memory of ours that dummies read values from",
 			read_counter(&agent->budget.used));
@@ -315,7 +319,8 @@ static int summary(const struct tei_http_request *request,
 		" bytes | Keys: %" PRIu64 ", failed %" PRIu64 " | Put: %" PRIu64
 		" bytes | Get: %" PRIu64 " bytes\n",
 		te_store_health(agent->store) ? "not in the pool" : "healthy",
-		agent->n_sessions, agent->memory_bytes,
+		agent->n_sessions + agent->n_leaving,
+		agent->memory_bytes + agent->leaving_bytes,
 		read_counter(&stats->keys), read_counter(&stats->failed_keys),
 		read_counter(&stats->put_bytes),
 		read_counter(&stats->got_bytes));

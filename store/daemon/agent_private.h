@@ -56,12 +56,15 @@ struct tes_agent_session {
 	struct tes_agent_memory memory;
 	/* Made by the loop when they are asked for, never changed; NULL. */
 	struct tes_agent_buffers *buffers;
+	uid_t uid;
 	pid_t pid; /* 0: of another name space, not seen from here */
 	int pidfd; /* -1: none */
 	struct event died;
 	struct tei_list conns;
 	unsigned int n_conns, n_jobs;
+	uint64_t used_ns;     /* when its last call or connection came */
 	size_t queued_bytes;  /* of its jobs' bodies */
+	bool leaving;         /* takes no new calls; ends with its last */
 	bool ended;           /* nobody is there any more */
 	struct tei_call post; /* memory is unmapped: back to the loop */
 
@@ -98,12 +101,13 @@ struct tes_agent_job {
 struct tes_agent_stats {
 	_Atomic uint64_t calls[TES_AGENT_TYPES]; /* relaxed, as all of these */
 	_Atomic uint64_t keys, failed_keys, put_bytes, got_bytes, late;
-	uint64_t sessions_total, died, silent,
+	uint64_t sessions_total, died, silent, made_way,
 		refused[TES_GREETING_STATUSES]; /* the loop's */
 	uint64_t faults[TEI_FRAME_FAULTS];      /* the loop's */
 };
 
 struct tei_http;
+struct ucred;
 
 struct tes_agent {
 	struct tei_loop *loop;
@@ -123,15 +127,15 @@ struct tes_agent {
 	struct tei_list greeters;
 	unsigned int n_greeters;
 	struct tei_list sessions;
-	unsigned int n_sessions;
+	unsigned int n_sessions, n_leaving; /* leaving: to be unmapped yet */
 	uint64_t last_session, last_memory;
-	uint64_t memory_bytes, memory_max, memory_each_max;
+	uint64_t memory_bytes, leaving_bytes, memory_max, memory_each_max;
 	struct tes_agent_budget budget; /* of buffers */
 	size_t queued_bytes;
 	struct tei_http *http;
 	uint64_t http_refused[8];
 	struct tes_agent_stats stats;
-	struct tei_log_limit refusals; /* lines about them */
+	struct tei_log_limit refusals, made_way; /* lines about them */
 
 	pthread_t threads[TES_AGENT_THREADS_MAX];
 	unsigned int n_threads;
@@ -172,11 +176,13 @@ void *tes_agent_memory_at(const struct tes_agent_memory *memory,
 /* ---- session.c; the loop's ---- */
 
 /*
- * Status of a greeting. @fd is memory, stays the caller's; @pid 0: not known.
- * On TES_GREETED the session waits for its first connection.
+ * Status of a greeting. @fd is memory, stays the caller's; a pid of 0 is not
+ * known. Where there is no room, the session of another may make way. On
+ * TES_GREETED the session waits for its first connection.
  */
 enum tes_greeting_status tes_session_open(struct tes_agent *agent, int fd,
-					  uint64_t length, pid_t pid,
+					  uint64_t length,
+					  const struct ucred *cred,
 					  struct tes_agent_session **out);
 enum tes_greeting_status tes_session_find(struct tes_agent *agent,
 					  const struct tes_greeting *g,
@@ -186,6 +192,8 @@ enum tes_greeting_status tes_session_find(struct tes_agent *agent,
 void tes_session_connect(struct tes_agent_session *session, int socket);
 /* The dummy is gone: what waits is dropped, what runs is waited for. */
 void tes_session_end(struct tes_agent_session *session);
+/* Ends a session for want of descriptors. False: none has many. */
+bool tes_session_make_way(struct tes_agent *agent);
 /* Frees sessions that nobody will unmap any more: workers have ended. */
 void tes_sessions_clear(struct tes_agent *agent);
 

@@ -290,7 +290,7 @@ static enum tes_greeting_status check_greeting(struct greeter *greeter,
 		return TES_GREETING_BAD;
 	if (n_fds != 1)
 		return n_fds ? TES_GREETING_FDS : TES_GREETING_NO_FD;
-	return tes_session_open(agent, fd, g->length, greeter->cred.pid, out);
+	return tes_session_open(agent, fd, g->length, &greeter->cred, out);
 }
 
 /* Advice for the log: the setting that the operator may want to change. */
@@ -472,11 +472,13 @@ static void on_acceptable(evutil_socket_t listener, short what, void *arg)
 			greet(agent, fd);
 			continue;
 		}
-		if (tei_is_shortage(-errno)) {
+		if (!tei_is_shortage(-errno))
+			return;
+		if (!tes_session_make_way(agent)) {
 			(void)event_del(&agent->acceptable);
 			(void)tei_alarm_set(&agent->again, PAUSE_MS);
+			return;
 		}
-		return;
 	}
 }
 

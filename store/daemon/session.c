@@ -23,14 +23,22 @@
 
 /* ---- a dummy's memory in our address space ---- */
 
+static bool is_memory(int fd, uint64_t length)
+{
+	return length >= TES_AGENT_REGION_MIN &&
+	       length % TES_AGENT_REGION_MIN == 0 && length <= TE_LENGTH_MAX &&
+	       !tes_sealed_check(fd, length);
+}
+
+/*
+ * Maps @fd, which is_memory(); it stays the caller's. 0, -EINVAL (not to be
+ * written to), -ENOMEM.
+ */
 static int agent_memory_map(struct te_store *store, int fd, uint64_t length,
 			    struct tes_agent_memory *out)
 {
 	void *base;
 
-	if (length < TES_AGENT_REGION_MIN || length % TES_AGENT_REGION_MIN ||
-	    length > TE_LENGTH_MAX || tes_sealed_check(fd, length))
-		return -EINVAL;
 	base = mmap(NULL, length, PROT_READ | PROT_WRITE,
 		    MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (base == MAP_FAILED) /* -EPERM, -EACCES: not to be written to */
@@ -46,10 +54,6 @@ static int agent_memory_map(struct te_store *store, int fd, uint64_t length,
 	return 0;
 }
 
-/*
- * Check and map what @fd is; it stays the caller's. 0, -EINVAL (not what it
- * should be), -ENOMEM.
- */
 static void agent_memory_unmap(struct te_store *store,
 			       struct tes_agent_memory *memory)
 {
@@ -329,15 +333,13 @@ static void session_unmapped(struct tes_agent_session *s)
 {
 	struct tes_agent *agent = s->agent;
 
-	agent->memory_bytes -= s->memory.length;
-	agent->n_sessions--;
+	agent->leaving_bytes -= s->memory.length;
+	agent->n_leaving--;
 	tei_list_del(&s->link);
 	tei_free(s);
 }
 
-/*
- * Counts as a session until a worker has unmapped its memory: that may block.
- */
+/* A worker unmaps its memory: that may block. */
 static void free_session(struct tes_agent_session *s)
 {
 	if (workers_unmap(s))
@@ -375,8 +377,12 @@ static void forget_job(struct tes_agent_job *job)
 	s->agent->queued_bytes -= job->len;
 	s->n_jobs--;
 	free_job(job);
-	if (s->ended && !s->n_jobs)
+	if (s->n_jobs)
+		return;
+	if (s->ended)
 		free_session(s);
+	else if (s->leaving)
+		tes_session_end(s);
 }
 
 /* @job is over, by its worker or because it was dropped. */
@@ -427,7 +433,7 @@ static bool has_room(const struct tes_agent_conn *conn, size_t len)
 {
 	const struct tes_agent_session *s = conn->session;
 
-	return conn->n_jobs < TES_AGENT_JOBS_MAX &&
+	return !s->leaving && conn->n_jobs < TES_AGENT_JOBS_MAX &&
 	       s->queued_bytes + len <= TES_AGENT_QUEUE_MAX &&
 	       s->agent->queued_bytes + len <= TES_AGENT_QUEUE_ALL_MAX;
 }
@@ -443,12 +449,15 @@ static void on_frame(struct tei_frame_conn *frames, const struct tei_frame *f,
 		tei_frame_bad(frames, "only calls are known here");
 		return;
 	}
+	if (s->leaving && conn->n_jobs)
+		return; /* the end of the connection is its answer */
 	job = has_room(conn, f->len) ? create_job(conn, f) : NULL;
 	if (!job) {
 		tei_frame_refuse_for_now(frames, "too many calls at a time");
 		return;
 	}
 	tei_list_add_tail(&conn->jobs, &job->of_conn);
+	s->used_ns = job->since_ns;
 	conn->n_jobs++;
 	s->n_jobs++;
 	s->queued_bytes += job->len;
@@ -556,7 +565,206 @@ void tes_session_connect(struct tes_agent_session *s, int socket)
 	conn->session = s;
 	tei_list_init(&conn->jobs);
 	tei_list_add_tail(&s->conns, &conn->link);
+	s->used_ns = tei_now_ns();
 	s->n_conns++;
+}
+
+/* ---- who makes way ---- */
+
+/*
+ * Sessions, memory and descriptors are limited, and who came first must not
+ * keep them from those who come later. So the user who has most makes way,
+ * there the process that has most, and of its sessions the one that has been
+ * idle for longest; a call under way protects those of a process with little.
+ * A dummy opens another session when it calls again. Processes whose number
+ * cannot be seen from here are one to us, for each user.
+ */
+
+#define LITTLE      8  /* a process has less than that part of a limit */
+#define CONNS_LEAST 16 /* for want of descriptors nobody with fewer goes */
+
+enum share { SHARE_SESSIONS, SHARE_MEMORY, SHARE_CONNS };
+
+struct candidate {
+	struct tes_agent_session *session;
+	uint64_t of_user, of_process;
+};
+
+static uint64_t weight(const struct tes_agent_session *s, enum share share)
+{
+	switch (share) {
+	case SHARE_MEMORY:
+		return s->memory.length;
+	case SHARE_CONNS:
+		return s->n_conns;
+	case SHARE_SESSIONS:
+		break;
+	}
+	return 1;
+}
+
+static void add_weight(struct candidate *c, const struct tes_agent_session *s,
+		       enum share share)
+{
+	if (s->uid != c->session->uid)
+		return;
+	c->of_user += weight(s, share);
+	if (s->pid == c->session->pid)
+		c->of_process += weight(s, share);
+}
+
+/* What its user and process have, with what @comer, if any, asks for. */
+static struct candidate candidate_of(struct tes_agent_session *s,
+				     enum share share,
+				     const struct tes_agent_session *comer)
+{
+	struct candidate c = {.session = s};
+
+	tei_list_for_each (pos, &s->agent->sessions) {
+		const struct tes_agent_session *other =
+			tei_list_entry(pos, struct tes_agent_session, link);
+
+		if (!other->leaving)
+			add_weight(&c, other, share);
+	}
+	if (comer)
+		add_weight(&c, comer, share);
+	return c;
+}
+
+/* Memory that is all given out in equal parts stays where it is. */
+static bool may_go(const struct candidate *c, enum share share,
+		   const struct candidate *comer)
+{
+	const struct tes_agent_session *s = c->session;
+	uint64_t limit = TES_AGENT_SESSIONS_MAX;
+
+	if (!comer)
+		return c->of_process >= CONNS_LEAST;
+	if (s->uid != comer->session->uid)
+		return c->of_user > comer->of_user;
+	if (share == SHARE_MEMORY)
+		limit = s->agent->memory_max;
+	if (s->n_jobs && c->of_process < limit / LITTLE)
+		return false;
+	return share == SHARE_MEMORY ? c->of_process > comer->of_process
+				     : c->of_process >= comer->of_process;
+}
+
+static bool goes_before(const struct candidate *a, const struct candidate *b)
+{
+	bool busy = a->session->n_jobs != 0;
+
+	if (a->of_user != b->of_user)
+		return a->of_user > b->of_user;
+	if (a->of_process != b->of_process)
+		return a->of_process > b->of_process;
+	if (busy != (b->session->n_jobs != 0))
+		return !busy;
+	return a->session->used_ns < b->session->used_ns;
+}
+
+/* It takes no more of what there is for all, but until it is unmapped. */
+static void discount(struct tes_agent_session *s)
+{
+	if (s->leaving)
+		return;
+	s->leaving = true;
+	s->agent->n_sessions--;
+	s->agent->n_leaving++;
+	s->agent->memory_bytes -= s->memory.length;
+	s->agent->leaving_bytes += s->memory.length;
+}
+
+/*
+ * Has @s make way. Its calls that run go on, and only then does it end: the end
+ * of a connection says that nobody touches the dummy's memory.
+ */
+static void retire(struct tes_agent_session *s)
+{
+	s->agent->stats.made_way++;
+	discount(s);
+	s->n_jobs++; /* it stays until we are through with it */
+	tei_list_for_each (pos, &s->conns) {
+		struct tes_agent_conn *conn =
+			tei_list_entry(pos, struct tes_agent_conn, link);
+
+		tei_list_for_each_safe (at, tmp, &conn->jobs) {
+			struct tes_agent_job *job = tei_list_entry(
+				at, struct tes_agent_job, of_conn);
+
+			if (workers_take_back(job))
+				forget_job(job);
+		}
+	}
+	if (--s->n_jobs == 0)
+		tes_session_end(s);
+}
+
+/*
+ * Retires the session that makes way for @comer, which is in no list, or, with
+ * NULL, for want of descriptors. False: there is none.
+ */
+static bool make_way(struct tes_agent *agent, enum share share,
+		     struct tes_agent_session *comer)
+{
+	struct candidate best = {NULL}, its = {NULL};
+	const struct tes_agent_session *s;
+
+	if (comer)
+		its = candidate_of(comer, share, comer);
+	tei_list_for_each (pos, &agent->sessions) {
+		struct candidate c = candidate_of(
+			tei_list_entry(pos, struct tes_agent_session, link),
+			share, comer);
+
+		if (!c.session->leaving &&
+		    may_go(&c, share, comer ? &its : NULL) &&
+		    (!best.session || goes_before(&c, &best)))
+			best = c;
+	}
+	s = best.session;
+	if (!s)
+		return false;
+	if (tei_log_allowed(&agent->made_way))
+		LOG_WARN("dummies: a session of pid %d, uid %u makes way, idle "
+			 "for %llu ms: its process has more %s than others",
+			 (int)s->pid, (unsigned int)s->uid,
+			 (unsigned long long)((tei_now_ns() - s->used_ns) /
+					      TEI_NS_PER_MS),
+			 share == SHARE_SESSIONS ? "sessions"
+			 : share == SHARE_MEMORY ? "memory"
+						 : "connections");
+	retire(best.session);
+	return true;
+}
+
+bool tes_session_make_way(struct tes_agent *agent)
+{
+	return make_way(agent, SHARE_CONNS, NULL);
+}
+
+/*
+ * Finds room for @comer. What is to be unmapped yet is limited by itself, so
+ * that room is there at once.
+ */
+static enum tes_greeting_status make_room(struct tes_agent *agent,
+					  struct tes_agent_session *comer)
+{
+	uint64_t length = comer->memory.length;
+
+	if (agent->n_leaving >= TES_AGENT_SESSIONS_MAX)
+		return TES_GREETING_CROWD;
+	if (length > agent->memory_max ||
+	    agent->leaving_bytes > agent->memory_max)
+		return TES_GREETING_NO_MEMORY;
+	while (agent->n_sessions >= TES_AGENT_SESSIONS_MAX)
+		if (!make_way(agent, SHARE_SESSIONS, comer))
+			return TES_GREETING_CROWD;
+	while (length > agent->memory_max - agent->memory_bytes)
+		if (!make_way(agent, SHARE_MEMORY, comer))
+			return TES_GREETING_NO_MEMORY;
+	return TES_GREETED;
 }
 
 /* ---- sessions ---- */
@@ -592,14 +800,17 @@ static int watch_session(struct tes_agent_session *s)
 	return 0;
 }
 
-static struct tes_agent_session *create(struct tes_agent *agent, pid_t pid)
+static struct tes_agent_session *create(struct tes_agent *agent,
+					const struct ucred *cred)
 {
 	struct tes_agent_session *s = tei_calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
 	s->agent = agent;
-	s->pid = pid;
+	s->uid = cred->uid;
+	s->pid = cred->pid;
+	s->used_ns = tei_now_ns();
 	tei_list_init(&s->link);
 	tei_list_init(&s->conns);
 	tei_list_init(&s->queue);
@@ -610,40 +821,54 @@ static struct tes_agent_session *create(struct tes_agent *agent, pid_t pid)
 	return NULL;
 }
 
+/* Makes @s one of the agent's; watch_session() is next. */
+static void enlist(struct tes_agent_session *s)
+{
+	struct tes_agent *agent = s->agent;
+
+	s->id = ++agent->last_session;
+	s->memory.id = ++agent->last_memory;
+	agent->memory_bytes += s->memory.length;
+	agent->n_sessions++;
+	agent->stats.sessions_total++;
+	tei_list_add_tail(&agent->sessions, &s->link);
+}
+
 enum tes_greeting_status tes_session_open(struct tes_agent *agent, int fd,
-					  uint64_t length, pid_t pid,
+					  uint64_t length,
+					  const struct ucred *cred,
 					  struct tes_agent_session **out)
 {
+	enum tes_greeting_status status;
 	struct tes_agent_session *s;
 	int rc;
 
-	if (agent->n_sessions >= TES_AGENT_SESSIONS_MAX)
-		return TES_GREETING_CROWD;
 	if (length > agent->memory_each_max)
 		return TES_GREETING_TOO_LARGE;
-	if (length > agent->memory_max - agent->memory_bytes)
-		return TES_GREETING_NO_MEMORY;
-	s = create(agent, pid);
+	if (!is_memory(fd, length))
+		return TES_GREETING_MEMORY;
+	s = create(agent, cred);
 	if (!s)
 		return TES_GREETING_NO_MEMORY;
+	s->memory.length = length;
+	status = make_room(agent, s);
+	if (status) {
+		tei_free(s);
+		return status;
+	}
 	rc = agent_memory_map(agent->store, fd, length, &s->memory);
 	if (rc) {
 		tei_free(s);
 		return rc == -EINVAL ? TES_GREETING_MEMORY
 				     : TES_GREETING_NO_MEMORY;
 	}
-	s->id = ++agent->last_session;
-	s->memory.id = ++agent->last_memory;
-	agent->memory_bytes += length;
-	agent->n_sessions++;
-	agent->stats.sessions_total++;
-	tei_list_add_tail(&agent->sessions, &s->link);
+	enlist(s);
 	if (watch_session(s)) {
 		tes_session_end(s);
 		return TES_GREETING_NO_SESSION;
 	}
 	LOG_DEBUG("dummy %llu: process %d, %llu bytes",
-		  (unsigned long long)s->id, (int)pid,
+		  (unsigned long long)s->id, (int)s->pid,
 		  (unsigned long long)length);
 	*out = s;
 	return TES_GREETED;
@@ -658,7 +883,7 @@ enum tes_greeting_status tes_session_find(struct tes_agent *agent,
 		struct tes_agent_session *s =
 			tei_list_entry(pos, struct tes_agent_session, link);
 
-		if (s->id != g->session || s->ended || s->pid != pid ||
+		if (s->id != g->session || s->leaving || s->pid != pid ||
 		    CRYPTO_memcmp(s->token, g->token, sizeof(s->token)))
 			continue;
 		if (s->n_conns >= TES_AGENT_CONNS_MAX)
@@ -674,6 +899,7 @@ void tes_session_end(struct tes_agent_session *s)
 	if (s->ended)
 		return;
 	s->ended = true;
+	discount(s);
 	if (s->pidfd >= 0) {
 		(void)event_del(&s->died);
 		(void)close(s->pidfd);

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/log.h"
 #include "tests/lib/faults.h"
 #include "tests/lib/self.h"
@@ -418,6 +419,149 @@ static void no_dummy_takes_what_is_there_for_all(void **state)
 	play_stop(&play);
 }
 
+/* ---- who makes way ---- */
+
+#define N_ALL 64 /* sessions that there may be */
+
+/*
+ * The status that a process of its own gets with @length bytes; it ends then.
+ */
+static int attach_elsewhere(const struct play *play, uint64_t length)
+{
+	struct tes_greeting g = NEW(length);
+	int status = 0;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		int fd;
+
+		tei_fault_disarm_all();
+		fd = tes_sealed_create(length);
+		_exit(play_greet(play_connect(play), &g, &fd, 1));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static int exist(struct play_dummy *dummy)
+{
+	play_ask_piece(dummy, AGENT__AGENT_TYPE__AGENT_EXIST, 0, 0, 0, 0);
+	return (int)play_result(dummy);
+}
+
+static void sessions_of_one_process_shut_no_other_out(void **state)
+{
+	struct play_dummy all[N_ALL], more;
+	struct play play;
+
+	(void)state;
+	play_start(&play, 1, 2 * N_ALL * PLAY_SIZE);
+	for (size_t i = 0; i < N_ALL; i++)
+		play_attach(&play, &all[i]);
+	assert_int_equal(exist(&all[0]), 1);
+	assert_int_equal(attach_elsewhere(&play, PLAY_SIZE), TES_GREETED);
+	/* Only the one that was idle for longest had to go. */
+	assert_true(play_ends(all[1].socket));
+	for (size_t i = 0; i < N_ALL; i++)
+		assert_true(i == 1 || exist(&all[i]) == 1);
+	/* Its own more give it no more than that. */
+	play_await(&play_store.n_registered, N_ALL - 1);
+	play_attach(&play, &more);
+	play_leave(&all[1]);
+	play_attach(&play, &all[1]);
+	assert_true(play_ends(all[0].socket));
+	for (size_t i = 0; i < N_ALL; i++)
+		play_leave(&all[i]);
+	play_leave(&more);
+	play_stop(&play);
+}
+
+static void memory_of_one_process_shuts_no_other_out(void **state)
+{
+	const uint64_t most = 16 * (uint64_t)PLAY_SIZE;
+	struct tes_greeting g = NEW(most);
+	int fd = tes_sealed_create(most), socket;
+	struct play play;
+
+	(void)state;
+	play_start(&play, 1, most);
+	socket = play_connect(&play);
+	assert_int_equal(play_greet(socket, &g, &fd, 1), TES_GREETED);
+	/* Not for one that wants as much, and would have to go for this one. */
+	assert_int_equal(attach_elsewhere(&play, most), TES_GREETING_NO_MEMORY);
+	assert_int_equal(attach_elsewhere(&play, PLAY_SIZE), TES_GREETED);
+	assert_true(play_ends(socket));
+	(void)close(socket);
+	(void)close(fd);
+	play_stop(&play);
+}
+
+static void a_call_that_runs_ends_before_its_session(void **state)
+{
+	struct play_dummy all[N_ALL], more[2];
+	struct play play;
+
+	(void)state;
+	play_start(&play, 1, 2 * N_ALL * PLAY_SIZE);
+	atomic_store(&play_store.shut, true);
+	for (size_t i = 0; i < N_ALL; i++) {
+		play_attach(&play, &all[i]);
+		play_ask_piece(&all[i], AGENT__AGENT_TYPE__AGENT_GET,
+			       all[i].session.region, 0, 1, PLAY_MS);
+		play_await(&play_store.n_waiting, 1); /* of the first */
+	}
+	assert_int_equal(attach_elsewhere(&play, PLAY_SIZE), TES_GREETED);
+	/* Calls that only wait end with their session; the next one or two. */
+	play_attach(&play, &more[0]);
+	play_ask_piece(&more[0], AGENT__AGENT_TYPE__AGENT_GET,
+		       more[0].session.region, 0, 1, PLAY_MS);
+	play_attach(&play, &more[1]);
+	assert_true(play_ends(all[1].socket));
+	atomic_store(&play_store.shut, false);
+	for (size_t i = 0; i < N_ALL; i++) {
+		if (i == 1 || i == 2)
+			continue;
+		assert_int_equal(play_result(&all[i]), 1);
+		assert_int_equal(all[i].memory[0], 'g');
+	}
+	assert_true(play_ends(all[0].socket));
+	for (size_t i = 0; i < N_ALL; i++)
+		play_leave(&all[i]);
+	play_leave(&more[0]);
+	play_leave(&more[1]);
+	play_stop(&play);
+}
+
+#define N_JOINED 16
+
+static void connections_make_way_when_descriptors_are_gone(void **state)
+{
+	struct play_dummy few, many;
+	int sockets[N_JOINED];
+	struct play play;
+
+	(void)state;
+	play_start(&play, 1, 0);
+	play_attach(&play, &few);
+	play_attach(&play, &many);
+	for (size_t i = 0; i < N_JOINED; i++)
+		sockets[i] = play_join(&play, &many);
+	assert_int_equal(exist(&few), 1);
+	tei_fault_arm(TEI_FAULT_SOCKET, 1);
+	assert_int_equal(attach_elsewhere(&play, PLAY_SIZE), TES_GREETED);
+	assert_true(tei_fault_struck(TEI_FAULT_SOCKET));
+	tei_fault_disarm_all();
+	assert_true(play_ends(many.socket));
+	assert_int_equal(exist(&few), 1);
+	for (size_t i = 0; i < N_JOINED; i++)
+		(void)close(sockets[i]);
+	play_leave(&many);
+	play_leave(&few);
+	play_stop(&play);
+}
+
 #define N_SILENT 100
 
 static void who_says_nothing_shuts_nobody_out(void **state)
@@ -574,6 +718,11 @@ int main(void)
 		cmocka_unit_test(a_session_is_joined_by_who_knows_it),
 		cmocka_unit_test(memory_is_bounded),
 		cmocka_unit_test(no_dummy_takes_what_is_there_for_all),
+		cmocka_unit_test(sessions_of_one_process_shut_no_other_out),
+		cmocka_unit_test(memory_of_one_process_shuts_no_other_out),
+		cmocka_unit_test(a_call_that_runs_ends_before_its_session),
+		cmocka_unit_test(
+			connections_make_way_when_descriptors_are_gone),
 		cmocka_unit_test(who_says_nothing_shuts_nobody_out),
 		cmocka_unit_test(memory_that_is_taken_cannot_shrink),
 		cmocka_unit_test(starting_fails_cleanly),
