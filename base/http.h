@@ -48,6 +48,7 @@ enum tei_http_refusal {
 
 #define TEI_HTTP_PARAMS_MAX 16
 #define TEI_HTTP_BODY_MAX   (1u << 20) /* unless the server says otherwise */
+#define TEI_HTTP_BEARER_MAX 128u       /* bytes of a token; longer ones: 400 */
 
 /* name=value behind the '?', decoded; both also end with a 0 byte. */
 struct tei_http_param {
@@ -63,6 +64,8 @@ struct tei_http_request {
 	const void *body; /* NULL when len is 0 */
 	size_t len;
 	bool has_length; /* there was a Content-Length, also 0 */
+	/* Token of "Authorization: Bearer", ends with a 0; NULL: none. */
+	const char *bearer;
 };
 
 /*

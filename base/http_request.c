@@ -180,6 +180,27 @@ static int parse_host(struct tei_http_head *out, const char *at, size_t len)
 	return 0;
 }
 
+/* Other schemes than "Bearer" say nothing to us. */
+static int parse_authorization(struct tei_http_head *out, const char *at,
+			       size_t len)
+{
+	static const char scheme[] = "bearer ";
+	size_t skip = sizeof(scheme) - 1;
+
+	if (len < skip || strncasecmp(at, scheme, skip) != 0)
+		return 0;
+	if (out->request.bearer)
+		return refused(out, 400, "Authorization is there twice");
+	while (skip < len && at[skip] == ' ')
+		skip++;
+	if (len - skip > TEI_HTTP_BEARER_MAX)
+		return refused(out, 400, "the token is too long");
+	memcpy(out->bearer, at + skip, len - skip);
+	out->bearer[len - skip] = '\0';
+	out->request.bearer = out->bearer;
+	return 0;
+}
+
 static bool is_field(const char *at, size_t len, const char *name)
 {
 	return len == strlen(name) && !strncasecmp(at, name, len);
@@ -199,6 +220,8 @@ static int parse_field(struct tei_http_head *out, const char *name,
 	}
 	if (is_field(name, name_len, "origin"))
 		out->foreign = true;
+	if (is_field(name, name_len, "authorization"))
+		return parse_authorization(out, value, len);
 	return is_field(name, name_len, "host") ? parse_host(out, value, len)
 						: 0;
 }

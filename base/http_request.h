@@ -12,6 +12,7 @@ struct tei_http_head {
 	struct tei_http_request request; /* but for the body */
 	struct tei_http_param params[TEI_HTTP_PARAMS_MAX];
 	char path[TEI_HTTP_PATH_ROOM];
+	char bearer[TEI_HTTP_BEARER_MAX + 1];
 	char *query;      /* owned: decoded in place, or NULL */
 	const char *why;  /* words for a refusal, or NULL; not owned */
 	const char *host; /* within the parsed bytes, or NULL */

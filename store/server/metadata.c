@@ -9,6 +9,9 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+
 #include "base/clock.h"
 #include "base/conf.h"
 #include "base/hash.h"
@@ -25,8 +28,8 @@
 struct entry {
 	struct tei_hash_node node;
 	struct tei_heap_node expiry; /* in no heap: stays */
-	size_t key_len, value_len, life_len;
-	char bytes[]; /* key, value, life */
+	size_t key_len, value_len, life_len, digest_len;
+	char bytes[]; /* key, value, life, digest */
 };
 
 struct tes_metadata {
@@ -46,9 +49,18 @@ static const char *life_of(const struct entry *e)
 	return e->bytes + e->key_len + e->value_len;
 }
 
-static uint64_t cost_of(size_t key, size_t value, size_t life)
+static uint64_t cost_of(const struct entry *e)
 {
-	return sizeof(struct entry) + key + value + life;
+	return sizeof(*e) + e->key_len + e->value_len + e->life_len +
+	       e->digest_len;
+}
+
+/* Tells whether it was written without a token, or with that one. */
+static bool is_open_to(const struct entry *e, const uint8_t *digest)
+{
+	return !e->digest_len ||
+	       (digest && !CRYPTO_memcmp(life_of(e) + e->life_len, digest,
+					 e->digest_len));
 }
 
 static bool is_written_by(const struct entry *e, const char *life, size_t len)
@@ -84,7 +96,7 @@ static void drop(struct tes_metadata *m, struct entry *e)
 {
 	tei_hash_remove(&m->by_key, &e->node);
 	tei_heap_remove(&m->expiry, &e->expiry);
-	m->bytes -= cost_of(e->key_len, e->value_len, e->life_len);
+	m->bytes -= cost_of(e);
 	tei_free(e);
 }
 
@@ -154,15 +166,19 @@ bool tes_metadata_get(struct tes_metadata *m, const char *key, size_t len,
 	return true;
 }
 
-int tes_metadata_remove(struct tes_metadata *m, const char *key, size_t len,
-			const char *life, size_t life_len, uint64_t now_ms)
+int tes_metadata_remove(struct tes_metadata *m,
+			const struct tes_metadata_removal *removal,
+			uint64_t now_ms)
 {
-	struct entry *e = find_entry(m, key, len, now_ms);
+	struct entry *e = find_entry(m, removal->key, removal->key_len, now_ms);
 
 	if (!e)
 		return -ENOENT;
-	if (life && !is_written_by(e, life, life_len))
+	if (removal->if_life &&
+	    !is_written_by(e, removal->if_life, removal->if_len))
 		return -EEXIST;
+	if (!is_open_to(e, removal->digest))
+		return -EACCES;
 	drop(m, e);
 	return 0;
 }
@@ -211,6 +227,7 @@ static bool is_anothers(const struct tes_metadata_put *put,
 static bool is_same(const struct tes_metadata_put *put, const struct entry *old)
 {
 	return old->value_len == put->value_len &&
+	       (old->digest_len != 0) == (put->digest != NULL) &&
 	       is_written_by(old, put->life, put->life_len) &&
 	       (!put->value_len ||
 		!memcmp(value_of(old), put->value, put->value_len));
@@ -227,28 +244,31 @@ static void set_expiry(struct tes_metadata *m, struct entry *e, uint64_t ttl,
 
 static struct entry *make_entry(const struct tes_metadata_put *put)
 {
-	size_t len = put->key_len + put->value_len + put->life_len;
-	struct entry *e = tei_malloc(sizeof(*e) + len);
+	struct entry head = {.key_len = put->key_len,
+			     .value_len = put->value_len,
+			     .life_len = put->life_len,
+			     .digest_len =
+				     put->digest ? TES_METADATA_DIGEST_LEN : 0};
+	struct entry *e = tei_malloc(cost_of(&head));
 	char *at;
 
 	if (!e)
 		return NULL;
-	*e = (struct entry){.key_len = put->key_len,
-			    .value_len = put->value_len,
-			    .life_len = put->life_len};
+	*e = head;
 	at = mempcpy(e->bytes, put->key, put->key_len);
 	if (put->value_len)
 		at = mempcpy(at, put->value, put->value_len);
 	if (put->life_len)
-		memcpy(at, put->life, put->life_len);
+		at = mempcpy(at, put->life, put->life_len);
+	if (put->digest)
+		memcpy(at, put->digest, TES_METADATA_DIGEST_LEN);
 	return e;
 }
 
 static bool has_room(const struct tes_metadata *m, const struct entry *old,
 		     uint64_t cost)
 {
-	uint64_t freed =
-		old ? cost_of(old->key_len, old->value_len, old->life_len) : 0;
+	uint64_t freed = old ? cost_of(old) : 0;
 
 	return m->bytes - freed + cost <= m->limits.bytes &&
 	       (old || m->by_key.n_nodes < m->limits.entries);
@@ -258,20 +278,20 @@ static enum tes_metadata_result write_value(struct tes_metadata *m,
 					    const struct tes_metadata_put *put,
 					    struct entry *old, uint64_t now)
 {
-	uint64_t cost = cost_of(put->key_len, put->value_len, put->life_len);
-	struct entry *e;
+	struct entry *e = make_entry(put);
 
-	if (!has_room(m, old, cost) ||
-	    tei_heap_reserve(&m->expiry, m->by_key.n_nodes + 1))
-		return TES_METADATA_FULL;
-	e = make_entry(put);
 	if (!e)
 		return TES_METADATA_FULL;
+	if (!has_room(m, old, cost_of(e)) ||
+	    tei_heap_reserve(&m->expiry, m->by_key.n_nodes + 1)) {
+		tei_free(e);
+		return TES_METADATA_FULL;
+	}
 	if (old)
 		drop(m, old);
 	tei_hash_insert(&m->by_key, &e->node, hash(m, put->key, put->key_len));
 	set_expiry(m, e, put->ttl_ms, now);
-	m->bytes += cost;
+	m->bytes += cost_of(e);
 	return TES_METADATA_UPDATED;
 }
 
@@ -290,6 +310,8 @@ enum tes_metadata_result tes_metadata_put(struct tes_metadata *m,
 		return TES_METADATA_CONFLICT;
 	if (old && is_anothers(put, old))
 		return TES_METADATA_TAKEN;
+	if (old && !is_open_to(old, put->digest))
+		return TES_METADATA_SECURED;
 	if (!old || !is_same(put, old))
 		return write_value(m, put, old, now_ms);
 	if (tei_heap_reserve(&m->expiry, m->by_key.n_nodes))
@@ -302,6 +324,7 @@ enum tes_metadata_result tes_metadata_put(struct tes_metadata *m,
 
 /* Many engines may start at once; shells give 1024 descriptors in all. */
 #define CONNS_MAX 768
+#define TOKEN_MIN 16 /* bytes */
 
 enum request {
 	GOT,
@@ -381,6 +404,24 @@ static bool take_ttl(const struct tei_http_request *request, uint64_t *out)
 			 *out <= TES_METADATA_TTL_MAX);
 }
 
+/* False: a token that is none. *out_digest: NULL without, else @digest. */
+static bool take_token(const struct tei_http_request *request,
+		       uint8_t digest[TES_METADATA_DIGEST_LEN],
+		       const uint8_t **out_digest)
+{
+	size_t len = request->bearer ? strlen(request->bearer) : 0;
+
+	*out_digest = request->bearer ? digest : NULL;
+	return !request->bearer ||
+	       (len >= TOKEN_MIN && EVP_Digest(request->bearer, len, digest,
+					       NULL, EVP_sha256(), NULL));
+}
+
+static int say_token(struct tei_http_reply *reply)
+{
+	return reply_text(reply, 400, "a token should have 16 .. 128 bytes");
+}
+
 static void take_condition(const struct tei_http_request *request,
 			   struct tes_metadata_put *put)
 {
@@ -406,6 +447,8 @@ static int say_result(struct tei_http_reply *reply,
 				  "Duplicate rpc_meta key not allowed");
 	case TES_METADATA_CONFLICT:
 		return reply_text(reply, 412, "incarnation does not match");
+	case TES_METADATA_SECURED:
+		return reply_text(reply, 412, "token does not match");
 	case TES_METADATA_TOO_LONG:
 		return reply_text(reply, 413,
 				  "key, value or incarnation too long");
@@ -421,6 +464,7 @@ static int put_key(const struct tei_http_request *request,
 	struct tes_metadata_server *s = arg;
 	struct tes_metadata_put p = {.value = request->body,
 				     .value_len = request->len};
+	uint8_t digest[TES_METADATA_DIGEST_LEN];
 	enum tes_metadata_result result;
 
 	p.key = key_of(request, &p.key_len);
@@ -430,6 +474,11 @@ static int put_key(const struct tei_http_request *request,
 		return reply_text(reply, 411, "a value needs a Content-Length");
 	if (!take_ttl(request, &p.ttl_ms))
 		return reply_text(reply, 400, "ttl_ms should be 0 .. 86400000");
+	if (!take_token(request, digest, &p.digest))
+		return say_token(reply);
+	/* What nobody refreshes is nobody's: it must not shut others out. */
+	if (p.digest && !p.ttl_ms)
+		return reply_text(reply, 400, "a token needs ttl_ms");
 	p.life = tei_http_query(request, "incarnation", &p.life_len);
 	if (!p.life)
 		p.life_len = 0;
@@ -446,20 +495,22 @@ static int remove_key(const struct tei_http_request *request,
 		      struct tei_http_reply *reply, void *arg)
 {
 	struct tes_metadata_server *s = arg;
-	const char *key, *life;
-	size_t key_len, life_len;
+	struct tes_metadata_removal r = {.key = NULL};
+	uint8_t digest[TES_METADATA_DIGEST_LEN];
 	int rc;
 
-	key = key_of(request, &key_len);
-	if (!key)
+	r.key = key_of(request, &r.key_len);
+	if (!r.key)
 		return say_no_key(reply);
-	life = tei_http_query(request, "if_incarnation", &life_len);
-	rc = tes_metadata_remove(s->metadata, key, key_len, life, life_len,
-				 tei_now_ms());
+	if (!take_token(request, digest, &r.digest))
+		return say_token(reply);
+	r.if_life = tei_http_query(request, "if_incarnation", &r.if_len);
+	rc = tes_metadata_remove(s->metadata, &r, tei_now_ms());
 	if (rc == -ENOENT)
 		return reply_text(reply, 404, "metadata not found");
 	if (rc)
-		return say_result(reply, TES_METADATA_CONFLICT);
+		return say_result(reply, rc == -EACCES ? TES_METADATA_SECURED
+						       : TES_METADATA_CONFLICT);
 	return reply_text(reply, 200, "metadata deleted");
 }
 
@@ -596,9 +647,15 @@ void tes_metadata_server_stop(struct tes_metadata_server *server)
 static void forget_key(struct tes_metadata *m, const char *key, size_t len,
 		       const char *life)
 {
-	if (tes_metadata_remove(m, key, len, life, strlen(life),
-				tei_now_ms()) == -EEXIST)
-		(void)tes_metadata_remove(m, key, len, "", 0, tei_now_ms());
+	struct tes_metadata_removal r = {.key = key,
+					 .key_len = len,
+					 .if_life = life,
+					 .if_len = strlen(life)};
+
+	if (tes_metadata_remove(m, &r, tei_now_ms()) != -EEXIST)
+		return;
+	r.if_len = 0;
+	(void)tes_metadata_remove(m, &r, tei_now_ms());
 }
 
 void tes_metadata_server_forget(struct tes_metadata_server *server,

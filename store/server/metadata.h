@@ -3,8 +3,11 @@
  * metadata.h - what a metadata server keeps: values by key, in memory
  *
  * Keys and values are bytes. A value may be written under an incarnation, and
- * may expire; with conditions on the incarnation nobody overwrites what another
- * living engine has written. Everything is bounded. Time is an argument.
+ * may expire; with conditions on the incarnation engines do not overwrite by
+ * mistake what another living one has written. Everybody can read incarnations,
+ * so a value may be written with a token, too: as long as it lives, only who
+ * shows that token changes it. Kept is the token's digest. Everything is
+ * bounded. Time is an argument.
  *
  * Threads: one at a time.
  */
@@ -15,9 +18,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TES_METADATA_KEY_MAX  4096 /* bytes */
-#define TES_METADATA_LIFE_MAX 64 /* bytes of an incarnation as it is written */
-#define TES_METADATA_TTL_MAX  86400000ull /* ms */
+#define TES_METADATA_KEY_MAX    4096 /* bytes */
+#define TES_METADATA_LIFE_MAX   64   /* bytes of an incarnation in text */
+#define TES_METADATA_TTL_MAX    86400000ull /* ms */
+#define TES_METADATA_DIGEST_LEN 32
 
 struct tes_metadata;
 
@@ -41,6 +45,14 @@ struct tes_metadata_put {
 	enum tes_metadata_if condition;
 	const char *if_life; /* if_life[if_len] */
 	size_t if_len;
+	/* Digest[TES_METADATA_DIGEST_LEN] of its token; NULL: it has none. */
+	const uint8_t *digest;
+};
+
+struct tes_metadata_removal {
+	const char *key, *if_life; /* if_life NULL: whoever has written it */
+	size_t key_len, if_len;
+	const uint8_t *digest; /* of the token that is shown; NULL: none is */
 };
 
 enum tes_metadata_result {
@@ -48,6 +60,7 @@ enum tes_metadata_result {
 	TES_METADATA_UNCHANGED, /* the same value; its time begins anew */
 	TES_METADATA_TAKEN,     /* an rpc_meta key of another living engine */
 	TES_METADATA_CONFLICT,  /* the condition does not hold */
+	TES_METADATA_SECURED,   /* it was written with another token */
 	TES_METADATA_TOO_LONG,  /* key, value or incarnation */
 	TES_METADATA_FULL,
 };
@@ -64,9 +77,13 @@ bool tes_metadata_get(struct tes_metadata *m, const char *key, size_t len,
 enum tes_metadata_result tes_metadata_put(struct tes_metadata *m,
 					  const struct tes_metadata_put *put,
 					  uint64_t now_ms);
-/* @life NULL: whoever has written it. 0, -ENOENT, -EEXIST: another has. */
-int tes_metadata_remove(struct tes_metadata *m, const char *key, size_t len,
-			const char *life, size_t life_len, uint64_t now_ms);
+/*
+ * 0, -ENOENT, -EEXIST (another incarnation has written it), -EACCES (it was
+ * written with another token).
+ */
+int tes_metadata_remove(struct tes_metadata *m,
+			const struct tes_metadata_removal *removal,
+			uint64_t now_ms);
 /* Entries that have not expired, but perhaps some that have just done so. */
 size_t tes_metadata_count(const struct tes_metadata *m);
 uint64_t tes_metadata_bytes(const struct tes_metadata *m);

@@ -40,7 +40,8 @@ int tes_metadata_server_start(struct tei_loop *loop,
 void tes_metadata_server_stop(struct tes_metadata_server *server);
 /*
  * An engine is gone for good: what it, or nobody in particular, has written
- * under its name goes. NULL is fine.
+ * under its name goes, unless it was written with a token: the name and the
+ * incarnation can be anybody's words, and it expires soon. NULL is fine.
  */
 void tes_metadata_server_forget(struct tes_metadata_server *server,
 				const char *name,

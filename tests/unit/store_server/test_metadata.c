@@ -86,6 +86,19 @@ static void expect(const char *key, const char *value, uint64_t now)
 	assert_memory_equal(found, value, len);
 }
 
+static int remove_as(const char *key, const char *life, const uint8_t *digest)
+{
+	const struct tes_metadata_removal r = {
+		.key = key,
+		.key_len = strlen(key),
+		.if_life = life,
+		.if_len = life ? strlen(life) : 0,
+		.digest = digest,
+	};
+
+	return tes_metadata_remove(m, &r, NOW);
+}
+
 static void value_is_what_was_put_last(void **state)
 {
 	(void)state;
@@ -97,8 +110,8 @@ static void value_is_what_was_put_last(void **state)
 	expect("a", "2", NOW);
 	expect("b", "", NOW);
 	assert_int_equal(tes_metadata_count(m), 2);
-	assert_int_equal(tes_metadata_remove(m, "a", 1, NULL, 0, NOW), 0);
-	assert_int_equal(tes_metadata_remove(m, "a", 1, NULL, 0, NOW), -ENOENT);
+	assert_int_equal(remove_as("a", NULL, NULL), 0);
+	assert_int_equal(remove_as("a", NULL, NULL), -ENOENT);
 	expect("a", NULL, NOW);
 	expect("b", "", NOW);
 }
@@ -145,11 +158,57 @@ static void conditions_hold_or_nothing_changes(void **state)
 	/* A successor that knows its predecessor to be dead. */
 	assert_int_equal(put_as("l2", "v2", "l1", NOW), TES_METADATA_UPDATED);
 	expect(KEY, "v2", NOW);
-	assert_int_equal(tes_metadata_remove(m, KEY, strlen(KEY), "l1", 2, NOW),
-			 -EEXIST);
+	assert_int_equal(remove_as(KEY, "l1", NULL), -EEXIST);
 	expect(KEY, "v2", NOW);
-	assert_int_equal(tes_metadata_remove(m, KEY, strlen(KEY), "l2", 2, NOW),
-			 0);
+	assert_int_equal(remove_as(KEY, "l2", NULL), 0);
+}
+
+/* As put_as(), with the token of that digest. */
+static enum tes_metadata_result put_with(const uint8_t *digest,
+					 const char *life, const char *value,
+					 uint64_t now)
+{
+	struct tes_metadata_put p = make(KEY, value, life);
+
+	p.ttl_ms = 10000;
+	p.condition = TES_METADATA_IF_LIFE;
+	p.if_life = "l1";
+	p.if_len = 2;
+	p.digest = digest;
+	return tes_metadata_put(m, &p, now);
+}
+
+static void who_has_read_an_incarnation_changes_nothing(void **state)
+{
+	static const uint8_t mine[TES_METADATA_DIGEST_LEN] = {1};
+	static const uint8_t his[TES_METADATA_DIGEST_LEN] = {2};
+	uint64_t bytes;
+
+	(void)state;
+	assert_int_equal(put_as("l1", "v1", "", NOW), TES_METADATA_UPDATED);
+	bytes = tes_metadata_bytes(m);
+	/* The same words with a token are more than without. */
+	assert_int_equal(put_with(mine, "l1", "v1", NOW), TES_METADATA_UPDATED);
+	assert_int_equal(tes_metadata_bytes(m), bytes + sizeof(mine));
+	assert_int_equal(put_with(mine, "l1", "v1", NOW),
+			 TES_METADATA_UNCHANGED);
+	assert_int_equal(put_with(NULL, "l1", "v1", NOW), TES_METADATA_SECURED);
+	assert_int_equal(put_with(his, "l1", "v1", NOW), TES_METADATA_SECURED);
+	assert_int_equal(put_with(his, "l2", "v2", NOW), TES_METADATA_SECURED);
+	assert_int_equal(put_as("l1", "v2", NULL, NOW), TES_METADATA_SECURED);
+	assert_int_equal(put(KEY, "v2"), TES_METADATA_TAKEN);
+	assert_int_equal(remove_as(KEY, NULL, NULL), -EACCES);
+	assert_int_equal(remove_as(KEY, "l1", his), -EACCES);
+	assert_int_equal(remove_as(KEY, "l2", mine), -EEXIST);
+	expect(KEY, "v1", NOW + 9999);
+	/* Its successor knows the token; who does not waits until it ends. */
+	assert_int_equal(put_with(mine, "l2", "v2", NOW), TES_METADATA_UPDATED);
+	assert_int_equal(put_as("l3", "v3", NULL, NOW + 10000),
+			 TES_METADATA_UPDATED);
+	assert_int_equal(put_with(mine, "l1", "v1", NOW + 10000),
+			 TES_METADATA_CONFLICT);
+	assert_int_equal(remove_as(KEY, NULL, NULL), 0);
+	assert_int_equal(tes_metadata_bytes(m), 0);
 }
 
 static void restart_without_incarnation_is_not_refused(void **state)
@@ -255,6 +314,7 @@ int main(void)
 		WITH_ONE(value_expires_unless_it_is_put_again),
 		WITH_ONE(name_of_a_living_engine_is_refused_to_another),
 		WITH_ONE(conditions_hold_or_nothing_changes),
+		WITH_ONE(who_has_read_an_incarnation_changes_nothing),
 		WITH_ONE(restart_without_incarnation_is_not_refused),
 		WITH_ONE(limits_refuse_and_keep_what_is_there),
 		WITH_ONE(bytes_of_all_are_bounded),

@@ -78,6 +78,8 @@ static void exchange(const char *request)
 	close(fd);
 }
 
+static const char *field = ""; /* one more of each request, with its end */
+
 /* @query: behind "/metadata". */
 static void expect(const char *method, const char *query, const char *body,
 		   int status, const char *words)
@@ -86,9 +88,9 @@ static void expect(const char *method, const char *query, const char *body,
 	const char *found;
 
 	snprintf(request, sizeof(request),
-		 "%s /metadata%s HTTP/1.1\r\nHost: localhost\r\n"
+		 "%s /metadata%s HTTP/1.1\r\nHost: localhost\r\n%s"
 		 "Content-Length: %zu\r\n\r\n%s",
-		 method, query, strlen(body), body);
+		 method, query, field, strlen(body), body);
 	exchange(request);
 	if (atoi(answer + strlen("HTTP/1.1 ")) != status)
 		fail_msg("%s %s: %.200s", method, query, answer);
@@ -156,6 +158,65 @@ static void living_engine_keeps_its_key(void **state)
 	       "metadata updated");
 	expect("GET", KEY, "", 200, "two");
 	expect("DELETE", KEY "&if_incarnation=22", "", 200, "metadata deleted");
+}
+
+#define AUTHORIZATION "Authorization: Bearer "
+#define MINE          AUTHORIZATION "0123456789abcdef\r\n"
+#define HIS           "authorization: bearer   0123456789abcdeg\r\n"
+#define LIVES         "&incarnation=11&ttl_ms=80000000"
+#define WITH_11       "&if_incarnation=11"
+
+static void only_who_shows_its_token_changes_an_entry(void **state)
+{
+	static const char no[] = "token does not match";
+
+	(void)state;
+	field = MINE;
+	expect("PUT", KEY LIVES "&if_incarnation=none", "one", 200,
+	       "metadata updated");
+	for (int i = 0; i < 2; i++) {
+		field = i ? HIS : "";
+		expect("GET", KEY, "", 200, "one");
+		expect("PUT", KEY LIVES WITH_11, "one", 412, no);
+		expect("PUT", KEY "&ttl_ms=1&incarnation=22" WITH_11, "two",
+		       412, no);
+		expect("DELETE", KEY WITH_11, "", 412, no);
+		expect("DELETE", KEY, "", 412, no);
+	}
+	field = MINE;
+	expect("PUT", KEY LIVES WITH_11, "one", 200, "metadata unchanged");
+	expect("DELETE", KEY WITH_11, "", 200, "metadata deleted");
+	field = "";
+	/* Other programs' entries are theirs to change. */
+	expect("PUT", KEY, "foreign", 200, "metadata updated");
+	expect("PUT", KEY, "foreign again", 200, "metadata updated");
+	expect("DELETE", KEY, "", 200, "metadata deleted");
+}
+
+static void tokens_have_bounds(void **state)
+{
+	static const char bad[] = "a token should have 16 .. 128 bytes";
+	char line[256];
+
+	(void)state;
+	field = AUTHORIZATION "0123456789abcde\r\n";
+	expect("PUT", KEY LIVES, "v", 400, bad);
+	expect("DELETE", KEY, "", 400, bad);
+	field = AUTHORIZATION "\r\n";
+	expect("PUT", KEY LIVES, "v", 200, "metadata updated");
+	expect("DELETE", KEY, "", 200, "metadata deleted");
+	field = MINE;
+	expect("PUT", KEY "&incarnation=11", "v", 400, "a token needs ttl_ms");
+	snprintf(line, sizeof(line), AUTHORIZATION "%0129d\r\n", 0);
+	field = line;
+	expect("PUT", KEY LIVES, "v", 400, "the token is too long\n");
+	field = MINE MINE;
+	expect("PUT", KEY LIVES, "v", 400, "Authorization is there twice\n");
+	/* What is of another scheme is not for us. */
+	field = "Authorization: Basic eDp5\r\n";
+	expect("PUT", KEY, "v", 200, "metadata updated");
+	field = "";
+	expect("PUT", KEY, "w", 200, "metadata updated");
 }
 
 static void malformed_requests_are_refused_in_words(void **state)
@@ -274,6 +335,17 @@ static void what_a_dead_engine_has_written_is_forgotten(void **state)
 	tei_loop_do(loop, forget, name);
 	expect("GET", "?key=mooncake/rpc_meta/10.0.0.1:5", "", 200,
 	       "successor");
+	expect("DELETE", "?key=mooncake/rpc_meta/10.0.0.1:5", "", 200,
+	       "metadata deleted");
+	/* The name and the incarnation of a session prove nothing. */
+	field = MINE;
+	expect("PUT",
+	       "?key=mooncake/rpc_meta/10.0.0.1:5&ttl_ms=80000000"
+	       "&incarnation=ab010000000000000000000000000000",
+	       "secured", 200, "metadata updated");
+	field = "";
+	tei_loop_do(loop, forget, name);
+	expect("GET", "?key=mooncake/rpc_meta/10.0.0.1:5", "", 200, "secured");
 }
 
 #define WITH_ONE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -285,6 +357,8 @@ int main(void)
 		WITH_ONE(blanks_around_key_are_not_of_it),
 		WITH_ONE(answers_about_keys_are_json),
 		WITH_ONE(living_engine_keeps_its_key),
+		WITH_ONE(only_who_shows_its_token_changes_an_entry),
+		WITH_ONE(tokens_have_bounds),
 		WITH_ONE(malformed_requests_are_refused_in_words),
 		WITH_ONE(value_that_is_too_long_is_not_read),
 		WITH_ONE(value_of_unknown_length_is_refused),
