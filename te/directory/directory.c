@@ -223,6 +223,11 @@ int tei_directory_open(const struct tei_config *config,
 	dir = make_directory(config, &place);
 	if (!dir)
 		return -ENOMEM;
+	rc = tei_dir_secret(dir->secret);
+	if (rc) {
+		tei_directory_put(dir);
+		return rc;
+	}
 	dir->module = tei_module_load(config->module_path, dir->ops->module,
 				      dir->ops->symbol, TEI_DIRECTORY_ABI, why);
 	if (!dir->module) {

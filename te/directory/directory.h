@@ -77,6 +77,7 @@ struct tei_directory_ops {
 	/*
 	 * Write @value, to vanish after ttl_ms unless it is refreshed. @old:
 	 * only in place of this one (NULL: of none). -EEXIST: there is another.
+	 * -EACCES: @old was written by another user, or on another host.
 	 */
 	int (*put)(struct tei_dir_link *link, const char *key,
 		   const char *value, const char *old);
@@ -92,6 +93,9 @@ extern const struct tei_directory_ops tei_directory_http;
 extern const struct tei_directory_ops tei_directory_etcd;
 extern const struct tei_directory_ops tei_directory_redis;
 
+#define TEI_DIR_SECRET_LEN 32
+#define TEI_DIR_TOKEN_LEN  (2 * TEI_DIR_SECRET_LEN) /* digits */
+
 struct tei_directory {
 	atomic_int refs;
 	const struct tei_directory_ops *ops;
@@ -99,6 +103,7 @@ struct tei_directory {
 	struct tei_place place;
 	char *text, *cluster, *user, *password;
 	uint64_t db, ttl_ms, timeout_ms;
+	uint8_t secret[TEI_DIR_SECRET_LEN]; /* tei_dir_secret() */
 };
 
 struct tei_dir_link {
@@ -129,6 +134,18 @@ uint32_t tei_dir_link_left(const struct tei_dir_link *link, uint32_t parts);
 /* Prints like snprintf() into link->error; returns @rc. */
 int tei_dir_link_fail(struct tei_dir_link *link, int rc, const char *format,
 		      ...) __attribute__((format(printf, 3, 4)));
+
+/*
+ * The secret of this user on this host that tokens are made of, or one of this
+ * process. -EIO: no random bytes.
+ */
+int tei_dir_secret(uint8_t out[TEI_DIR_SECRET_LEN]);
+/*
+ * Makes the token that shows a metadata server that the entry @key is ours. An
+ * engine that this user starts again has the same. -ENOMEM.
+ */
+int tei_dir_token(const struct tei_directory *dir, const char *key,
+		  char out[TEI_DIR_TOKEN_LEN + 1]);
 
 /*
  * Find the addresses of @name on a thread of its own; as tei_lookup_start().

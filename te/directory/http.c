@@ -5,7 +5,8 @@
  * GET, PUT and DELETE of /metadata?key=. What te-metad adds are parameters that
  * other metadata servers ignore: `incarnation` and `ttl_ms` of what is written,
  * and `if_incarnation`, whose value is to be replaced or removed ("none": there
- * must be none).
+ * must be none); and, since everybody can read those, a token that shows that
+ * the value is ours.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -79,6 +80,7 @@ static int call(struct tei_dir_link *link, const char *method, const char *key,
 		.room = TEI_ENTRY_MAX - 1,
 		.timeout_ms = tei_dir_link_left(link, 1),
 	};
+	char token[TEI_DIR_TOKEN_LEN + 1];
 	int rc;
 
 	if (!c.timeout_ms)
@@ -87,6 +89,12 @@ static int call(struct tei_dir_link *link, const char *method, const char *key,
 		link->client = module->open();
 	if (!link->client)
 		return tei_dir_link_fail(link, -ENOMEM, "out of memory");
+	if (strcmp(method, "GET") != 0) { /* readers show none */
+		rc = tei_dir_token(link->dir, key, token);
+		if (rc)
+			return tei_dir_link_fail(link, rc, "out of memory");
+		c.token = token;
+	}
 	make_url(link->dir, key, more, url);
 	rc = module->call(link->client, &c);
 	if (rc)
@@ -136,6 +144,8 @@ static int put_value(struct tei_dir_link *link, const char *key,
 		       mine, (unsigned long long)link->dir->ttl_ms,
 		       *his ? "&if_incarnation=" : "", his);
 	status = call(link, "PUT", key, more, value, answer);
+	if (status == 412 && strstr(answer, "token"))
+		return -EACCES;
 	/* 400: of a server that knows no conditions. */
 	if (status == 412 || (status == 400 && strstr(answer, "Duplicate")))
 		return -EEXIST;
@@ -156,7 +166,7 @@ static int refresh(struct tei_dir_link *link, const char *key,
 	if (rc == -EEXIST && get_value(link, key, found) > 0 &&
 	    !strcmp(found, value))
 		return 0;
-	return rc;
+	return rc == -EACCES ? -EEXIST : rc;
 }
 
 static int remove_key(struct tei_dir_link *link, const char *key,

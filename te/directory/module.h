@@ -19,7 +19,7 @@
 
 #include "base/module.h"
 
-#define TEI_DIRECTORY_ABI 2u
+#define TEI_DIRECTORY_ABI 3u
 
 /* Head of both tables. */
 struct tei_client_module {
@@ -32,7 +32,8 @@ struct tei_http_call {
 	const char *url;
 	const char *body; /* body[body_len]; NULL: none */
 	size_t body_len;
-	char *answer; /* answer[room] */
+	const char *token; /* to be shown, up to 128 bytes; NULL: none */
+	char *answer;      /* answer[room] */
 	size_t room, len;
 	long status;
 	uint32_t timeout_ms;

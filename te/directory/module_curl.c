@@ -12,7 +12,9 @@
 
 #include "te/directory/module.h"
 
-#define LEAVE_S 2
+#define LEAVE_S   2
+#define TOKEN_MAX 128
+#define BEARER    "Authorization: Bearer "
 
 /*
  * A process may exit while a thread of ours is in a call. OpenSSL then frees
@@ -143,6 +145,8 @@ static int call_url(void *client, struct tei_http_call *call)
 	struct curl_slist expect = {.data = (char *)(uintptr_t)lines[0]};
 	struct curl_slist type = {.data = (char *)(uintptr_t)lines[1],
 				  .next = &expect};
+	char bearer[TOKEN_MAX + sizeof(BEARER)];
+	struct curl_slist token = {.data = bearer, .next = &type};
 	char error[CURL_ERROR_SIZE] = "";
 	CURLcode rc;
 
@@ -150,7 +154,9 @@ static int call_url(void *client, struct tei_http_call *call)
 	call->status = 0;
 	call->error[0] = '\0';
 	curl_easy_reset(client); /* what it connected to stays */
-	rc = set_up(client, call, &type, error);
+	(void)snprintf(bearer, sizeof(bearer), BEARER "%s",
+		       call->token ? call->token : "");
+	rc = set_up(client, call, call->token ? &token : &type, error);
 	if (!rc)
 		rc = perform(client, call);
 	if (!rc)

@@ -96,7 +96,20 @@ static void say_taken(struct tei_publisher *p, const struct tei_entry *other)
 	p->taken = true;
 }
 
-/* Replaces an entry. -EAGAIN: it changed just now. -EBUSY: its owner lives. */
+static void say_anothers(struct tei_publisher *p)
+{
+	if (!p->taken)
+		LOG_WARN("directory %s: %s is the name of an engine of another "
+			 "user or host: this one is published when that entry "
+			 "has expired",
+			 p->dir->text, p->name);
+	p->taken = true;
+}
+
+/*
+ * Replaces an entry. -EAGAIN: it changed just now. -EBUSY: its owner lives, or
+ * it is not ours to replace.
+ */
 static int replace_entry(struct tei_publisher *p)
 {
 	const struct tei_directory_ops *ops = p->dir->ops;
@@ -118,6 +131,10 @@ static int replace_entry(struct tei_publisher *p)
 		return -EBUSY;
 	}
 	rc = ops->put(&p->link, p->key, p->value, old);
+	if (rc == -EACCES) {
+		say_anothers(p);
+		return -EBUSY;
+	}
 	return rc == -EEXIST ? -EAGAIN : rc;
 }
 

@@ -83,7 +83,7 @@ static struct test_process *client(const struct master *m, const char *metadata,
 	return p;
 }
 
-static void client_that_is_gone_is_forgotten(void **state)
+static void what_others_wrote_for_a_client_goes_with_it(void **state)
 {
 	static const char *const args[] = {
 		"--enable_http_metadata_server",
@@ -111,9 +111,50 @@ static void client_that_is_gone_is_forgotten(void **state)
 	assert_int_equal(ask(port, "PUT", described.key, "{}", answer), 200);
 	test_process_signal(owner, SIGKILL);
 	test_process_end(owner);
-	published.status = described.status = 404;
+	described.status = 404; /* its own expires by itself */
 	assert_true(test_wait_until(is_answered, &described, SOON_MS));
+	master_stop(&m);
+}
+
+/* What everybody can read of an entry lets nobody change it. */
+static void reader_of_an_entry_cannot_change_it(void **state)
+{
+	static const char *const args[] = {"--enable_http_metadata_server",
+					   "--http_metadata_server_port=0",
+					   NULL};
+	static const char word[] = "\"incarnation\":\"";
+	char url[64], name[64], before[4096], answer[4096], with[256];
+	struct question published;
+	struct test_process *owner;
+	const char *life;
+	struct master m;
+	uint16_t port;
+
+	(void)state;
+	master_start(&m, args);
+	port = metadata_port(&m);
+	snprintf(url, sizeof(url), "http://127.0.0.1:%u/metadata", port);
+	owner = client(&m, url, name);
+	published = (struct question){.port = port, .status = 200};
+	snprintf(published.key, sizeof(published.key),
+		 "mooncake/rpc_meta/%.64s", name);
 	assert_true(test_wait_until(is_answered, &published, SOON_MS));
+	assert_int_equal(ask(port, "GET", published.key, "", before), 200);
+	life = strstr(before, word);
+	assert_non_null(life);
+	snprintf(with, sizeof(with),
+		 "%s&if_incarnation=%.32s&incarnation=%.32s&ttl_ms=60000",
+		 published.key, life + strlen(word), life + strlen(word));
+	assert_int_equal(ask(port, "PUT", with, "{}", answer), 412);
+	assert_int_equal(ask(port, "DELETE", with, "", answer), 412);
+	assert_int_equal(ask(port, "DELETE", published.key, "", answer), 412);
+	assert_int_equal(ask(port, "GET", published.key, "", answer), 200);
+	assert_string_equal(answer, before);
+	test_process_signal(owner, SIGTERM);
+	assert_int_equal(test_process_wait(owner, SOON_MS), 0);
+	published.status = 404;
+	assert_true(test_wait_until(is_answered, &published, SOON_MS));
+	test_process_end(owner);
 	master_stop(&m);
 }
 
@@ -170,7 +211,8 @@ static void malformed_directory_is_named(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(client_that_is_gone_is_forgotten),
+		cmocka_unit_test(what_others_wrote_for_a_client_goes_with_it),
+		cmocka_unit_test(reader_of_an_entry_cannot_change_it),
 		cmocka_unit_test(metadata_server_is_off_unless_asked_for),
 		cmocka_unit_test(
 			client_without_its_directory_warns_once_and_serves),

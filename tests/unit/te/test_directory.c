@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_directory.c - what settings and directories say, read with care */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/fault.h"
 #include "base/log.h"
 #include "te/core/config.h"
 #include "te/directory/directory.h"
 #include "tests/lib/faults.h"
+#include "tests/lib/tmpdir.h"
 #include "tests/unit/te/rig.h"
 
 static struct tei_place parse(const char *text)
@@ -232,6 +237,76 @@ static void port_that_refuses_proves_that_its_engine_is_gone(void **state)
 	assert_true(tei_entry_is_refused(&e, RIG_WAIT_MS));
 }
 
+/* ---- tokens ---- */
+
+static void write_file(const char *path, mode_t mode, size_t len)
+{
+	static const uint8_t bytes[TEI_DIR_SECRET_LEN + 1];
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, mode);
+
+	assert_true(fd >= 0 && !fchmod(fd, mode));
+	assert_int_equal(write(fd, bytes, len), (ssize_t)len);
+	close(fd);
+}
+
+/* A secret of its own place, or of any other. */
+static bool is_stable(uint8_t secret[TEI_DIR_SECRET_LEN])
+{
+	uint8_t again[TEI_DIR_SECRET_LEN];
+
+	assert_int_equal(tei_dir_secret(secret), 0);
+	assert_int_equal(tei_dir_secret(again), 0);
+	return !memcmp(secret, again, sizeof(again));
+}
+
+static void secret_is_the_same_to_those_who_come_later(void **state)
+{
+	static const uint8_t zeros[TEI_DIR_SECRET_LEN];
+	char dir[TEST_PATH_MAX], path[TEST_PATH_MAX + 32];
+	uint8_t secret[TEI_DIR_SECRET_LEN];
+	struct stat st;
+
+	(void)state;
+	test_tmpdir_create(dir);
+	assert_int_equal(setenv("XDG_RUNTIME_DIR", dir, 1), 0);
+	assert_true(is_stable(secret));
+	assert_memory_not_equal(secret, zeros, sizeof(secret));
+	snprintf(path, sizeof(path), "%s/te/directory-secret", dir);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_int_equal(st.st_size, TEI_DIR_SECRET_LEN);
+	/* Nobody's file but ours, of that length and nobody else's to read. */
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(unlink(path), 0);
+		if (i == 2)
+			assert_int_equal(symlink("/dev/zero", path), 0);
+		else
+			write_file(path, i ? 0644 : 0600,
+				   TEI_DIR_SECRET_LEN + (i == 0));
+		(void)is_stable(secret);
+		assert_memory_not_equal(secret, zeros, sizeof(secret));
+	}
+	assert_int_equal(unsetenv("XDG_RUNTIME_DIR"), 0);
+	test_tmpdir_remove(dir);
+}
+
+static void token_is_of_one_key_in_one_directory(void **state)
+{
+	char text[] = "http://a", other_text[] = "http://b";
+	struct tei_directory dir = {.text = text}, other = {.text = other_text};
+	char token[4][TEI_DIR_TOKEN_LEN + 1];
+
+	(void)state;
+	assert_int_equal(tei_dir_token(&dir, "k", token[0]), 0);
+	assert_int_equal(strlen(token[0]), TEI_DIR_TOKEN_LEN);
+	assert_int_equal(tei_dir_token(&dir, "l", token[1]), 0);
+	assert_int_equal(tei_dir_token(&other, "k", token[2]), 0);
+	assert_int_equal(tei_dir_token(&dir, "k", token[3]), 0);
+	assert_string_equal(token[0], token[3]);
+	assert_string_not_equal(token[0], token[1]);
+	assert_string_not_equal(token[0], token[2]);
+}
+
 /* ---- engines ---- */
 
 static int n_lines;
@@ -299,6 +374,8 @@ int main(void)
 		cmocka_unit_test(key_holds_the_cluster),
 		cmocka_unit_test(
 			port_that_refuses_proves_that_its_engine_is_gone),
+		cmocka_unit_test(secret_is_the_same_to_those_who_come_later),
+		cmocka_unit_test(token_is_of_one_key_in_one_directory),
 		cmocka_unit_test(opening_without_memory_leaves_nothing),
 		cmocka_unit_test(directory_without_its_module_is_one_warning),
 	};
