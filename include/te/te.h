@@ -43,12 +43,13 @@ struct te_batch;
 typedef uint64_t te_region_id;  /* 0 is no region */
 typedef uint64_t te_segment_id; /* 0 is no segment */
 
-#define TE_INCARNATION_LEN  16   /* random bytes, new for each engine created */
-#define TE_GROUP_SECRET_LEN 32   /* bytes */
-#define TE_PIECES_MAX       1024 /* local pieces of one request */
-#define TE_LENGTH_MAX       (1ull << 40) /* bytes of one request */
-#define TE_NOTIFY_MAX       65536        /* bytes of one message */
-#define TE_NAME_LEN_MAX     263          /* bytes of an engine's name, no NUL */
+#define TE_INCARNATION_LEN   16   /* bytes, new for each engine created */
+#define TE_ENGINE_SECRET_LEN 32   /* random bytes, as new */
+#define TE_GROUP_SECRET_LEN  32   /* bytes */
+#define TE_PIECES_MAX        1024 /* local pieces of one request */
+#define TE_LENGTH_MAX        (1ull << 40) /* bytes of one request */
+#define TE_NOTIFY_MAX        65536        /* bytes of one message */
+#define TE_NAME_LEN_MAX      263 /* bytes of an engine's name, no NUL */
 
 /* ---- configuration ---- */
 
@@ -138,6 +139,13 @@ TE_API int te_engine_drive(struct te_engine *engine, uint32_t timeout_ms);
 TE_API const char *te_engine_name(const struct te_engine *engine);
 TE_API void te_engine_incarnation(const struct te_engine *engine,
 				  uint8_t out[TE_INCARNATION_LEN]);
+/*
+ * Copies the secret of which the engine's incarnation is a hash: who shows it
+ * is this engine. For a service that the engine trusts, as a pool's master
+ * is; peers, which know the incarnation, must not learn it.
+ */
+TE_API void te_engine_secret(const struct te_engine *engine,
+			     uint8_t out[TE_ENGINE_SECRET_LEN]);
 
 /* ---- memory ---- */
 

@@ -5,7 +5,6 @@
 #include <event2/buffer.h>
 #include <inttypes.h>
 #include <openssl/rand.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +15,6 @@
 #include "base/mem.h"
 #include "store/api/http.h"
 #include "store/client/client.h"
-#include "store/proto/identity.h"
 
 /* ---- the HTTP port: health and metrics ---- */
 
@@ -211,6 +209,7 @@ static int open_engine(struct te_store *store, const struct te_store_config *c,
 						      : TE_STORE_INTERNAL_ERROR;
 	}
 	te_engine_incarnation(store->engine, store->incarnation);
+	te_engine_secret(store->engine, store->engine_secret);
 	return 0;
 }
 
@@ -403,27 +402,11 @@ static int lend(struct te_store *store, uint64_t bytes)
 	return 0;
 }
 
-/* One for all engines of the process, which clients may share. */
-static uint8_t process_secret[TES_STORE_TOKEN_LEN];
-static bool process_secret_drawn;
-
-static void draw_process_secret(void)
+static int draw_secret(struct te_store *store)
 {
-	process_secret_drawn =
-		RAND_bytes(process_secret, sizeof(process_secret)) == 1;
-}
-
-static int draw_secrets(struct te_store *store)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	uint8_t *secret = store->client_secret;
 
-	pthread_once(&once, draw_process_secret);
-	if (!process_secret_drawn ||
-	    RAND_bytes(secret, sizeof(store->client_secret)) != 1)
-		return -EIO;
-	return tes_engine_token(process_secret, store->incarnation,
-				store->engine_token);
+	return RAND_bytes(secret, sizeof(store->client_secret)) == 1 ? 0 : -EIO;
 }
 
 /*
@@ -442,7 +425,7 @@ static int join_pool(struct te_store *store, const struct te_store_config *c,
 				  c->local_buffer_bytes);
 	if (*cause)
 		goto err_engine;
-	*cause = draw_secrets(store);
+	*cause = draw_secret(store);
 	if (*cause)
 		goto err_buffers;
 	if (c->segment_bytes) {

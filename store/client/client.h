@@ -72,7 +72,7 @@ struct te_store {
 	bool own_engine;
 	uint8_t client_secret[TES_STORE_SECRET_LEN]; /* for the master only */
 	uint8_t incarnation[TE_INCARNATION_LEN];
-	uint8_t engine_token[TES_STORE_TOKEN_LEN]; /* for the master only */
+	uint8_t engine_secret[TE_ENGINE_SECRET_LEN]; /* for the master only */
 
 	struct tei_loop *loop;
 	struct tei_http *http; /* NULL: none was asked for */

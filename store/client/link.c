@@ -39,10 +39,8 @@ static int send_hello(struct tes_master_link *link, struct tei_frame_conn *conn,
 	msg.client_secret.data = store->client_secret;
 	msg.client_secret.len = sizeof(store->client_secret);
 	msg.engine = name;
-	msg.incarnation.data = store->incarnation;
-	msg.incarnation.len = sizeof(store->incarnation);
-	msg.engine_token.data = store->engine_token;
-	msg.engine_token.len = sizeof(store->engine_token);
+	msg.engine_secret.data = store->engine_secret;
+	msg.engine_secret.len = sizeof(store->engine_secret);
 	msg.heartbeat = heartbeat;
 	msg.epoch = link->epoch;
 	msg.epoch_proof.data = link->epoch_proof;

@@ -15,7 +15,6 @@
 #include "base/arena.h"
 
 #define TES_CORE_ID_LEN        16
-#define TES_CORE_TOKEN_LEN     32
 #define TES_CORE_HEADER_LEN    64 /* bytes of an extent before its data */
 #define TES_CORE_KEY_MAX       1024
 #define TES_CORE_BATCH_MAX     4096
@@ -160,9 +159,6 @@ struct tes_event {
 		struct {
 			const uint8_t *client_id;   /* [TES_CORE_ID_LEN] */
 			const uint8_t *incarnation; /* [TES_CORE_ID_LEN] */
-			/* [TES_CORE_TOKEN_LEN]: all clients of an engine tell
-			 * the same; NULL: none */
-			const uint8_t *token;
 			const char *engine;
 			const void *host; /* host[host_len], NULL: unknown */
 			size_t host_len;

@@ -237,8 +237,6 @@ static struct tes_session *new_session(struct tes_core *core,
 	s->probes = ev->u.join.probes;
 	memcpy(s->client_id, ev->u.join.client_id, TES_CORE_ID_LEN);
 	memcpy(s->incarnation, ev->u.join.incarnation, TES_CORE_ID_LEN);
-	if (ev->u.join.token)
-		memcpy(s->token, ev->u.join.token, TES_CORE_TOKEN_LEN);
 	memcpy(s->engine, engine, len + 1);
 	s->host = host_of(core, ev);
 	s->tenant = tenant;
@@ -296,39 +294,6 @@ static int32_t take_epoch(struct tes_core *core, const struct tes_event *ev)
 	return rc == -EINVAL ? CODE_ARGUMENT : CODE_INTERNAL;
 }
 
-static bool has_token(const struct tes_session *s, const uint8_t *token)
-{
-	static const uint8_t none[TES_CORE_TOKEN_LEN];
-
-	return memcmp(s->token, token ? token : none, TES_CORE_TOKEN_LEN) == 0;
-}
-
-/*
- * Finds a client that is of the engine that @ev names, and does not know it by
- * the same token: one of the two has only heard of it. Also a silent one: it
- * may come back, and others read its incarnation in look-ups.
- */
-static struct tes_session *find_rival(const struct tes_core *core,
-				      const struct tes_event *ev)
-{
-	const uint8_t *life = ev->u.join.incarnation;
-	struct tei_hash_node *n =
-		tei_hash_first(&core->incarnations,
-			       tes_core_hash(core, life, TES_CORE_ID_LEN));
-
-	for (; n; n = tei_hash_next(&core->incarnations, n)) {
-		struct tes_session *s =
-			TEI_CONTAINER(n, struct tes_session, by_incarnation);
-
-		if (memcmp(s->incarnation, life, TES_CORE_ID_LEN) == 0 &&
-		    memcmp(s->client_id, ev->u.join.client_id,
-			   TES_CORE_ID_LEN) != 0 &&
-		    !has_token(s, ev->u.join.token))
-			return s;
-	}
-	return NULL;
-}
-
 int tes_core_on_join(struct tes_step *step)
 {
 	struct tes_core *core = step->core;
@@ -356,10 +321,6 @@ int tes_core_on_join(struct tes_step *step)
 	old = find_client(core, ev->u.join.client_id);
 	is_back = old && memcmp(old->incarnation, ev->u.join.incarnation,
 				TES_CORE_ID_LEN) == 0;
-	if (!is_back && find_rival(core, ev)) {
-		reply->u.reply.code = CODE_NOT_YOURS;
-		return 0;
-	}
 	reply->u.reply.code = take_epoch(core, ev);
 	if (reply->u.reply.code)
 		return 0;

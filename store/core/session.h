@@ -38,7 +38,6 @@ struct tes_session {
 	struct tei_list tasks; /* it executes */
 	uint8_t client_id[TES_CORE_ID_LEN];
 	uint8_t incarnation[TES_CORE_ID_LEN];
-	uint8_t token[TES_CORE_TOKEN_LEN]; /* of the engine; zeros: none */
 	struct tei_list age;     /* core's live, silent, left or gone */
 	struct tei_list close;   /* core's closes: an action is due */
 	struct tei_list changed; /* core's changed: operators learn of it */

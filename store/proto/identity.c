@@ -14,6 +14,7 @@
 
 #define CLIENT_TEXT "te store client"
 #define EPOCH_TEXT  "te store epoch"
+#define LIFE_TEXT   "te incarnation"
 
 int tes_client_id(const uint8_t secret[TES_STORE_SECRET_LEN],
 		  uint8_t id[TES_STORE_CLIENT_ID_LEN])
@@ -29,16 +30,19 @@ int tes_client_id(const uint8_t secret[TES_STORE_SECRET_LEN],
 	return 0;
 }
 
-int tes_engine_token(const uint8_t secret[TES_STORE_TOKEN_LEN],
-		     const uint8_t incarnation[TES_STORE_CLIENT_ID_LEN],
-		     uint8_t token[TES_STORE_TOKEN_LEN])
+/* As the engine itself makes it (te/region/group.c). */
+int tes_incarnation(const uint8_t secret[TES_STORE_ENGINE_LEN],
+		    uint8_t incarnation[TES_STORE_LIFE_LEN])
 {
-	unsigned int len = TES_STORE_TOKEN_LEN;
+	uint8_t hash[SHA256_DIGEST_LENGTH];
+	unsigned int len = sizeof(hash);
 
-	return HMAC(EVP_sha256(), secret, TES_STORE_TOKEN_LEN, incarnation,
-		    TES_STORE_CLIENT_ID_LEN, token, &len)
-		       ? 0
-		       : -ENOMEM;
+	if (!HMAC(EVP_sha256(), secret, TES_STORE_ENGINE_LEN,
+		  (const uint8_t *)LIFE_TEXT, sizeof(LIFE_TEXT) - 1, hash,
+		  &len))
+		return -ENOMEM;
+	memcpy(incarnation, hash, TES_STORE_LIFE_LEN);
+	return 0;
 }
 
 int tes_epoch_prove(const uint8_t key[TES_STORE_EPOCH_KEY_LEN], uint64_t epoch,

@@ -7,7 +7,7 @@
 
 #include "base/frame.h"
 
-#define TES_STORE_VERSION       2  /* of Hello */
+#define TES_STORE_VERSION       3  /* of Hello */
 #define TES_STORE_BURIES        1  /* feature of a client: see Hello */
 #define TES_STORE_EXECUTES      2  /* another one */
 #define TES_STORE_PROBES        4  /* another one */
@@ -19,7 +19,8 @@
 /* An epoch above it needs a proof to be believed of anybody. */
 #define TES_STORE_EPOCH_MAX      ((uint64_t)1 << 62)
 #define TES_STORE_SECRET_LEN     32 /* of a client: see identity.h */
-#define TES_STORE_TOKEN_LEN      32 /* of an engine: see Hello */
+#define TES_STORE_ENGINE_LEN     32 /* secret of an engine: see Hello */
+#define TES_STORE_LIFE_LEN       16 /* incarnation of an engine */
 #define TES_STORE_GROUP_LEN      32
 #define TES_STORE_SEGMENT_ID_LEN 16
 #define TES_STORE_HOST_MAX       64 /* bytes of Hello.host */

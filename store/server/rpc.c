@@ -147,8 +147,6 @@ int tes_server_rpc_hello(struct tei_arena *arena, const void *body, size_t len,
 	*out = (struct tes_server_rpc_hello){
 		.version = m->version,
 		.features = m->features,
-		.incarnation = rpc_id(&m->incarnation),
-		.token = m->engine_token.data,
 		.engine = m->engine,
 		.host = m->host.data,
 		.host_len = m->host.len,
@@ -160,13 +158,12 @@ int tes_server_rpc_hello(struct tei_arena *arena, const void *body, size_t len,
 	};
 	if (m->version != TES_STORE_VERSION)
 		return 0;
-	if (!out->incarnation)
-		return malformed(why, "hello: an incarnation is 16 bytes");
 	if (m->client_secret.len != TES_STORE_SECRET_LEN)
 		return malformed(why, "hello: a client's secret is 32 bytes");
-	if (m->engine_token.len != TES_CORE_TOKEN_LEN)
-		return malformed(why, "hello: an engine's token is 32 bytes");
-	if (tes_client_id(m->client_secret.data, out->client_id))
+	if (m->engine_secret.len != TES_STORE_ENGINE_LEN)
+		return malformed(why, "hello: an engine's secret is 32 bytes");
+	if (tes_client_id(m->client_secret.data, out->client_id) ||
+	    tes_incarnation(m->engine_secret.data, out->incarnation))
 		return malformed(why, "hello: no memory for the client's id");
 	if (!rpc_is_name(m->engine))
 		return malformed(why, "hello: no usable engine name");

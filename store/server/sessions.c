@@ -219,7 +219,6 @@ static void hello_main(struct tes_server_link *link, const struct tei_frame *f,
 	ev.session = session->id;
 	ev.u.join.client_id = hello->client_id;
 	ev.u.join.incarnation = hello->incarnation;
-	ev.u.join.token = hello->token;
 	ev.u.join.engine = hello->engine;
 	ev.u.join.host = hello->host;
 	ev.u.join.host_len = hello->host_len;
@@ -250,10 +249,7 @@ void tes_server_hello_done(struct tes_server *s, struct tes_server_link *link,
 	link->session = NULL;
 	link->role = TES_SERVER_UNKNOWN;
 	tes_server_session_end(s, session->id);
-	send_hello(s, link, f, code,
-		   code == CODE_NOT_YOURS
-			   ? "another client that is there is of this engine"
-			   : "the master could not open a session");
+	send_hello(s, link, f, code, "the master could not open a session");
 }
 
 static void server_on_hello(struct tes_server_link *link,
@@ -270,7 +266,7 @@ static void server_on_hello(struct tes_server_link *link,
 	if (hello.version != TES_STORE_VERSION) {
 		s->counters.refused_version++;
 		send_hello(s, link, f, CODE_VERSION,
-			   "this master speaks version 2 of the protocol: use "
+			   "this master speaks version 3 of the protocol: use "
 			   "a client of its release");
 		return;
 	}

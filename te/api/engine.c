@@ -232,7 +232,9 @@ int te_engine_create(const struct te_config *config, const char *name,
 		LOG_ERROR("engine: \"%s\" is no name host[:port]", name);
 		goto fini;
 	}
-	rc = tei_random(engine->incarnation, TE_INCARNATION_LEN);
+	rc = tei_random(engine->secret, TE_ENGINE_SECRET_LEN);
+	if (!rc)
+		rc = tei_incarnation(engine->secret, engine->incarnation);
 	if (!rc)
 		rc = tei_random(engine->control->secret, TEI_PEER_SECRET_LEN);
 	if (rc)
@@ -390,4 +392,10 @@ void te_engine_incarnation(const struct te_engine *engine,
 			   uint8_t out[TE_INCARNATION_LEN])
 {
 	memcpy(out, engine->incarnation, TE_INCARNATION_LEN);
+}
+
+void te_engine_secret(const struct te_engine *engine,
+		      uint8_t out[TE_ENGINE_SECRET_LEN])
+{
+	memcpy(out, engine->secret, TE_ENGINE_SECRET_LEN);
 }

@@ -51,7 +51,8 @@ struct te_engine {
 	unsigned int forks; /* of this process when the engine was created */
 	char host[TEI_HOST_LEN_MAX + 1];
 	char name[TEI_NAME_LEN_MAX + 1];
-	uint8_t incarnation[TE_INCARNATION_LEN];
+	uint8_t secret[TE_ENGINE_SECRET_LEN];    /* for those it trusts */
+	uint8_t incarnation[TE_INCARNATION_LEN]; /* hash of the secret */
 	bool is_bare;  /* its name has no port and is the directory's */
 	uint16_t port; /* that control listens on */
 	struct tei_config config;

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "store/proto/identity.h"
 
 #define N_ENGINES 16
 #define N_REGIONS 32
@@ -35,6 +36,7 @@ struct te_engine {
 	char name[64];
 	unsigned int index;
 	bool alive;
+	uint8_t secret[TE_ENGINE_SECRET_LEN];
 	uint8_t incarnation[TE_INCARNATION_LEN];
 	struct region regions[N_REGIONS];
 	uint8_t groups[N_GROUPS][TE_GROUP_SECRET_LEN];
@@ -75,8 +77,10 @@ int te_engine_create(const struct te_config *config, const char *name,
 	e->alive = true;
 	(void)snprintf(e->name, sizeof(e->name), "%s:%u",
 		       name ? name : "127.0.0.1", 10000 + i);
-	(void)snprintf((char *)e->incarnation, sizeof(e->incarnation),
-		       "life %u", ++n_lives);
+	(void)snprintf((char *)e->secret, sizeof(e->secret), "life %u",
+		       ++n_lives);
+	if (tes_incarnation(e->secret, e->incarnation))
+		abort();
 	for (i = 0; i < N_ENGINES; i++)
 		e->epochs[i] = 1;
 	pthread_mutex_unlock(&mu);
@@ -103,6 +107,12 @@ void te_engine_incarnation(const struct te_engine *e,
 			   uint8_t out[TE_INCARNATION_LEN])
 {
 	memcpy(out, e->incarnation, TE_INCARNATION_LEN);
+}
+
+void te_engine_secret(const struct te_engine *e,
+		      uint8_t out[TE_ENGINE_SECRET_LEN])
+{
+	memcpy(out, e->secret, TE_ENGINE_SECRET_LEN);
 }
 
 /* ---- memory ---- */

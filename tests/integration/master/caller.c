@@ -183,29 +183,36 @@ Store__Task *caller_wait_task(struct caller *c)
 }
 
 uint64_t caller_features, caller_epoch;
-uint8_t caller_copies;
+const uint8_t *caller_claims;
 const char *caller_engine;
 
 Store__HelloReply *caller_hello(struct caller *c, uint8_t who, bool heartbeat)
 {
 	Store__Hello m = STORE__HELLO__INIT;
-	uint8_t secret[TES_STORE_SECRET_LEN], incarnation[16];
-	uint8_t token[TES_STORE_TOKEN_LEN];
+	uint8_t secret[TES_STORE_SECRET_LEN], own[TES_STORE_ENGINE_LEN];
+	uint8_t claimed[1 + TES_STORE_LIFE_LEN] = {TES_STORE_LIFE_LEN};
+	ProtobufCMessageUnknownField incarnation = {
+		.tag = 5, /* of version 2 */
+		.wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED,
+		.len = sizeof(claimed),
+		.data = claimed,
+	};
 	char engine[32];
 
 	memset(secret, who, sizeof(secret));
-	memset(token, who, sizeof(token));
-	memset(incarnation, (caller_copies ? caller_copies : who) + 100,
-	       sizeof(incarnation));
+	memset(own, who + 100, sizeof(own));
 	snprintf(engine, sizeof(engine), "127.0.0.1:%u", 1000u + who);
 	m.version = TES_STORE_VERSION;
 	m.client_secret.data = secret;
 	m.client_secret.len = sizeof(secret);
-	m.incarnation.data = incarnation;
-	m.incarnation.len = sizeof(incarnation);
 	m.engine = caller_engine ? (char *)(uintptr_t)caller_engine : engine;
-	m.engine_token.data = token;
-	m.engine_token.len = sizeof(token);
+	m.engine_secret.data = own;
+	m.engine_secret.len = sizeof(own);
+	if (caller_claims) {
+		memcpy(claimed + 1, caller_claims, TES_STORE_LIFE_LEN);
+		m.base.unknown_fields = &incarnation;
+		m.base.n_unknown_fields = 1;
+	}
 	m.features = caller_features;
 	m.heartbeat = heartbeat;
 	m.epoch = caller_epoch;
@@ -230,6 +237,14 @@ void caller_client_id(uint8_t who, uint8_t id[16])
 
 	memset(secret, who, sizeof(secret));
 	assert_int_equal(tes_client_id(secret, id), 0);
+}
+
+void caller_incarnation(uint8_t who, uint8_t incarnation[16])
+{
+	uint8_t own[TES_STORE_ENGINE_LEN];
+
+	memset(own, who + 100, sizeof(own));
+	assert_int_equal(tes_incarnation(own, incarnation), 0);
 }
 
 int32_t caller_mount(struct caller *c, uint8_t id, uint64_t size)

@@ -72,9 +72,9 @@ bool caller_take_fence(struct caller *c, uint64_t *fence, uint8_t writer[16]);
 /* The next task that is pushed to us; to be freed with caller_free(). */
 Store__Task *caller_wait_task(struct caller *c);
 
-/* Of all hellos from now on: Hello.features and Hello.epoch, and, unless it is 0,
- * whose engine the client says it is of, without knowing its token. */
-extern uint8_t caller_copies;
+/* Of all hellos from now on: Hello.features and Hello.epoch, and, unless it is
+ * NULL, the incarnation that the client claims, as those of version 2 did. */
+extern const uint8_t *caller_claims;
 /* Name of the engine in all hellos from now on; NULL: each its own. */
 extern const char *caller_engine;
 extern uint64_t caller_features, caller_epoch;
@@ -82,8 +82,10 @@ extern uint64_t caller_features, caller_epoch;
 Store__HelloReply *caller_hello(struct caller *c, uint8_t who, bool heartbeat);
 /* The same, and it must be accepted. */
 struct caller *caller_join(const struct master *m, uint8_t who, bool heartbeat);
-/* The id under which a master knows client @who. */
+/* The id under which a master knows client @who, and the incarnation of its
+ * engine. */
 void caller_client_id(uint8_t who, uint8_t id[16]);
+void caller_incarnation(uint8_t who, uint8_t incarnation[16]);
 /* Mount a segment of @size bytes with number @id; returns the status. */
 #define CALLER_BASE (1ull << 32) /* its address, unless one is given */
 int32_t caller_mount(struct caller *c, uint8_t id, uint64_t size);

@@ -82,18 +82,15 @@ static size_t header(uint8_t *to, uint32_t len, uint16_t type)
 /* Each is a client of its own. */
 static void say_hello(int fd, unsigned int i)
 {
-	uint8_t secret[TES_STORE_SECRET_LEN] = {0xaa}, incarnation[16] = {0xaa};
+	uint8_t secret[TES_STORE_SECRET_LEN] = {0xaa};
 	uint8_t frame[512];
 	Store__Hello m = STORE__HELLO__INIT;
 	size_t len;
 
 	memcpy(secret + 1, &i, sizeof(i));
-	memcpy(incarnation + 1, &i, sizeof(i));
 	m.version = TES_STORE_VERSION;
-	m.client_secret.data = m.engine_token.data = secret;
-	m.client_secret.len = m.engine_token.len = sizeof(secret);
-	m.incarnation.data = incarnation;
-	m.incarnation.len = sizeof(incarnation);
+	m.client_secret.data = m.engine_secret.data = secret;
+	m.client_secret.len = m.engine_secret.len = sizeof(secret);
 	m.engine = (char *)(uintptr_t) "127.0.0.1:1";
 	len = store__hello__pack(&m, frame + TEI_FRAME_HEADER_LEN);
 	header(frame, (uint32_t)len, STORE__STORE_TYPE__STORE_HELLO);

@@ -351,7 +351,7 @@ static void a_writer_that_vanishes_is_fenced_at_the_owner(void **state)
 		caller_heartbeat(heart, 0, &remount);
 		assert_true(tei_now_ms() < end);
 	}
-	memset(expected, 112, sizeof(expected));
+	caller_incarnation(12, expected);
 	assert_memory_equal(incarnation, expected, sizeof(expected));
 	m.fence = fence;
 	caller_send(heart, STORE__STORE_TYPE__STORE_FENCED, 0, 0, &m);

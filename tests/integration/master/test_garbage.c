@@ -108,10 +108,9 @@ static size_t hello(uint8_t *to, uint8_t who)
 
 	memset(id, who, sizeof(id));
 	m.version = TES_STORE_VERSION;
-	m.client_secret.data = m.incarnation.data = id;
+	m.client_secret.data = id;
 	m.client_secret.len = sizeof(id);
-	m.engine_token = m.client_secret;
-	m.incarnation.len = 16;
+	m.engine_secret = m.client_secret;
 	m.engine = (char *)(uintptr_t) "127.0.0.1:1";
 	len = store__hello__pack(&m, to + TEI_FRAME_HEADER_LEN);
 	header(to, (uint32_t)len, STORE__STORE_TYPE__STORE_HELLO, 1);

@@ -142,6 +142,7 @@ static void a_copy_is_pushed_answered_and_told(void **state)
 	struct caller *user = caller_join(&master, 9, false);
 	struct owner a = owner_open(1), b;
 	uint8_t id[16] = {0};
+	uint8_t incarnation[16];
 	Store__Task *task;
 
 	(void)state;
@@ -158,7 +159,10 @@ static void a_copy_is_pushed_answered_and_told(void **state)
 	assert_int_equal(task->source->size[0], 100);
 	assert_int_equal(task->source->crc[0], 0x12345678);
 	assert_string_equal(task->target->engine, "127.0.0.1:1002");
-	assert_int_equal(task->target->incarnation.data[0], 102);
+	caller_incarnation(2, incarnation);
+	assert_int_equal(task->target->incarnation.len, sizeof(incarnation));
+	assert_memory_equal(task->target->incarnation.data, incarnation,
+			    sizeof(incarnation));
 	assert_int_equal(task->n_address, 1);
 	assert_int_equal(task->length[0], 100);
 	assert_int_equal(task->timeout_ms, 300000);

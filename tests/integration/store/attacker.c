@@ -76,9 +76,8 @@ static void say_hello(int fd, uint32_t who)
 
 	memcpy(id + 12, &who, sizeof(who));
 	m.version = TES_STORE_VERSION;
-	m.client_secret.data = m.engine_token.data = m.incarnation.data = id;
-	m.client_secret.len = m.engine_token.len = sizeof(id);
-	m.incarnation.len = 16;
+	m.client_secret.data = m.engine_secret.data = id;
+	m.client_secret.len = m.engine_secret.len = sizeof(id);
 	m.engine = (char *)(uintptr_t) "attacker:1";
 	b = frame(STORE__STORE_TYPE__STORE_HELLO, 1, &m);
 	if (send(fd, b.at, b.len, MSG_NOSIGNAL) != (ssize_t)b.len)

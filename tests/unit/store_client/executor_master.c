@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/proto/identity.h"
 #include "store/proto/protocol.h"
 #include "tests/lib/test.h"
 #include "tests/store/fake_te.h"
@@ -45,7 +46,9 @@ static void on_hello(struct tei_frame_conn *conn, const struct tei_frame *f)
 	assert_non_null(hello);
 	assert_true(hello->features & TES_STORE_EXECUTES);
 	o = owner_of(hello->engine);
-	memcpy(o->incarnation, hello->incarnation.data, TE_INCARNATION_LEN);
+	assert_int_equal(hello->engine_secret.len, TES_STORE_ENGINE_LEN);
+	assert_int_equal(
+		tes_incarnation(hello->engine_secret.data, o->incarnation), 0);
 	if (hello->heartbeat) {
 		o->heart = conn;
 		atomic_fetch_add(&master.n_hearts, 1);

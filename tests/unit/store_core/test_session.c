@@ -359,16 +359,13 @@ static void a_grace_can_be_cut_short(void **state)
 /* ---- names ---- */
 
 /* Client and incarnation as in rig_join(); the engine has that name. */
-static int join_with(struct rig *r, tes_session_id s, char client, char life,
-		     const char *engine, char secret)
+static int join_as(struct rig *r, tes_session_id s, char client, char life,
+		   const char *engine)
 {
 	uint8_t id[TES_CORE_ID_LEN], incarnation[TES_CORE_ID_LEN];
 	struct tes_event ev = {.type = TES_EVENT_JOIN, .session = s};
-	uint8_t token[TES_CORE_TOKEN_LEN];
 	int code;
 
-	memset(token, secret, sizeof(token));
-	ev.u.join.token = token;
 	memset(id, client, sizeof(id));
 	memset(incarnation, life, sizeof(incarnation));
 	ev.u.join.client_id = id;
@@ -379,12 +376,6 @@ static int join_with(struct rig *r, tes_session_id s, char client, char life,
 	if (!code)
 		rig_plain(r, TES_EVENT_HEARTBEAT, s);
 	return code;
-}
-
-static int join_as(struct rig *r, tes_session_id s, char client, char life,
-		   const char *engine)
-{
-	return join_with(r, s, client, life, engine, 0);
 }
 
 static int mount_as(struct rig *r, tes_session_id s, char id, const char *name)
@@ -464,28 +455,11 @@ static void who_does_not_answer_gives_its_name_away(void **state)
 	rig_fini(&r);
 }
 
-/* Look-ups show incarnations, so anybody may claim one. */
-static void a_silent_engines_incarnation_is_not_anothers(void **state)
-{
-	struct rig r;
-
-	(void)state;
-	rig_init(&r, NULL);
-	assert_int_equal(join_with(&r, 1, 'a', 'A', "a:1", 'T'), 0);
-	assert_int_equal(mount_as(&r, 1, 'm', "a:1"), 0);
-	rig_plain(&r, TES_EVENT_LEAVE, 1);
-	assert_int_equal(join_with(&r, 2, 'b', 'A', "a:1", 'U'), -601);
-	assert_int_equal(join_with(&r, 3, 'a', 'A', "a:1", 'T'), 0);
-	assert_int_equal(mount_as(&r, 3, 'n', "a:1"), 0);
-	rig_fini(&r);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_name_is_its_first_living_owners),
 		cmocka_unit_test(who_lends_nothing_has_no_name),
-		cmocka_unit_test(a_silent_engines_incarnation_is_not_anothers),
 		cmocka_unit_test(who_does_not_answer_gives_its_name_away),
 		cmocka_unit_test(
 			what_the_policy_takes_for_time_goes_on_while_owners_are_away),

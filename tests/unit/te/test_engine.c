@@ -10,6 +10,7 @@
 #include "te/control/control.h"
 #include "te/control/peer.h"
 #include "te/core/engine.h"
+#include "te/region/group.h"
 #include "tests/lib/faults.h"
 #include "tests/lib/self.h"
 #include "tests/lib/wait.h"
@@ -175,6 +176,23 @@ static void name_that_was_freed_can_be_taken_again(void **state)
 	te_engine_destroy(engine);
 }
 
+static void incarnation_is_of_the_secret(void **state)
+{
+	uint8_t secret[TE_ENGINE_SECRET_LEN], other[TE_ENGINE_SECRET_LEN];
+	uint8_t life[TE_INCARNATION_LEN], made[TE_INCARNATION_LEN];
+	struct te_engine *engine = rig_engine(NULL), *second = rig_engine(NULL);
+
+	(void)state;
+	te_engine_secret(engine, secret);
+	te_engine_incarnation(engine, life);
+	assert_int_equal(tei_incarnation(secret, made), 0);
+	assert_memory_equal(made, life, sizeof(life));
+	te_engine_secret(second, other);
+	assert_memory_not_equal(secret, other, sizeof(secret));
+	te_engine_destroy(second);
+	te_engine_destroy(engine);
+}
+
 /* In the child only this: the calls return, nothing is shut down. */
 static void in_child(struct te_engine *engine, struct te_batch *batch)
 {
@@ -284,6 +302,7 @@ int main(void)
 		cmocka_unit_test(any_failing_thread_leaves_nothing),
 		cmocka_unit_test(name_has_the_port_that_was_bound),
 		cmocka_unit_test(taken_port_and_bad_names_are_refused),
+		cmocka_unit_test(incarnation_is_of_the_secret),
 		cmocka_unit_test(name_that_was_freed_can_be_taken_again),
 		cmocka_unit_test(handles_are_dead_in_a_fork_child),
 		cmocka_unit_test(stats_are_told_with_their_number),
