@@ -110,8 +110,10 @@ int tes_core_create(const struct tes_core_config *config, struct tes_core **out)
 		goto fini_clients;
 	if (tei_hash_init(&core->incarnations) < 0)
 		goto fini_groups;
-	if (tes_core_tasks_init(core) < 0)
+	if (tei_hash_init(&core->names) < 0)
 		goto fini_lives;
+	if (tes_core_tasks_init(core) < 0)
+		goto fini_names;
 	if (tes_core_epochs_init(core) < 0)
 		goto fini_tasks;
 	if (tes_core_tenants_init(core) < 0)
@@ -127,6 +129,8 @@ fini_epochs:
 	tes_core_epochs_fini(core);
 fini_tasks:
 	tes_core_tasks_fini(core);
+fini_names:
+	tei_hash_fini(&core->names);
 fini_lives:
 	tei_hash_fini(&core->incarnations);
 fini_groups:
@@ -189,6 +193,7 @@ void tes_core_destroy(struct tes_core *core)
 	tei_hash_fini(&core->clients);
 	tei_hash_fini(&core->groups);
 	tei_hash_fini(&core->incarnations);
+	tei_hash_fini(&core->names);
 	tei_slab_fini(&core->extents);
 	tes_core_walks_free(core);
 	tes_core_tenants_free(core);
@@ -215,7 +220,7 @@ static void advance_clock(struct tes_core *core, uint64_t now_ms)
 	uint64_t passed;
 
 	if (!core->last_ms)
-		core->last_ms = core->tombstones.from_ms = now_ms;
+		core->last_ms = core->started_ms = now_ms;
 	if (now_ms < core->last_ms)
 		now_ms = core->last_ms;
 	passed = now_ms - core->last_ms;

@@ -136,6 +136,13 @@ int tes_core_create(const struct tes_core_config *config,
 void tes_core_destroy(struct tes_core *core);
 
 /*
+ * The session's hold of the name of its engine, without life and epoch. None:
+ * it lends nothing under the name, or only as long as somebody else is silent.
+ */
+struct tes_core_hold tes_core_name_hold(struct tes_core *core,
+					tes_session_id session);
+
+/*
  * Apply one event. Appends to @out (n is not reset). Every event but HEARTBEAT,
  * LEAVE, RELEASE, FENCED, REPORT, PROBED, TASK_DONE and TICK gets exactly one
  * reply to its session: with this step, or with a later one and the event's

@@ -380,9 +380,14 @@ bool tes_core_may_return(const struct tes_core *core,
 	       !has_tombstone(core, hash);
 }
 
+bool tes_core_is_young(const struct tes_core *core)
+{
+	return core->now_ms - core->started_ms <=
+	       TTLS * core->config.client_ttl_ms;
+}
+
 void tes_core_tombstones_tick(struct tes_core *core)
 {
-	if (core->tombstones.open && core->now_ms - core->tombstones.from_ms >
-					     TTLS * core->config.client_ttl_ms)
+	if (core->tombstones.open && !tes_core_is_young(core))
 		close_tombstones(core);
 }

@@ -36,8 +36,7 @@ struct tes_tombstone_part {
 /* Keys whose values from earlier lives are void: they do not come back. */
 struct tes_tombstones {
 	bool open; /* owners may still bring others */
-	uint64_t from_ms;
-	size_t n; /* hashes */
+	size_t n;  /* hashes */
 	struct tes_tombstone_part
 		part[TES_TOMBSTONE_PARTS]; /* index: the first bits */
 };
@@ -62,6 +61,9 @@ int tes_core_epoch_index(struct tes_core *core, uint64_t epoch,
  * -EINVAL: no life has that number; -ENOMEM; our epoch is as it was then.
  */
 int tes_core_epoch_exceed(struct tes_core *core, uint64_t epoch);
+
+/* True: owners of earlier lives may still come back, with what they have. */
+bool tes_core_is_young(const struct tes_core *core);
 
 /* Id of something with @number in this master's life, a task or a drain. */
 void tes_core_id_of(const struct tes_core *core, uint64_t number, uint8_t *id);

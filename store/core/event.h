@@ -143,6 +143,13 @@ struct tes_core_part {
 };
 #define TES_CORE_PART 32
 
+/* Hold of an owner of the name of its engine, at a master; n 0: none. */
+struct tes_core_hold {
+	uint64_t life, epoch; /* of the master */
+	uint64_t n;           /* higher for what began later in that life */
+	bool young; /* it may have to be given back to who was there before */
+};
+
 /*
  * An event. Everything pointed to is borrowed for the step. Batches carry n
  * keys, 1 .. TES_CORE_BATCH_MAX (the shell has checked n), and columns[n]; a
@@ -164,6 +171,8 @@ struct tes_event {
 			size_t host_len;
 			uint64_t epoch; /* latest that it knows of; 0: none */
 			bool believed;  /* ours goes on above it */
+			/* in an earlier life, and proven */
+			struct tes_core_hold held;
 			bool buries;   /* learns of commits, confirms burials */
 			bool probes;   /* answers probes */
 			bool executes; /* tasks */

@@ -201,7 +201,11 @@ int tes_core_on_mount(struct tes_step *step)
 		return 0;
 	}
 	m->owner = s;
+	s->hold = (struct tes_core_hold){0};
 	m->offering = ev->u.mount.offering;
+	tei_hash_insert(&core->names, &m->by_name,
+			tes_core_hash(core, m->name, strlen(m->name)));
+	tes_core_name_claim(core, m);
 	tei_list_add_tail(&s->mounts, &m->link);
 	core->mounts[core->n_mounts++] = m;
 	tes_core_forget_no_room(core);
@@ -316,6 +320,7 @@ void tes_core_mount_drop(struct tes_core *core, struct tes_mount *m)
 	if (tes_core_mount_live(m))
 		tes_core_mount_count(core, m, -1);
 	m->dropping = true;
+	tei_hash_remove(&core->names, &m->by_name);
 	m->status = TES_CORE_SEGMENT_UNMOUNTING;
 	tei_list_del(&m->grace);
 	set_pool_bytes(core, core->pool_bytes - m->space.size);

@@ -86,22 +86,130 @@ static struct tes_session *find_client(const struct tes_core *core,
 
 /* ---- names ---- */
 
-/* True: @a is not @b, nor another client of its engine, and lives. */
-static bool is_other(const struct tes_session *a, const struct tes_session *b)
+static bool are_of_one_engine(const struct tes_session *a,
+			      const struct tes_session *b)
 {
-	return a != b && a->state == TES_SESSION_LIVE &&
-	       memcmp(a->incarnation, b->incarnation, TES_CORE_ID_LEN) != 0;
+	return memcmp(a->incarnation, b->incarnation, TES_CORE_ID_LEN) == 0;
+}
+
+/* Goes through the mounts under @name, in no order; @m NULL: the first. */
+static struct tes_mount *next_of_name(const struct tes_core *core,
+				      const char *name,
+				      const struct tes_mount *m)
+{
+	struct tei_hash_node *n =
+		m ? tei_hash_next(&core->names, &m->by_name)
+		  : tei_hash_first(&core->names,
+				   tes_core_hash(core, name, strlen(name)));
+
+	for (; n; n = tei_hash_next(&core->names, n)) {
+		struct tes_mount *found =
+			TEI_CONTAINER(n, struct tes_mount, by_name);
+
+		if (strcmp(found->name, name) == 0)
+			return found;
+	}
+	return NULL;
+}
+
+/*
+ * True: @a goes before @b. The later one does, unless it is young: then who had
+ * the name in a life before that was still to come back.
+ */
+static bool goes_before(const struct tes_core_hold *a,
+			const struct tes_core_hold *b)
+{
+	if (!a->n || !b->n)
+		return a->n;
+	if (a->life == b->life)
+		return a->n > b->n;
+	return a->epoch < b->epoch ? b->young
+				   : a->epoch > b->epoch && !a->young;
+}
+
+/* True: @a is back, who goes before @b under @name. */
+static bool comes_back_to(const struct tes_core *core,
+			  const struct tes_session *a,
+			  const struct tes_session *b, const char *name)
+{
+	static const struct tes_core_hold none;
+
+	if (!tes_core_is_young(core) || strcmp(a->engine, name) != 0)
+		return false;
+	return goes_before(&a->held,
+			   strcmp(b->engine, name) == 0 ? &b->held : &none);
 }
 
 struct tes_session *tes_core_name_owner(const struct tes_core *core,
 					const struct tes_session *s,
 					const char *name)
 {
-	for (size_t i = 0; i < core->n_mounts; i++)
-		if (is_other(core->mounts[i]->owner, s) &&
-		    strcmp(core->mounts[i]->name, name) == 0)
-			return core->mounts[i]->owner;
+	struct tes_mount *m = NULL;
+
+	while ((m = next_of_name(core, name, m)))
+		if (m->owner->state == TES_SESSION_LIVE &&
+		    !are_of_one_engine(m->owner, s) &&
+		    !comes_back_to(core, s, m->owner, name))
+			return m->owner;
 	return NULL;
+}
+
+void tes_core_name_claim(struct tes_core *core, const struct tes_mount *m)
+{
+	struct tes_mount *next, *other = next_of_name(core, m->name, NULL);
+
+	for (; other; other = next) {
+		next = next_of_name(core, m->name, other);
+		if (!are_of_one_engine(m->owner, other->owner) &&
+		    (other->serial > m->serial ||
+		     comes_back_to(core, m->owner, other->owner, m->name)))
+			tes_core_mount_drop(core, other);
+	}
+}
+
+/* The first mount under the name of the session's engine; NULL: none. */
+static const struct tes_mount *own_mount(const struct tes_session *s)
+{
+	tei_list_for_each (link, &s->mounts) {
+		const struct tes_mount *m =
+			tei_list_entry(link, struct tes_mount, link);
+
+		if (!m->dropping && strcmp(m->name, s->engine) == 0)
+			return m;
+	}
+	return NULL;
+}
+
+/* False: it has only what a silent owner may come back to. */
+static bool holds_name(const struct tes_core *core, const struct tes_session *s)
+{
+	const struct tes_mount *own = own_mount(s);
+	struct tes_mount *m = NULL;
+
+	if (!own)
+		return false;
+	while ((m = next_of_name(core, s->engine, m)))
+		if (m->serial < own->serial && !are_of_one_engine(m->owner, s))
+			return false;
+	return true;
+}
+
+struct tes_core_hold tes_core_name_hold(struct tes_core *core,
+					tes_session_id session)
+{
+	static const struct tes_core_hold none;
+	struct tes_session *s = tes_core_session_find(core, session);
+	bool young = tes_core_is_young(core);
+
+	if (!s || tei_list_empty(&s->mounts))
+		return none;
+	if (s->hold.n && s->hold.young == young)
+		return s->hold;
+	if (!holds_name(core, s))
+		return none;
+	s->hold =
+		(struct tes_core_hold){.n = ++core->name_holds, .young = young};
+	return s->hold;
 }
 
 /* ---- states ---- */
@@ -120,6 +228,25 @@ static void note_owner_state(struct tes_core *core, struct tes_session *s)
 	if (!lends_memory(s) || !tei_list_empty(&s->changed))
 		return;
 	tei_list_add_tail(&core->changed, &s->changed);
+}
+
+/*
+ * The owner @s is back: its names are its own again. Mounts are in the order of
+ * their serials, so the first of a name claims all that the next ones would.
+ */
+static void claim_names(struct tes_core *core, struct tes_session *s)
+{
+	const char *claimed = NULL;
+
+	tei_list_for_each (link, &s->mounts) {
+		struct tes_mount *m =
+			tei_list_entry(link, struct tes_mount, link);
+
+		if (m->dropping || (claimed && strcmp(claimed, m->name) == 0))
+			continue;
+		tes_core_name_claim(core, m);
+		claimed = m->name;
+	}
 }
 
 /* Sets the state; it alone decides whether mounts count as usable. */
@@ -146,6 +273,7 @@ static void set_state(struct tes_core *core, struct tes_session *s,
 	}
 	if (!is)
 		return;
+	claim_names(core, s);
 	tei_list_splice_tail(&core->back, &core->parked);
 	tes_core_forget_no_room(core);
 }
@@ -239,6 +367,7 @@ static struct tes_session *new_session(struct tes_core *core,
 	memcpy(s->incarnation, ev->u.join.incarnation, TES_CORE_ID_LEN);
 	memcpy(s->engine, engine, len + 1);
 	s->host = host_of(core, ev);
+	s->held = ev->u.join.held;
 	s->tenant = tenant;
 	tenant->users++;
 	core->heap_bytes += session_bytes(s);

@@ -48,6 +48,8 @@ struct tes_session {
 	uint64_t named_by;          /* reply serial */
 	uint32_t named_as;          /* index in that reply's segments */
 	uint64_t host;              /* number for its machine */
+	struct tes_core_hold held;  /* in an earlier life, as it has proved */
+	struct tes_core_hold hold;  /* now; none: not drawn since a mount */
 	struct tes_tenant *tenant;  /* keys are this tenant's */
 	struct tes_graves evicted;  /* notices to be sent */
 	struct tei_list notices;    /* core's notices: evicted is not empty */
@@ -63,9 +65,17 @@ struct tes_session *tes_core_session_find(const struct tes_core *core,
 /* Probes @s, unless it was probed just now: somebody has doubts. */
 void tes_core_session_doubt(struct tes_core *core, struct tes_session *s);
 /*
- * Finds who else lives and lends memory under @name; NULL: nobody. Sessions of
- * the same engine share their names. Who lends nothing has none: a hello costs
- * nothing, and anybody may say it under any name.
+ * Names of owners. Sessions of the same engine share theirs. Who lends nothing
+ * has none: a hello costs nothing, and anybody may say it under any name.
+ *
+ * A name is its first owner's until that one is gone. While it is silent
+ * another one may lend memory under the name, since it may have come in its
+ * place, and loses the name when the first is back. To a young master owners of
+ * earlier lives are to come back: who proves that it had the name of its engine
+ * there takes it from who had it before that or never. What somebody has from a
+ * young master is therefore worth less to the next one than an earlier hold.
+ *
+ * name_owner() finds who keeps @s from lending under @name; NULL: nobody.
  */
 struct tes_session *tes_core_name_owner(const struct tes_core *core,
 					const struct tes_session *s,
@@ -83,6 +93,7 @@ void tes_core_sessions_tick(struct tes_core *core, unsigned int *budget);
 struct tes_mount {
 	struct tes_space space;
 	struct tes_session *owner;
+	struct tei_hash_node by_name;
 	struct tei_list link;      /* owner's mounts */
 	struct tei_list drop_link; /* core's dropping */
 	struct tei_list parked;    /* objects while the owner is suspect */
@@ -100,6 +111,8 @@ struct tes_mount {
 	char name[];
 };
 
+/* Drops what others lend under the name of @m, as far as they yield to it. */
+void tes_core_name_claim(struct tes_core *core, const struct tes_mount *m);
 /* Finds a mount that is not being dropped; NULL: none. */
 struct tes_mount *tes_core_mount_find(const struct tes_core *core,
 				      const uint8_t *id);

@@ -63,12 +63,14 @@ struct tes_core {
 	uint64_t last_ms;    /* caller's clock at the last step */
 	uint64_t stalled_ms; /* time that passed while nobody stepped */
 	uint64_t now_ms;     /* core's clock: last_ms - stalled_ms */
+	uint64_t started_ms; /* core's clock at the first step */
 	uint64_t random;
 	/* Last ones given out. */
-	uint64_t generation, mount_serial, fence_id, reply_serial;
+	uint64_t generation, mount_serial, fence_id, reply_serial, name_holds;
 
 	struct tei_hash objects, sessions, clients, groups;
 	struct tei_hash incarnations; /* sessions, by incarnation */
+	struct tei_hash names;        /* mounts, unless dropping, by name */
 	struct tei_slab extents;
 	struct tei_slab blocks[TES_CORE_BLOCK_SLABS]; /* objects */
 	/* tenants[n_tenants]; NULL: a place that is free */

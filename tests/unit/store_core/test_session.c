@@ -358,9 +358,12 @@ static void a_grace_can_be_cut_short(void **state)
 
 /* ---- names ---- */
 
-/* Client and incarnation as in rig_join(); the engine has that name. */
-static int join_as(struct rig *r, tes_session_id s, char client, char life,
-		   const char *engine)
+/*
+ * Client and incarnation as in rig_join(); the engine has that name, and has
+ * had it in an earlier life, unless @held is none.
+ */
+static int join_after(struct rig *r, tes_session_id s, char client, char life,
+		      const char *engine, struct tes_core_hold held)
 {
 	uint8_t id[TES_CORE_ID_LEN], incarnation[TES_CORE_ID_LEN];
 	struct tes_event ev = {.type = TES_EVENT_JOIN, .session = s};
@@ -371,11 +374,19 @@ static int join_as(struct rig *r, tes_session_id s, char client, char life,
 	ev.u.join.client_id = id;
 	ev.u.join.incarnation = incarnation;
 	ev.u.join.engine = engine;
+	ev.u.join.held = held;
 	ev.u.join.probes = true;
 	code = rig_step(r, &ev)->u.reply.code;
 	if (!code)
 		rig_plain(r, TES_EVENT_HEARTBEAT, s);
 	return code;
+}
+
+static int join_as(struct rig *r, tes_session_id s, char client, char life,
+		   const char *engine)
+{
+	return join_after(r, s, client, life, engine,
+			  (struct tes_core_hold){0});
 }
 
 static int mount_as(struct rig *r, tes_session_id s, char id, const char *name)
@@ -455,11 +466,163 @@ static void who_does_not_answer_gives_its_name_away(void **state)
 	rig_fini(&r);
 }
 
+/* A stranger may be as quick as a successor, and an owner only slow. */
+static void who_comes_back_has_its_name_again(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	assert_int_equal(join_as(&r, 1, 'a', 'A', "a:1"), 0);
+	assert_int_equal(mount_as(&r, 1, 'm', "a:1"), 0);
+	assert_int_equal(mount_as(&r, 1, 'o', "a:1"), 0);
+	assert_int_equal(join_as(&r, 2, 'b', 'B', "a:1"), 0);
+	assert_int_equal(mount_as(&r, 2, 'x', "b:1"), 0);
+	rig_pass(&r, rig_config.suspect_ms, "2");
+	assert_int_equal(mount_as(&r, 2, 'n', "a:1"), 0);
+	assert_int_equal(rig_figures(&r).segments, 4);
+	rig_plain(&r, TES_EVENT_HEARTBEAT, 1);
+	assert_int_equal(rig_figures(&r).segments, 3);
+	assert_int_equal(mount_as(&r, 2, 'n', "a:1"), -601);
+	/* The same where it comes back on another connection. */
+	rig_plain(&r, TES_EVENT_LEAVE, 1);
+	assert_int_equal(mount_as(&r, 2, 'n', "a:1"), 0);
+	rig_pass(&r, 200, "2");
+	assert_int_equal(join_as(&r, 3, 'a', 'A', "a:1"), 0);
+	assert_int_equal(rig_figures(&r).segments, 3);
+	assert_int_equal(rig_unmount(&r, 3, 'm'), 0);
+	assert_int_equal(rig_unmount(&r, 2, 'n'), -101);
+	rig_fini(&r);
+}
+
+/* Who was there in its place, and silent when it came back, has no claim. */
+static void a_silent_successor_has_no_claim(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	assert_int_equal(join_as(&r, 1, 'a', 'A', "a:1"), 0);
+	assert_int_equal(mount_as(&r, 1, 'm', "a:1"), 0);
+	rig_plain(&r, TES_EVENT_LEAVE, 1);
+	assert_int_equal(join_as(&r, 2, 'b', 'B', "a:1"), 0);
+	assert_int_equal(mount_as(&r, 2, 'n', "a:1"), 0);
+	rig_plain(&r, TES_EVENT_LEAVE, 2);
+	assert_int_equal(join_as(&r, 4, 'b', 'B', "a:1"), 0);
+	/* The first one may still be back. */
+	assert_int_equal(rig_figures(&r).segments, 2);
+	rig_plain(&r, TES_EVENT_LEAVE, 4);
+	assert_int_equal(join_as(&r, 3, 'a', 'A', "a:1"), 0);
+	assert_int_equal(rig_figures(&r).segments, 1);
+	assert_int_equal(join_as(&r, 5, 'b', 'B', "a:1"), 0);
+	assert_int_equal(rig_figures(&r).segments, 1);
+	assert_int_equal(rig_unmount(&r, 3, 'm'), 0);
+	rig_fini(&r);
+}
+
+/* Of an earlier life, which is known by its epoch. */
+static struct tes_core_hold held(uint64_t epoch, uint64_t n, bool young)
+{
+	return (struct tes_core_hold){
+		.life = epoch, .epoch = epoch, .n = n, .young = young};
+}
+
+static uint64_t hold_of(const struct rig *r, tes_session_id s)
+{
+	return tes_core_name_hold(r->core, s).n;
+}
+
+/* A stranger is the first at a new master; owners come back later. */
+static void a_new_master_gives_names_to_who_had_them_last(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	assert_int_equal(join_as(&r, 1, 's', 'S', "a:1"), 0);
+	assert_int_equal(mount_as(&r, 1, 'n', "a:1"), 0);
+	assert_int_equal(join_after(&r, 2, 'a', 'A', "a:1", held(5, 1, 0)), 0);
+	/* Of another name it has proved nothing. */
+	assert_int_equal(mount_as(&r, 1, 'o', "b:1"), 0);
+	assert_int_equal(mount_as(&r, 2, 'p', "b:1"), -601);
+	assert_int_equal(mount_as(&r, 2, 'm', "a:1"), 0);
+	assert_int_equal(rig_figures(&r).segments, 2);
+	assert_int_equal(rig_unmount(&r, 1, 'n'), -101);
+	assert_int_equal(mount_as(&r, 1, 'n', "a:1"), -601);
+	/* Who had it before, and lost it; who had it after. */
+	assert_int_equal(join_after(&r, 3, 'c', 'C', "a:1", held(4, 9, 0)), 0);
+	assert_int_equal(mount_as(&r, 3, 'q', "a:1"), -601);
+	assert_int_equal(join_after(&r, 4, 'd', 'D', "a:1", held(5, 2, 0)), 0);
+	assert_int_equal(mount_as(&r, 4, 'q', "a:1"), 0);
+	assert_int_equal(rig_unmount(&r, 2, 'm'), -101);
+	/* Not even while its successor is silent for a while. */
+	rig_plain(&r, TES_EVENT_LEAVE, 4);
+	assert_int_equal(mount_as(&r, 2, 'm', "a:1"), 0);
+	assert_int_equal(hold_of(&r, 2), 0);
+	assert_int_equal(join_as(&r, 5, 'd', 'D', "a:1"), 0);
+	assert_int_equal(rig_unmount(&r, 2, 'm'), -101);
+	assert_int_equal(hold_of(&r, 5), 1);
+	rig_fini(&r);
+}
+
+/* The owner was away for a whole life that was short, a stranger was not. */
+static void a_hold_of_a_young_master_yields_to_an_earlier_one(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	assert_int_equal(join_after(&r, 1, 's', 'S', "a:1", held(6, 7, 1)), 0);
+	assert_int_equal(mount_as(&r, 1, 'n', "a:1"), 0);
+	assert_int_equal(join_after(&r, 2, 'a', 'A', "a:1", held(5, 1, 1)), 0);
+	assert_int_equal(mount_as(&r, 2, 'm', "a:1"), 0);
+	assert_int_equal(mount_as(&r, 1, 'n', "a:1"), -601);
+	/* Somebody who had the name when all were back. */
+	assert_int_equal(join_after(&r, 3, 'c', 'C', "a:1", held(7, 1, 0)), 0);
+	assert_int_equal(mount_as(&r, 3, 'q', "a:1"), 0);
+	assert_int_equal(mount_as(&r, 2, 'm', "a:1"), -601);
+	assert_int_equal(mount_as(&r, 1, 'n', "a:1"), -601);
+	rig_fini(&r);
+}
+
+static void an_old_master_gives_names_to_who_is_there(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	assert_int_equal(join_as(&r, 1, 'a', 'A', "a:1"), 0);
+	assert_int_equal(hold_of(&r, 1), 0);
+	assert_int_equal(mount_as(&r, 1, 'm', "a:1"), 0);
+	rig_pass(&r, 6 * rig_config.client_ttl_ms, "1");
+	assert_int_equal(hold_of(&r, 1), 1);
+	assert_true(tes_core_name_hold(r.core, 1).young);
+	rig_pass(&r, 100, "1");
+	assert_int_equal(hold_of(&r, 1), 2);
+	assert_int_equal(hold_of(&r, 1), 2);
+	assert_false(tes_core_name_hold(r.core, 1).young);
+	assert_int_equal(join_after(&r, 2, 'b', 'B', "a:1", held(9, 9, 0)), 0);
+	assert_int_equal(mount_as(&r, 2, 'n', "a:1"), -601);
+	/* Somebody else's may have been between. */
+	assert_int_equal(rig_unmount(&r, 1, 'm'), 0);
+	assert_int_equal(mount_as(&r, 1, 'm', "a:1"), 0);
+	assert_int_equal(hold_of(&r, 1), 3);
+	assert_int_equal(hold_of(&r, 2), 0);
+	assert_int_equal(hold_of(&r, 77), 0);
+	rig_fini(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_name_is_its_first_living_owners),
 		cmocka_unit_test(who_lends_nothing_has_no_name),
+		cmocka_unit_test(who_comes_back_has_its_name_again),
+		cmocka_unit_test(a_silent_successor_has_no_claim),
+		cmocka_unit_test(a_new_master_gives_names_to_who_had_them_last),
+		cmocka_unit_test(
+			a_hold_of_a_young_master_yields_to_an_earlier_one),
+		cmocka_unit_test(an_old_master_gives_names_to_who_is_there),
 		cmocka_unit_test(who_does_not_answer_gives_its_name_away),
 		cmocka_unit_test(
 			what_the_policy_takes_for_time_goes_on_while_owners_are_away),

@@ -141,10 +141,28 @@ void model_end_session(struct model *m, int s)
 			m->fences[f].open = false;
 }
 
+/* Who came in the place of @s, while it was silent, goes. */
+static void claim_names(struct model *m, int s)
+{
+	for (int i = 0; i < m->n_mounts; i++) {
+		if (m->mounts[i].owner != s || !m->mounts[i].there)
+			continue;
+		for (int j = i + 1; j < m->n_mounts; j++) {
+			if (m->mounts[j].owner == s || !m->mounts[j].there ||
+			    m->mounts[j].name != m->mounts[i].name)
+				continue;
+			model_lose_mount(m, j);
+			model_met.displaced++;
+		}
+	}
+}
+
 void model_seen(struct model *m, int s)
 {
 	if (m->sessions[s].left || m->sessions[s].life == GONE)
 		return;
+	if (m->sessions[s].life == SUSPECT)
+		claim_names(m, s);
 	m->sessions[s].life = LIVE;
 	m->sessions[s].seen = model_now(m);
 }

@@ -94,7 +94,7 @@ struct met {
 	uint64_t walked, cleared, faults, fenced_replicas;
 	uint64_t buried, waited, silent, unsummed; /* of owners that bury */
 	uint64_t claims, forged, offers, outlived; /* epochs */
-	uint64_t taken;                            /* names */
+	uint64_t taken, displaced;                 /* names */
 };
 extern struct met model_met;
 

@@ -142,7 +142,7 @@ static const struct tally of_all[] = {
 	{TALLY(all.partial_puts_total)},    {TALLY(all.late_ends_total)},
 	{TALLY(model_met.claims)},          {TALLY(model_met.forged)},
 	{TALLY(model_met.offers)},          {TALLY(model_met.outlived)},
-	{TALLY(model_met.taken)},
+	{TALLY(model_met.taken)},           {TALLY(model_met.displaced)},
 };
 
 static const struct tally of_burials[] = {

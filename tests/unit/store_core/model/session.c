@@ -99,14 +99,13 @@ void model_mount(struct model *m)
 	ev.u.mount.base = m->mounts[i].base;
 	ev.u.mount.size = m->mounts[i].size;
 	ev.u.mount.offering = !model_roll(m, 3);
+	model_seen(m, s);
 	if (is_taken(m, s, name)) {
 		CHECK(m, model_step(m, &ev)->u.reply.code == -601);
-		model_seen(m, s);
 		model_met.taken++;
 		return;
 	}
 	CHECK(m, model_step(m, &ev)->u.reply.code == 0);
-	model_seen(m, s);
 	m->mounts[i].there = true;
 	m->n_mounts++;
 	if (ev.u.mount.offering)
@@ -126,11 +125,11 @@ void model_unmount(struct model *m)
 	id[1] = (uint8_t)(i >> 8);
 	ev.session = m->sessions[s].number;
 	ev.u.mount.segment = id;
+	model_seen(m, s);
 	CHECK(m, model_step(m, &ev)->u.reply.code == (!m->mounts[i].there ? -101
 						      : m->mounts[i].owner != s
 							      ? -601
 							      : 0));
-	model_seen(m, s);
 	if (m->mounts[i].there && m->mounts[i].owner == s)
 		model_lose_mount(m, i);
 }
