@@ -45,6 +45,8 @@ static int send_hello(struct tes_master_link *link, struct tei_frame_conn *conn,
 	msg.epoch = link->epoch;
 	msg.epoch_proof.data = link->epoch_proof;
 	msg.epoch_proof.len = link->epoch_proof_len;
+	msg.name_proof.data = link->name_proof;
+	msg.name_proof.len = link->name_proof_len;
 	msg.host.data = (uint8_t *)store->host;
 	msg.host.len = strlen(store->host);
 	msg.tenant = store->tenant;
@@ -72,6 +74,15 @@ void tes_master_link_epoch(struct tes_master_link *link, uint64_t epoch,
 		set_epoch(link, epoch, proof);
 }
 
+static void take_name_proof(struct tes_master_link *link,
+			    const ProtobufCBinaryData *proof)
+{
+	if (proof->len != sizeof(link->name_proof))
+		return;
+	memcpy(link->name_proof, proof->data, proof->len);
+	link->name_proof_len = proof->len;
+}
+
 static void beaten(struct tes_master_link *link,
 		   const Store__HeartbeatReply *reply)
 {
@@ -80,6 +91,7 @@ static void beaten(struct tes_master_link *link,
 		return;
 	}
 	tes_master_link_epoch(link, reply->epoch, &reply->epoch_proof);
+	take_name_proof(link, &reply->name_proof);
 	link->beaten = true;
 	link->owner->heartbeat_done(link, reply->remount != 0);
 }

@@ -101,6 +101,8 @@ struct tes_master_link {
 	uint64_t epoch, digest_seed, heartbeat_ms, client_ttl_ms, n_beats;
 	uint8_t epoch_proof[TES_STORE_PROOF_LEN]; /* the next master's to see */
 	size_t epoch_proof_len;                   /* 0: none */
+	uint8_t name_proof[TES_STORE_NAME_LEN];   /* as well */
+	size_t name_proof_len;
 	uint8_t group[TES_STORE_GROUP_LEN];
 	bool joined; /* the engine knows the group */
 

@@ -8,7 +8,8 @@
  * secret of the engine in the same way.
  *
  * Masters that follow one another share a key. Each gives its clients a proof
- * of its epoch, and the next one believes the epoch of whoever shows that.
+ * of its epoch, and the next one believes the epoch of whoever shows that. So
+ * it does with proofs that an owner had its name.
  */
 #ifndef STORE_PROTO_IDENTITY_H
 #define STORE_PROTO_IDENTITY_H
@@ -32,5 +33,27 @@ int tes_epoch_prove(const uint8_t key[TES_STORE_EPOCH_KEY_LEN], uint64_t epoch,
 /* False: @proof[len] is another one, or none. */
 bool tes_epoch_is_proven(const uint8_t key[TES_STORE_EPOCH_KEY_LEN],
 			 uint64_t epoch, const uint8_t *proof, size_t len);
+
+/* An owner has its name at a master. */
+struct tes_name_hold {
+	uint16_t port;       /* of the master, so of its pool */
+	uint64_t seed;       /* of that master's life */
+	uint64_t epoch, n;   /* later holds of a name have higher ones */
+	bool young;          /* see store/core/event.h */
+	const uint8_t *life; /* [TES_STORE_LIFE_LEN]: of the owner's engine */
+	const char *name;    /* of the engine */
+};
+
+/* Prove @hold, as a master with @key. -ENOMEM. */
+int tes_name_prove(const uint8_t key[TES_STORE_EPOCH_KEY_LEN],
+		   const struct tes_name_hold *hold,
+		   uint8_t proof[TES_STORE_NAME_LEN]);
+/*
+ * False: @proof[len] is another one, or none. Port, life and name of @hold are
+ * given, the rest is set to what the proof says.
+ */
+bool tes_name_is_proven(const uint8_t key[TES_STORE_EPOCH_KEY_LEN],
+			struct tes_name_hold *hold, const uint8_t *proof,
+			size_t len);
 
 #endif

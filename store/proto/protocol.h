@@ -16,6 +16,7 @@
 #define TES_STORE_CLIENT_ID_LEN 16
 #define TES_STORE_EPOCH_KEY_LEN 32 /* of masters: see identity.h */
 #define TES_STORE_PROOF_LEN     32 /* of an epoch */
+#define TES_STORE_NAME_LEN      57 /* proof of a name: see identity.h */
 /* An epoch above it needs a proof to be believed of anybody. */
 #define TES_STORE_EPOCH_MAX      ((uint64_t)1 << 62)
 #define TES_STORE_SECRET_LEN     32 /* of a client: see identity.h */

@@ -155,6 +155,8 @@ int tes_server_rpc_hello(struct tei_arena *arena, const void *body, size_t len,
 		.epoch = m->epoch,
 		.epoch_proof = m->epoch_proof.data,
 		.epoch_proof_len = m->epoch_proof.len,
+		.name_proof = m->name_proof.data,
+		.name_proof_len = m->name_proof.len,
 	};
 	if (m->version != TES_STORE_VERSION)
 		return 0;

@@ -37,6 +37,8 @@ struct tes_server_rpc_hello {
 	uint64_t epoch;             /* of the master before; 0: none */
 	const uint8_t *epoch_proof; /* epoch_proof[epoch_proof_len] */
 	size_t epoch_proof_len;
+	const uint8_t *name_proof; /* name_proof[name_proof_len] */
+	size_t name_proof_len;
 	const char *tenant; /* "": none was named */
 	bool heartbeat;
 };

@@ -140,6 +140,7 @@ static void hello_heart(struct tes_server_link *link, const struct tei_frame *f,
 		return;
 	}
 	adopt(link, session, TES_SERVER_HEART);
+	session->hold_told = 0;
 	ev.session = session->id;
 	ev.u.heartbeat.fresh = true;
 	send_hello(s, link, f, 0, "");
@@ -204,6 +205,27 @@ static bool believes(struct tes_server *s,
 	return false;
 }
 
+/* What the client of @hello has proved to have had at an earlier master. */
+static struct tes_core_hold
+held_before(const struct tes_server *s,
+	    const struct tes_server_rpc_hello *hello)
+{
+	struct tes_name_hold hold = {
+		.port = s->rpc_port,
+		.life = hello->incarnation,
+		.name = hello->engine,
+	};
+
+	if (!tes_name_is_proven(s->epoch_key, &hold, hello->name_proof,
+				hello->name_proof_len) ||
+	    hold.seed == s->digest_seed)
+		return (struct tes_core_hold){0};
+	return (struct tes_core_hold){.life = hold.seed,
+				      .epoch = hold.epoch,
+				      .n = hold.n,
+				      .young = hold.young};
+}
+
 static void hello_main(struct tes_server_link *link, const struct tei_frame *f,
 		       const struct tes_server_rpc_hello *hello)
 {
@@ -224,6 +246,7 @@ static void hello_main(struct tes_server_link *link, const struct tei_frame *f,
 	ev.u.join.host_len = hello->host_len;
 	ev.u.join.epoch = hello->epoch;
 	ev.u.join.believed = believes(s, hello);
+	ev.u.join.held = held_before(s, hello);
 	ev.u.join.buries = hello->features & TES_STORE_BURIES;
 	ev.u.join.tenant = hello->tenant;
 	note_tenant(s, hello->tenant);
@@ -319,12 +342,38 @@ static void server_link_drop(struct tes_server_link *link)
 	tes_server_step(s, &ev, NULL, NULL);
 }
 
+/*
+ * Proves to a client that its engine has its name, when it begins to or the
+ * proof may have been lost. False: there is nothing to be told.
+ */
+static bool prove_name(struct tes_server *s, struct tes_server_session *session,
+		       uint8_t proof[TES_STORE_NAME_LEN])
+{
+	struct tes_core_hold held = tes_core_name_hold(s->core, session->id);
+	struct tes_name_hold hold = {
+		.port = s->rpc_port,
+		.seed = s->digest_seed,
+		.epoch = s->epoch,
+		.n = held.n,
+		.young = held.young,
+		.life = session->incarnation,
+		.name = session->engine,
+	};
+
+	if (!held.n || held.n == session->hold_told || !hold.name ||
+	    tes_name_prove(s->epoch_key, &hold, proof))
+		return false;
+	session->hold_told = held.n;
+	return true;
+}
+
 static void on_heartbeat(struct tes_server_link *link,
 			 const struct tei_frame *f)
 {
 	struct tes_server *s = link->server;
 	struct tes_event ev = {.type = TES_EVENT_HEARTBEAT};
 	Store__HeartbeatReply m = STORE__HEARTBEAT_REPLY__INIT;
+	uint8_t name_proof[TES_STORE_NAME_LEN];
 	const char *why;
 	size_t n_mounts;
 	uint32_t claimed;
@@ -340,6 +389,10 @@ static void on_heartbeat(struct tes_server_link *link,
 	if (epoch != s->epoch) {
 		m.epoch_proof.data = s->epoch_proof;
 		m.epoch_proof.len = sizeof(s->epoch_proof);
+	}
+	if (prove_name(s, link->session, name_proof)) {
+		m.name_proof.data = name_proof;
+		m.name_proof.len = sizeof(name_proof);
 	}
 	n_mounts = tes_core_mounted(s->core, ev.session);
 	m.remount = !n_mounts || n_mounts < claimed;

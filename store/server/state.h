@@ -83,8 +83,9 @@ struct tes_server_session {
 	uint8_t client_id[TES_CORE_ID_LEN];
 	uint8_t incarnation[TES_CORE_ID_LEN];
 	struct tes_server_share share;
-	bool named;   /* is in by_client */
-	char *engine; /* its name; NULL: there was no memory for it */
+	bool named;         /* is in by_client */
+	char *engine;       /* its name; NULL: there was no memory for it */
+	uint64_t hold_told; /* over this heart; 0: none */
 	struct tes_server_link *main;  /* or NULL */
 	struct tes_server_link *heart; /* or NULL */
 };

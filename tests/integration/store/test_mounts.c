@@ -286,6 +286,17 @@ static struct master raw_master(const struct pool *pool)
 		.http = (uint16_t)atoi(http + strlen(line))};
 }
 
+/* Where half of the memory is not there, half of them fail. */
+static void put_some(struct te_store *store, int round)
+{
+	char key[32];
+
+	for (int i = 0; i < 60; i++) {
+		(void)snprintf(key, sizeof(key), "k%d-%d", round, i);
+		assert_int_equal(pool_put(store, key, "v", 1), 0);
+	}
+}
+
 static void a_stranger_lends_nothing_under_an_owners_name(void **state)
 {
 	struct pool *pool = *state;
@@ -299,8 +310,7 @@ static void a_stranger_lends_nothing_under_an_owners_name(void **state)
 		-601);
 	assert_non_null(strstr(why, "has this name"));
 	assert_int_equal(pool_capacity(owner), MIB);
-	for (int i = 0; i < 60; i++)
-		assert_int_equal(pool_put(owner, "k", "v", 1), 0);
+	put_some(owner, 0);
 	caller_close(stranger);
 	te_store_close(owner);
 }
@@ -375,6 +385,91 @@ static void an_owner_waits_for_its_name(void **state)
 	te_store_close(user);
 }
 
+static bool lends_as_owner(void *stranger)
+{
+	return caller_mount_as(stranger, 4, "owner:1", NULL) == 0;
+}
+
+/* While it is silent a stranger may seem to have come in its place. */
+static void a_silent_owner_has_its_name_again(void **state)
+{
+	struct pool *pool = *state;
+	struct master m = raw_master(pool);
+	struct te_store *user = pool_client(pool, MIB);
+	struct caller *owner = caller_join(&m, 3, false);
+	struct caller *stranger = caller_join(&m, 4, false);
+
+	assert_int_equal(caller_mount_as(owner, 3, "owner:1", NULL), 0);
+	assert_int_equal(caller_mount_as(stranger, 4, "owner:1", NULL), -601);
+	caller_close(owner);
+	assert_true(test_wait_until(lends_as_owner, stranger, SOON_MS));
+	owner = caller_join(&m, 3, false);
+	assert_int_equal(caller_unmount(stranger, 4), -101);
+	assert_int_equal(caller_mount_as(stranger, 4, "owner:1", NULL), -601);
+	assert_int_equal(caller_unmount(owner, 3), 0);
+	pool_await_capacity(user, MIB);
+	caller_close(owner);
+	caller_close(stranger);
+	te_store_close(user);
+}
+
+struct pings {
+	struct master m;
+	uint64_t before;
+};
+
+static bool came_twice(void *arg)
+{
+	struct pings *p = arg;
+
+	return master_metric(&p->m, "master_ping_requests_total") >=
+	       p->before + 2;
+}
+
+/* Heartbeats bring what proves its name to the next master. */
+static void await_heartbeats(const struct pool *pool)
+{
+	struct pings p = {.m = raw_master(pool)};
+
+	p.before = master_metric(&p.m, "master_ping_requests_total");
+	assert_true(test_wait_until(came_twice, &p, POOL_START_MS));
+}
+
+static void an_owner_has_its_name_again_at_a_new_master(void **state)
+{
+	struct caller *stranger;
+	struct te_store *owner;
+	char name[32];
+	struct pool pool;
+	struct master m;
+
+	(void)state;
+	pool_start(&pool, pool_patient);
+	owner = pool_client(&pool, MIB);
+	(void)snprintf(name, sizeof(name), "%s", te_store_hostname(owner));
+	await_heartbeats(&pool);
+	for (int life = 0; life < 2; life++) {
+		pool_kill(&pool);
+		assert_true(test_wait_until(unhealthy, owner, POOL_START_MS));
+		pool_restart(&pool, pool_patient);
+		m = raw_master(&pool);
+		/* It is the first, as a rule, and its engine is so called. */
+		caller_engine = name;
+		stranger = caller_join(&m, 1, false);
+		caller_engine = NULL;
+		(void)caller_mount_as(stranger, 1, name, NULL);
+		assert_true(test_wait_until(healthy, owner, POOL_START_MS));
+		assert_int_equal(caller_mount_as(stranger, 1, name, NULL),
+				 -601);
+		assert_int_equal(pool_capacity(owner), MIB);
+		put_some(owner, life + 1);
+		await_heartbeats(&pool);
+		caller_close(stranger);
+	}
+	te_store_close(owner);
+	pool_stop(&pool);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -389,6 +484,8 @@ int main(void)
 		cmocka_unit_test(a_store_closes_while_the_master_stands_still),
 		cmocka_unit_test(a_stranger_lends_nothing_under_an_owners_name),
 		cmocka_unit_test(an_owner_waits_for_its_name),
+		cmocka_unit_test(a_silent_owner_has_its_name_again),
+		cmocka_unit_test(an_owner_has_its_name_again_at_a_new_master),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

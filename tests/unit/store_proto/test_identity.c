@@ -69,12 +69,54 @@ static void an_epoch_is_proven_by_its_own_proof(void **state)
 	assert_false(tes_epoch_is_proven(key, epoch, proof, sizeof(proof)));
 }
 
+static void a_name_is_proven_by_its_own_proof(void **state)
+{
+	static const uint8_t life[TES_STORE_LIFE_LEN] = {1}, other[16] = {2};
+	const struct tes_name_hold hold = {.port = 50051,
+					   .seed = 3,
+					   .epoch = 4,
+					   .n = 5,
+					   .young = true,
+					   .life = life,
+					   .name = "host:1"};
+	struct tes_name_hold as[] = {hold, hold, hold};
+	uint8_t key[TES_STORE_EPOCH_KEY_LEN] = {0};
+	uint8_t proof[TES_STORE_NAME_LEN];
+	struct tes_name_hold read = {
+		.port = 50051, .life = life, .name = "host:1"};
+
+	(void)state;
+	assert_int_equal(tes_name_prove(key, &hold, proof), 0);
+	assert_true(tes_name_is_proven(key, &read, proof, sizeof(proof)));
+	assert_int_equal(read.seed, 3);
+	assert_int_equal(read.epoch, 4);
+	assert_int_equal(read.n, 5);
+	assert_true(read.young);
+	as[0].port++;
+	as[1].life = other;
+	as[2].name = "host:12";
+	for (size_t i = 0; i < TEST_COUNT(as); i++)
+		assert_false(
+			tes_name_is_proven(key, &as[i], proof, sizeof(proof)));
+	assert_false(tes_name_is_proven(key, &read, proof, sizeof(proof) - 1));
+	assert_false(tes_name_is_proven(key, &read, NULL, 0));
+	for (size_t i = 0; i < sizeof(proof); i++) {
+		proof[i] ^= 1;
+		assert_false(
+			tes_name_is_proven(key, &read, proof, sizeof(proof)));
+		proof[i] ^= 1;
+	}
+	key[0] ^= 1;
+	assert_false(tes_name_is_proven(key, &read, proof, sizeof(proof)));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_id_is_the_hash_of_its_secret),
 		cmocka_unit_test(an_incarnation_is_the_hash_of_its_secret),
 		cmocka_unit_test(an_epoch_is_proven_by_its_own_proof),
+		cmocka_unit_test(a_name_is_proven_by_its_own_proof),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
