@@ -224,7 +224,9 @@ TE_API uint64_t te_store_registered_bytes(struct te_store *store,
  *
  * The segment lasts until it is unmounted or the store is closed, and is
  * mounted again by itself when the master comes back. Blocks: call timeout.
- * Returns 0, or nothing is mounted and -600 (@bytes), -900, -1.
+ * Returns 0, or nothing is mounted and -600 (@bytes), -601 (another engine that
+ * is there lends memory under our name), -1010 (this client lends 256 segments,
+ * those of its user or address 3072, or all together 4096), -900, -1.
  */
 TE_API int te_store_mount(struct te_store *store, uint64_t bytes,
 			  uint8_t id[TE_STORE_SEGMENT_ID_LEN]);

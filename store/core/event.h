@@ -26,6 +26,8 @@
 #define TES_CORE_TARGETS_MAX   32   /* per task */
 #define TES_CORE_MESSAGE_MAX   96   /* per task, with the 0 at its end */
 #define TES_CORE_MOUNTS_MAX    4096 /* all clients' together; 12 KiB each */
+#define TES_CORE_MOUNTS_SOURCE 3072 /* of one source's clients */
+#define TES_CORE_MOUNTS_EACH   256  /* of one client */
 #define TES_CORE_DRAIN_MAX     64   /* segments of a drain job, and targets */
 #define TES_CORE_AT_A_TIME_MAX 1024 /* tasks of a drain job */
 #define TES_CORE_ROOM_KEYS     64   /* started, of one step of room */
@@ -169,6 +171,8 @@ struct tes_event {
 			const char *engine;
 			const void *host; /* host[host_len], NULL: unknown */
 			size_t host_len;
+			uint64_t
+				source; /* where it has come from; 0: unknown */
 			uint64_t epoch; /* latest that it knows of; 0: none */
 			bool believed;  /* ours goes on above it */
 			/* in an earlier life, and proven */
@@ -365,7 +369,8 @@ struct tes_action {
 	union {
 		struct {
 			enum tes_event_type of;
-			int32_t code; /* whole call's; columns when 0 */
+			int32_t code;    /* whole call's; columns when 0 */
+			const char *why; /* static; NULL: no words for it */
 			size_t n;
 			int32_t *status; /* status[n] */
 			uint64_t *size;

@@ -41,8 +41,43 @@ static bool overlaps(const struct tes_session *s, uint64_t base, uint64_t size)
 	return false;
 }
 
+/* Counts what clients lend that have come from where @s has. */
+static size_t mounts_of_source(const struct tes_core *core,
+			       const struct tes_session *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < core->n_mounts; i++)
+		n += core->mounts[i]->owner->source == s->source;
+	tei_list_for_each (link, &core->dropping)
+		n += tei_list_entry(link, struct tes_mount, drop_link)
+			     ->owner->source == s->source;
+	return n;
+}
+
+/*
+ * Why @s may lend no more; NULL: it may. Neither one client nor one source may
+ * use up what is there for all.
+ */
+static const char *no_place(const struct tes_core *core,
+			    const struct tes_session *s)
+{
+	if (s->n_mounts >= TES_CORE_MOUNTS_EACH)
+		return "this client lends 256 segments already, the most that "
+		       "one may: unmount some, or lend larger ones";
+	if (core->n_all_mounts >= TES_CORE_MOUNTS_MAX)
+		return "the master has 4096 segments already, the most that it "
+		       "takes: lend fewer and larger ones";
+	if (core->n_all_mounts >= TES_CORE_MOUNTS_SOURCE &&
+	    mounts_of_source(core, s) >= TES_CORE_MOUNTS_SOURCE)
+		return "clients of this user or address lend 3072 segments "
+		       "already, the most that they may: lend fewer and larger "
+		       "ones";
+	return NULL;
+}
+
 static int32_t check_mount(struct tes_core *core, const struct tes_event *ev,
-			   const struct tes_session *s)
+			   const struct tes_session *s, const char **why)
 {
 	uint64_t base = ev->u.mount.base, size = ev->u.mount.size;
 	struct tes_session *other;
@@ -59,11 +94,14 @@ static int32_t check_mount(struct tes_core *core, const struct tes_event *ev,
 	if (overlaps(s, base, size))
 		return CODE_ARGUMENT;
 	other = tes_core_name_owner(core, s, ev->u.mount.name);
-	if (!other)
-		return CODE_OK;
-	/* It may have died without a word, and @s come in its place. */
-	tes_core_session_doubt(core, other);
-	return CODE_NOT_YOURS;
+	if (other) {
+		/* It may have died without a word, and @s come in its place. */
+		tes_core_session_doubt(core, other);
+		*why = "another engine that is there has this name";
+		return CODE_NOT_YOURS;
+	}
+	*why = no_place(core, s);
+	return *why ? CODE_NOT_NOW : CODE_OK;
 }
 
 static int grow_mounts(struct tes_core *core)
@@ -184,7 +222,7 @@ int tes_core_on_mount(struct tes_step *step)
 	struct tes_action *reply = step->reply;
 	struct tes_mount *m;
 
-	reply->u.reply.code = check_mount(core, ev, s);
+	reply->u.reply.code = check_mount(core, ev, s, &reply->u.reply.why);
 	if (reply->u.reply.code)
 		return 0;
 	m = tes_core_mount_find(core, ev->u.mount.segment);
@@ -194,13 +232,15 @@ int tes_core_on_mount(struct tes_step *step)
 		reply->u.reply.kept = true;
 		return 0;
 	}
-	if (core->n_all_mounts < TES_CORE_MOUNTS_MAX && !grow_mounts(core))
+	if (!grow_mounts(core))
 		m = new_mount(core, ev);
 	if (!m) {
 		reply->u.reply.code = CODE_INTERNAL;
+		reply->u.reply.why = "the master has no memory for a segment";
 		return 0;
 	}
 	m->owner = s;
+	s->n_mounts++;
 	s->hold = (struct tes_core_hold){0};
 	m->offering = ev->u.mount.offering;
 	tei_hash_insert(&core->names, &m->by_name,
@@ -408,6 +448,7 @@ static void free_mount(struct tes_core *core, struct tes_mount *m)
 {
 	core->heap_bytes -= mount_bytes(m);
 	core->n_all_mounts--;
+	m->owner->n_mounts--;
 	tei_list_del(&m->link);
 	tei_list_del(&m->drop_link);
 	tei_free(m);

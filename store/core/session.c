@@ -367,6 +367,7 @@ static struct tes_session *new_session(struct tes_core *core,
 	memcpy(s->incarnation, ev->u.join.incarnation, TES_CORE_ID_LEN);
 	memcpy(s->engine, engine, len + 1);
 	s->host = host_of(core, ev);
+	s->source = ev->u.join.source;
 	s->held = ev->u.join.held;
 	s->tenant = tenant;
 	tenant->users++;

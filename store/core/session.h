@@ -42,6 +42,8 @@ struct tes_session {
 	struct tei_list close;   /* core's closes: an action is due */
 	struct tei_list changed; /* core's changed: operators learn of it */
 	struct tei_list mounts, builds;
+	unsigned int n_mounts;      /* with those that are being dropped */
+	uint64_t source;            /* where the client has come from */
 	struct tei_list fences;     /* owner's */
 	uint64_t seen_ms;           /* left: when it left */
 	uint64_t joined_generation; /* counter at its last join */

@@ -231,9 +231,8 @@ static void reply_status(struct tes_server *s, const struct tes_action *action)
 
 	m.status = action->u.reply.code;
 	m.kept = action->u.reply.kept;
-	if (action->u.reply.of == TES_EVENT_MOUNT && m.status == CODE_NOT_YOURS)
-		m.why = (char *)(uintptr_t) "another engine that is there has "
-					    "this name";
+	if (action->u.reply.why)
+		m.why = (char *)(uintptr_t)action->u.reply.why; /* only read */
 	send_reply(s, &m.base);
 }
 

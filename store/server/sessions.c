@@ -247,6 +247,7 @@ static void hello_main(struct tes_server_link *link, const struct tei_frame *f,
 	ev.u.join.epoch = hello->epoch;
 	ev.u.join.believed = believes(s, hello);
 	ev.u.join.held = held_before(s, hello);
+	ev.u.join.source = tei_frame_source(link->conn);
 	ev.u.join.buries = hello->features & TES_STORE_BURIES;
 	ev.u.join.tenant = hello->tenant;
 	note_tenant(s, hello->tenant);

@@ -187,12 +187,54 @@ static void bodies_without_end_take_little_memory(void **state)
 
 #define T(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
+/* The answer to a mount of segment @i, each at a place of its own. */
+static Store__Status *lend(struct caller *c, uint16_t i)
+{
+	Store__Mount m = STORE__MOUNT__INIT;
+	uint8_t segment[16] = "many";
+	Store__Status *reply;
+
+	memcpy(segment + 8, &i, sizeof(i));
+	m.segment.data = segment;
+	m.segment.len = sizeof(segment);
+	m.name = (char *)(uintptr_t) "many:1";
+	m.address = CALLER_BASE + i * 4096ull;
+	m.size = 1024;
+	reply = caller_call(c, STORE__STORE_TYPE__STORE_MOUNT, &m,
+			    &store__status__descriptor);
+	assert_non_null(reply);
+	return reply;
+}
+
+static void one_client_leaves_segments_to_others(void **state)
+{
+	struct caller *greedy = caller_join(&master, 99, false);
+	struct caller *other = caller_join(&master, 98, false);
+	Store__Status *reply = lend(greedy, 0);
+	uint16_t n = 0;
+
+	(void)state;
+	while (!reply->status) {
+		caller_free(reply);
+		assert_true(++n < 4096);
+		reply = lend(greedy, n);
+	}
+	assert_int_equal(n, 256);
+	assert_int_equal(reply->status, -1010);
+	assert_non_null(strstr(reply->why, "unmount some"));
+	caller_free(reply);
+	assert_int_equal(caller_mount(other, 98, 1024), 0);
+	caller_close(greedy);
+	caller_close(other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(hellos_without_number_shut_nobody_out),
 		T(who_sits_on_all_descriptors_shuts_nobody_out),
 		T(bodies_without_end_take_little_memory),
+		T(one_client_leaves_segments_to_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

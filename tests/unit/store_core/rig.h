@@ -56,6 +56,8 @@ static MAYBE bool rig_buries;
 static MAYBE bool rig_probes;
 /* And execute tasks. */
 static MAYBE bool rig_executes;
+/* Where the next ones come from. */
+static MAYBE uint64_t rig_source;
 /* Of the next joins: the epoch that they know of, and whether they are believed.
  */
 static MAYBE uint64_t rig_epoch;
@@ -197,6 +199,7 @@ static MAYBE int rig_join(struct rig *r, tes_session_id s, char client,
 	ev.u.join.tenant = rig_tenant;
 	ev.u.join.epoch = rig_epoch;
 	ev.u.join.believed = rig_believed;
+	ev.u.join.source = rig_source;
 	ev.u.join.host = rig_host;
 	ev.u.join.host_len = rig_host ? 1 : 0;
 	return rig_step(r, &ev)->u.reply.code;

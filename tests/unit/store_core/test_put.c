@@ -296,36 +296,92 @@ static void mounts_are_checked(void **state)
 	rig_fini(&r);
 }
 
-static int mount_numbered(struct rig *r, uint64_t i, enum tes_event_type type)
+static const char *why; /* the last mount was refused */
+
+static int mount_numbered(struct rig *r, tes_session_id s, uint64_t i,
+			  enum tes_event_type type)
 {
 	uint8_t segment[TES_CORE_ID_LEN] = {0};
-	struct tes_event ev = {.type = type, .session = 1};
+	struct tes_event ev = {.type = type, .session = s};
+	const struct tes_action *reply;
 
 	memcpy(segment, &i, sizeof(i));
+	segment[8] = (uint8_t)s;
 	ev.u.mount.segment = segment;
-	ev.u.mount.name = "name";
+	ev.u.mount.name = rig_usual_name(s);
 	ev.u.mount.base = 0x100000 + i * 4096;
 	ev.u.mount.size = 4096;
-	return rig_step(r, &ev)->u.reply.code;
+	reply = rig_step(r, &ev);
+	why = reply->u.reply.why;
+	return reply->u.reply.code;
 }
 
-static void mounts_are_limited_in_number(void **state)
+/* Mounts what is left to @s of its share; returns the code that ends it. */
+static int mount_all(struct rig *r, tes_session_id s)
+{
+	uint64_t n = 0;
+	int code;
+
+	while ((code = mount_numbered(r, s, n, TES_EVENT_MOUNT)) == 0)
+		assert_true(++n <= TES_CORE_MOUNTS_EACH);
+	return code;
+}
+
+static void a_client_has_a_share_of_the_mounts(void **state)
 {
 	struct rig r;
-	uint64_t n = 0;
 
 	(void)state;
 	rig_init(&r, NULL);
 	rig_pair(&r);
-	while (mount_numbered(&r, n, TES_EVENT_MOUNT) == 0)
-		assert_true(++n <= TES_CORE_MOUNTS_MAX);
-	assert_int_equal(rig_figures(&r).segments, TES_CORE_MOUNTS_MAX);
+	assert_int_equal(mount_all(&r, 1), -1010);
+	assert_int_equal(rig_figures(&r).segments, TES_CORE_MOUNTS_EACH);
+	assert_non_null(strstr(why, "256"));
 	/* One that is being dropped takes its place until it is gone. */
-	assert_int_equal(mount_numbered(&r, 0, TES_EVENT_UNMOUNT), 0);
-	assert_int_equal(mount_numbered(&r, n, TES_EVENT_MOUNT), -1);
+	assert_int_equal(mount_numbered(&r, 1, 0, TES_EVENT_UNMOUNT), 0);
+	assert_int_equal(mount_numbered(&r, 1, 0, TES_EVENT_MOUNT), -1010);
 	rig_tick(&r);
-	assert_int_equal(mount_numbered(&r, n, TES_EVENT_MOUNT), 0);
+	assert_int_equal(mount_numbered(&r, 1, 0, TES_EVENT_MOUNT), 0);
+	assert_int_equal(mount_numbered(&r, 1, 1, TES_EVENT_MOUNT), 0);
+	assert_int_equal(mount_numbered(&r, 2, 0, TES_EVENT_MOUNT), 0);
 	assert_int_equal(rig_start(&r, 2, "a", 0x10000 - 64).status, 0);
+	rig_fini(&r);
+}
+
+static void a_source_has_a_share_of_the_mounts(void **state)
+{
+	tes_session_id s = 0;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_source = 7;
+	while (rig_figures(&r).segments < TES_CORE_MOUNTS_SOURCE) {
+		s++;
+		assert_int_equal(rig_join(&r, s, (char)s, (char)s), 0);
+		assert_int_equal(mount_all(&r, s), -1010);
+	}
+	s++;
+	assert_int_equal(rig_join(&r, s, (char)s, (char)s), 0);
+	assert_int_equal(mount_numbered(&r, s, 0, TES_EVENT_MOUNT), -1010);
+	assert_non_null(strstr(why, "3072"));
+	rig_source = 8;
+	while (rig_figures(&r).segments < TES_CORE_MOUNTS_MAX) {
+		s++;
+		assert_int_equal(rig_join(&r, s, (char)s, (char)s), 0);
+		assert_int_equal(mount_all(&r, s), -1010);
+	}
+	s++;
+	rig_source = 9;
+	assert_int_equal(rig_join(&r, s, (char)s, (char)s), 0);
+	rig_source = 0;
+	assert_int_equal(mount_numbered(&r, s, 0, TES_EVENT_MOUNT), -1010);
+	assert_non_null(strstr(why, "4096"));
+	/* Of those that are being dropped, too. */
+	assert_int_equal(mount_numbered(&r, 1, 0, TES_EVENT_UNMOUNT), 0);
+	assert_int_equal(mount_numbered(&r, s, 0, TES_EVENT_MOUNT), -1010);
+	rig_tick(&r);
+	assert_int_equal(mount_numbered(&r, s, 0, TES_EVENT_MOUNT), 0);
 	rig_fini(&r);
 }
 
@@ -406,7 +462,8 @@ int main(void)
 		cmocka_unit_test(a_revoked_put_leaves_no_trace),
 		cmocka_unit_test(a_stranger_gets_nothing),
 		cmocka_unit_test(mounts_are_checked),
-		cmocka_unit_test(mounts_are_limited_in_number),
+		cmocka_unit_test(a_client_has_a_share_of_the_mounts),
+		cmocka_unit_test(a_source_has_a_share_of_the_mounts),
 		cmocka_unit_test(the_largest_segment_decides_what_can_be_put),
 		cmocka_unit_test(segments_are_listed_in_mount_order),
 		cmocka_unit_test(bad_configurations_are_refused),

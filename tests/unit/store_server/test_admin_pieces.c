@@ -34,36 +34,45 @@ static int stop(void **state)
 	return 0;
 }
 
-static void step(struct tes_event *ev)
+static void step(struct tes_event *ev, tes_session_id owner)
 {
-	ev->session = OWNER;
+	ev->session = owner;
 	assert_int_equal(tes_server_step(server, ev, NULL, NULL), 0);
 }
 
-/* Two mounts of each name. */
-static void mount_many(void)
+static void join(tes_session_id owner)
 {
-	uint8_t id[TES_CORE_ID_LEN] = {1};
+	uint8_t id[TES_CORE_ID_LEN] = {(uint8_t)owner};
 	struct tes_event join = {.type = TES_EVENT_JOIN};
 	struct tes_event beat = {.type = TES_EVENT_HEARTBEAT};
-	char name[40];
 
 	join.u.join.client_id = id;
 	join.u.join.incarnation = id;
 	join.u.join.engine = "owner:1";
 	join.u.join.tenant = "t0";
-	step(&join);
-	step(&beat);
+	step(&join, owner);
+	step(&beat, owner);
+}
+
+/* Two mounts of each name; an owner has as many as it may. */
+static void mount_many(void)
+{
+	uint8_t id[TES_CORE_ID_LEN] = {1};
+	char name[40];
+
 	for (uint32_t i = 0; i < MOUNTS; i++) {
 		struct tes_event ev = {.type = TES_EVENT_MOUNT};
+		tes_session_id owner = OWNER + i / TES_CORE_MOUNTS_EACH;
 
+		if (i % TES_CORE_MOUNTS_EACH == 0)
+			join(owner);
 		snprintf(name, sizeof(name), "segment-%04u", i / 2);
 		memcpy(id + 1, &i, sizeof(i));
 		ev.u.mount.segment = id;
 		ev.u.mount.name = name;
 		ev.u.mount.base = (uint64_t)(i + 1) << 20;
 		ev.u.mount.size = 1u << 20;
-		step(&ev);
+		step(&ev, owner);
 	}
 }
 
