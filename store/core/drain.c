@@ -453,11 +453,9 @@ static int32_t check_leave(const struct tes_core *core,
 	if (!s)
 		return CODE_NO_CLIENT;
 	if (segment) {
-		m = tes_core_mount_find(core, segment);
+		m = tes_core_mount_find(s, segment);
 		if (!m)
 			return CODE_NO_SEGMENT;
-		if (m->owner != s)
-			return CODE_NOT_YOURS;
 		return m->drain && m->drain->leaving ? CODE_NOT_NOW : CODE_OK;
 	}
 	tei_list_for_each (link, &s->mounts) {

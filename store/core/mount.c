@@ -19,12 +19,16 @@
 
 #define SEGMENT_MIN 1024u
 
-struct tes_mount *tes_core_mount_find(const struct tes_core *core,
+struct tes_mount *tes_core_mount_find(const struct tes_session *s,
 				      const uint8_t *id)
 {
-	for (size_t i = 0; i < core->n_mounts; i++)
-		if (memcmp(core->mounts[i]->id, id, TES_CORE_ID_LEN) == 0)
-			return core->mounts[i];
+	tei_list_for_each (link, &s->mounts) {
+		struct tes_mount *m =
+			tei_list_entry(link, struct tes_mount, link);
+
+		if (!m->dropping && memcmp(m->id, id, TES_CORE_ID_LEN) == 0)
+			return m;
+	}
 	return NULL;
 }
 
@@ -86,11 +90,10 @@ static int32_t check_mount(struct tes_core *core, const struct tes_event *ev,
 	if (!ev->u.mount.segment || !ev->u.mount.name || size < SEGMENT_MIN ||
 	    size > TES_SPACE_MAX || base % TES_SPACE_UNIT || base + size < base)
 		return CODE_ARGUMENT;
-	m = tes_core_mount_find(core, ev->u.mount.segment);
-	if (m && m->owner == s && m->base == base && m->size == size)
-		return CODE_OK;
+	m = tes_core_mount_find(s, ev->u.mount.segment);
 	if (m)
-		return CODE_SEGMENT_EXISTS;
+		return m->base == base && m->size == size ? CODE_OK
+							  : CODE_SEGMENT_EXISTS;
 	if (overlaps(s, base, size))
 		return CODE_ARGUMENT;
 	other = tes_core_name_owner(core, s, ev->u.mount.name);
@@ -225,7 +228,7 @@ int tes_core_on_mount(struct tes_step *step)
 	reply->u.reply.code = check_mount(core, ev, s, &reply->u.reply.why);
 	if (reply->u.reply.code)
 		return 0;
-	m = tes_core_mount_find(core, ev->u.mount.segment);
+	m = tes_core_mount_find(s, ev->u.mount.segment);
 	if (m) {
 		m->offering = ev->u.mount.offering;
 		tes_core_forget_no_room(core);
@@ -293,11 +296,9 @@ int tes_core_on_unmount(struct tes_step *step)
 	struct tes_mount *m = NULL;
 
 	if (ev->u.mount.segment)
-		m = tes_core_mount_find(core, ev->u.mount.segment);
+		m = tes_core_mount_find(step->session, ev->u.mount.segment);
 	if (!m)
 		reply->u.reply.code = CODE_NO_SEGMENT;
-	else if (m->owner != step->session)
-		reply->u.reply.code = CODE_NOT_YOURS;
 	else if (ev->u.mount.grace_ms)
 		unmount_later(core, m, ev->u.mount.grace_ms);
 	else

@@ -321,17 +321,15 @@ int tes_core_on_offer(struct tes_step *step)
 {
 	struct tes_core *core = step->core;
 	const struct tes_event *ev = step->ev;
-	const struct tes_session *s = step->session;
 	struct tes_action *reply = step->reply;
 	const struct tes_core_objects *c = ev->u.offer.objects;
 	struct tes_mount *m = NULL;
 	size_t entry = ev->part ? ev->part->entry : 0;
 
 	if (ev->u.offer.segment)
-		m = tes_core_mount_find(core, ev->u.offer.segment);
-	if (!m || m->owner != s || !m->offering) {
-		reply->u.reply.code =
-			m && m->owner != s ? CODE_NOT_YOURS : CODE_NO_SEGMENT;
+		m = tes_core_mount_find(step->session, ev->u.offer.segment);
+	if (!m || !m->offering) {
+		reply->u.reply.code = CODE_NO_SEGMENT;
 		return 0;
 	}
 	for (size_t i = step->from; i < step->to; i++) {

@@ -115,8 +115,11 @@ struct tes_mount {
 
 /* Drops what others lend under the name of @m, as far as they yield to it. */
 void tes_core_name_claim(struct tes_core *core, const struct tes_mount *m);
-/* Finds a mount that is not being dropped; NULL: none. */
-struct tes_mount *tes_core_mount_find(const struct tes_core *core,
+/*
+ * Finds a mount of @s that is not being dropped; NULL: none. Everybody may see
+ * the ids of segments, so they name something only among those of one owner.
+ */
+struct tes_mount *tes_core_mount_find(const struct tes_session *s,
 				      const uint8_t *id);
 /* True: its owner is LIVE and it is not being dropped. */
 static inline bool tes_core_mount_live(const struct tes_mount *m)

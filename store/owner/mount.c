@@ -76,7 +76,7 @@ static bool may_be_tried_again(const struct tes_segment *segment, int status)
 static void take_status(struct te_store *store, struct tes_segment *segment,
 			int status, const char *why)
 {
-	if (!status || status == TE_STORE_SEGMENT_ALREADY_EXISTS) {
+	if (!status) {
 		segment->mounted = segment->lasting = true;
 		settle_mount(store, segment, 0);
 	} else if (may_be_tried_again(segment, status)) {

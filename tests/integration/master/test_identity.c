@@ -197,6 +197,24 @@ static void who_says_an_incarnation_first_shuts_nobody_out(void **state)
 	caller_close(stranger);
 }
 
+/* ---- a segment's id, which the admin port shows ---- */
+
+static void who_says_a_segments_id_first_keeps_nobody_away(void **state)
+{
+	struct caller *stranger = caller_join(&master, USER, false);
+	struct caller *owner = caller_join(&master, OWNER, false);
+	char why[128];
+
+	(void)state;
+	assert_int_equal(caller_mount_as(stranger, 21, "stranger:1", why), 0);
+	assert_int_equal(caller_mount_as(owner, 21, "owner:1", why), 0);
+	assert_int_equal(caller_unmount(stranger, 21), 0);
+	assert_int_equal(caller_unmount(stranger, 21), -101);
+	assert_int_equal(caller_unmount(owner, 21), 0);
+	caller_close(owner);
+	caller_close(stranger);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -204,6 +222,8 @@ int main(void)
 		cmocka_unit_test(an_incarnation_that_is_shown_opens_nothing),
 		cmocka_unit_test(
 			who_says_an_incarnation_first_shuts_nobody_out),
+		cmocka_unit_test(
+			who_says_a_segments_id_first_keeps_nobody_away),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

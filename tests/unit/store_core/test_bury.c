@@ -334,7 +334,7 @@ static void what_does_not_fit_is_refused(void **state)
 		-704);
 	assert_int_equal(
 		offer(&r, 3, 'm', "b", AT(2, OLDER, BASE + 512, 100), false),
-		-601);
+		-101);
 	assert_int_equal(rig_figures(&r).objects, 1);
 	assert_int_equal(rig_figures(&r).used_bytes, 192);
 	rig_fini(&r);

@@ -117,6 +117,7 @@ void model_unmount(struct model *m)
 	struct tes_event ev = {.type = TES_EVENT_UNMOUNT};
 	uint8_t id[TES_CORE_ID_LEN] = {0};
 	int i, s = model_any_session(m);
+	bool is_own;
 
 	if (s < 0 || !m->n_mounts)
 		return;
@@ -126,11 +127,9 @@ void model_unmount(struct model *m)
 	ev.session = m->sessions[s].number;
 	ev.u.mount.segment = id;
 	model_seen(m, s);
-	CHECK(m, model_step(m, &ev)->u.reply.code == (!m->mounts[i].there ? -101
-						      : m->mounts[i].owner != s
-							      ? -601
-							      : 0));
-	if (m->mounts[i].there && m->mounts[i].owner == s)
+	is_own = m->mounts[i].there && m->mounts[i].owner == s;
+	CHECK(m, model_step(m, &ev)->u.reply.code == (is_own ? 0 : -101));
+	if (is_own)
 		model_lose_mount(m, i);
 }
 
