@@ -360,6 +360,13 @@ static void resume_part(struct tes_step *step)
 	step->waiter = part->waiter;
 }
 
+static void release_epoch(struct tes_core *core, struct tes_core_part *part)
+{
+	if (part->epoch)
+		tes_core_epoch_release(core, part->epoch);
+	part->epoch = 0;
+}
+
 /* True: more parts follow. */
 static bool suspend_part(struct tes_step *step)
 {
@@ -369,8 +376,10 @@ static bool suspend_part(struct tes_step *step)
 		return false;
 	part->begun = true;
 	part->waiter = NULL;
-	if (part->to == step->ev->n)
+	if (part->to == step->ev->n) {
+		release_epoch(step->core, part);
 		return false;
+	}
 	part->entries = step->room.entries;
 	part->names = step->room.names;
 	part->generation = step->generation;
@@ -379,10 +388,11 @@ static bool suspend_part(struct tes_step *step)
 	return true;
 }
 
-void tes_core_part_abort(struct tes_core_part *part)
+void tes_core_part_abort(struct tes_core *core, struct tes_core_part *part)
 {
 	struct tes_waiter *w = part->waiter;
 
+	release_epoch(core, part);
 	part->waiter = NULL;
 	if (w && w->left)
 		w->armed = true; /* its answer will find nobody */
@@ -399,7 +409,7 @@ static int handle_part(struct tes_step *step, const struct event_row *row)
 	resume_part(step);
 	if (!step->session) {
 		step->reply->u.reply.code = CODE_NO_CLIENT;
-		tes_core_part_abort(step->ev->part);
+		tes_core_part_abort(step->core, step->ev->part);
 		return 0;
 	}
 	if (step->flags & TES_STEP_SIGN_OF_LIFE)

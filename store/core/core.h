@@ -102,6 +102,8 @@ struct tes_core_config {
 	uint64_t left_ms;          /* for a client whose connection closed to be
 				    * back; 0: suspect_ms */
 	uint64_t put_discard_ms;   /* put_start_discard_timeout_sec */
+	uint64_t raise_ms;         /* least time from a raise of the epoch to
+				    * the next; 0: none */
 	uint64_t fence_timeout_ms; /* an owner that has not confirmed by then is
 				    * dropped with its segment */
 	enum tes_core_strategy strategy;
@@ -158,11 +160,22 @@ int tes_core_step(struct tes_core *core, const struct tes_event *event,
 		  uint64_t now_ms, struct tes_actions *out);
 
 /* Forgets an event in parts that will not be finished; its client has gone. */
-void tes_core_part_abort(struct tes_core_part *part);
+void tes_core_part_abort(struct tes_core *core, struct tes_core_part *part);
 
 /* Number of this master's life: as configured, or later if somebody knew a
  * later one. */
 uint64_t tes_core_epoch(const struct tes_core *core);
+/*
+ * Lets somebody in who is believed to know of @epoch: our epoch is raised above
+ * it, unless it is, by chance so far that another life that exceeds the same
+ * number gets the same once in 2^24 times. Objects put under ours stay. What is
+ * being put while it is raised is still committed under the number before: so
+ * nobody who knows of a later one is let in until that has ended, for up to
+ * put_discard_ms. -EAGAIN: not yet, for that reason or since the last raise was
+ * less than raise_ms ago; what was asked for meanwhile is exceeded by the next
+ * one. -EINVAL: no life has that number; -ENOMEM; our epoch is as it was then.
+ */
+int tes_core_epoch_exceed(struct tes_core *core, uint64_t epoch);
 
 /* Segments that @session has in the pool. */
 size_t tes_core_mounted(const struct tes_core *core, tes_session_id session);

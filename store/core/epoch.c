@@ -8,7 +8,9 @@
  * Clients that join name the last epoch that they have seen, and a master never
  * serves under one below what a client that it believes knows of. How far above
  * is chance: else two lives that are raised from the same number would have the
- * same epoch, and each take the other's objects for its own. An object that was
+ * same epoch, and each take the other's objects for its own. What is being put
+ * meanwhile is committed under the number before, and may take its time: until
+ * then that client waits. An object that was
  * put in this life, under whatever number, is newer than everything that comes
  * from others.
  *
@@ -69,6 +71,7 @@ int tes_core_epochs_init(struct tes_core *core)
 	core->n_epochs = 2;
 	core->n_known_epochs = core->n_idle_epochs = 1;
 	core->own_epoch = FIRST;
+	core->floor_epoch = core->config.epoch;
 	core->tombstones = (struct tes_tombstones){.open = true};
 	return 0;
 }
@@ -221,14 +224,42 @@ int tes_core_epoch_index(struct tes_core *core, uint64_t epoch, uint16_t *index)
 	return 0;
 }
 
-int tes_core_epoch_exceed(struct tes_core *core, uint64_t epoch)
+void tes_core_epoch_change(struct tes_core *core, struct tes_object *o,
+			   uint16_t i)
+{
+	tes_core_epoch_release(core, o->epoch);
+	tes_core_epoch_hold(core, i);
+	o->epoch = i;
+}
+
+/*
+ * Ends the time of puts that were begun below our epoch, when there are none
+ * any more: the oldest one shows that. Starts of a batch in parts may be behind
+ * later ones; should one be left, it is refused and begun again.
+ */
+static void settle(struct tes_core *core)
+{
+	const struct tei_list *all = &core->building;
+
+	if (!tei_list_empty(all) &&
+	    tei_list_entry(all->next, struct tes_object, age)->epoch !=
+		    core->own_epoch &&
+	    core->raised_ms + core->config.put_discard_ms > core->now_ms)
+		return;
+	core->floor_epoch = core->config.epoch;
+}
+
+static bool is_raised_lately(const struct tes_core *core)
+{
+	return core->own_epoch != FIRST &&
+	       core->raised_ms + core->config.raise_ms > core->now_ms;
+}
+
+/* Takes a number from above @epoch. -ENOMEM. */
+static int raise_epoch(struct tes_core *core, uint64_t epoch)
 {
 	uint16_t own;
 
-	if (epoch <= core->config.epoch)
-		return 0;
-	if (epoch >= INT64_MAX - RAISE_MAX)
-		return -EINVAL;
 	epoch += 1 + tei_chance(&core->random) % RAISE_MAX;
 	own = find_epoch(core, epoch);
 	if (!own)
@@ -238,7 +269,31 @@ int tes_core_epoch_exceed(struct tes_core *core, uint64_t epoch)
 	core->epochs[own].ours = true;
 	core->own_epoch = own;
 	core->config.epoch = epoch;
+	core->raised_ms = core->now_ms;
 	return 0;
+}
+
+/* One raise exceeds all who wait, so that nobody is overtaken for ever. */
+int tes_core_epoch_exceed(struct tes_core *core, uint64_t epoch)
+{
+	int rc;
+
+	if (epoch <= core->floor_epoch || epoch == core->config.epoch)
+		return 0;
+	if (epoch >= INT64_MAX - RAISE_MAX)
+		return -EINVAL;
+	if (epoch > core->asked_epoch)
+		core->asked_epoch = epoch;
+	settle(core);
+	if (epoch <= core->floor_epoch)
+		return 0;
+	if (core->floor_epoch < core->config.epoch || is_raised_lately(core))
+		return -EAGAIN;
+	rc = raise_epoch(core, core->asked_epoch);
+	if (rc)
+		return rc;
+	settle(core);
+	return epoch <= core->floor_epoch ? 0 : -EAGAIN;
 }
 
 uint64_t tes_core_epoch(const struct tes_core *core)

@@ -4,8 +4,9 @@
  * ones
  *
  * Somebody who names an epoch to us may be believed, since he has a proof or is
- * one of us: then ours goes on above it. Else his number counts for nothing:
- * what he offers of lives above ours is refused.
+ * one of us: then ours goes on above it, and he is let in when nothing is being
+ * put under the number before. Else his number counts for nothing: what he
+ * offers of lives above ours is refused.
  */
 #ifndef STORE_CORE_EPOCH_H
 #define STORE_CORE_EPOCH_H
@@ -15,6 +16,7 @@
 #include <stdint.h>
 
 struct tes_core;
+struct tes_object;
 struct tes_tenant;
 
 /* A life of the master; ours may have had several numbers. */
@@ -54,13 +56,9 @@ bool tes_core_epoch_is_ours(const struct tes_core *core, uint64_t epoch);
  */
 int tes_core_epoch_index(struct tes_core *core, uint64_t epoch,
 			 uint16_t *index);
-/*
- * Raises our epoch above @epoch, unless it is: by chance so far that another
- * life that exceeds the same number gets the same once in 2^24 times. Objects
- * put under ours stay; puts that were begun under it are to be written again.
- * -EINVAL: no life has that number; -ENOMEM; our epoch is as it was then.
- */
-int tes_core_epoch_exceed(struct tes_core *core, uint64_t epoch);
+/* Gives @o, which is of another epoch, the one at index @i. */
+void tes_core_epoch_change(struct tes_core *core, struct tes_object *o,
+			   uint16_t i);
 
 /* True: owners of earlier lives may still come back, with what they have. */
 bool tes_core_is_young(const struct tes_core *core);

@@ -141,6 +141,7 @@ struct tes_core_part {
 	size_t entry;          /* PUT_END, OFFER: first of key `from` */
 	size_t entries, names; /* room in the reply */
 	uint64_t generation;   /* the last one before the event */
+	uint16_t epoch;        /* PUT_START: index, held; 0: none yet */
 	struct tes_waiter *waiter;
 };
 #define TES_CORE_PART 32
@@ -393,6 +394,7 @@ struct tes_action {
 			 * never by itself; 1 also when eviction has to go on.
 			 */
 			uint32_t retry_ms;
+			uint64_t epoch;   /* put start: of all generations */
 			bool kept;        /* mount: it was there */
 			uint64_t removed; /* remove_all */
 			/* Reply to TASK_*; a create's has only the id. */

@@ -210,9 +210,7 @@ static int32_t add_offered(struct tes_core *core, struct tes_mount *m,
 		return CODE_EXISTS;
 	}
 	o->generation = it->generation;
-	tes_core_epoch_release(core, o->epoch);
-	tes_core_epoch_hold(core, epoch);
-	o->epoch = epoch;
+	tes_core_epoch_change(core, o, epoch);
 	o->state = TES_OBJECT_READY;
 	o->flags |= TES_OBJECT_UNVERIFIED;
 	if (it->no_crc)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "store/core/codes.h"
+#include "store/core/epoch.h"
 #include "store/core/evict.h"
 #include "store/core/fence.h"
 #include "store/core/object.h"
@@ -42,6 +43,7 @@ struct put_traits {
 struct tes_starts {
 	struct tes_placement placement;
 	uint64_t generation; /* the last one before the event */
+	uint16_t epoch;      /* index; the same in all parts */
 };
 
 /* ---- the event is checked, and gets its room in the arena ---- */
@@ -80,6 +82,21 @@ static void resolve_preferred(const struct tes_core *core,
 		}
 }
 
+/* Index of the epoch of the event's starts: one reply has one. */
+static uint16_t epoch_of_starts(const struct tes_step *step)
+{
+	struct tes_core *core = step->core;
+	struct tes_core_part *part = step->ev->part;
+
+	if (!part)
+		return core->own_epoch;
+	if (!part->epoch) {
+		part->epoch = core->own_epoch;
+		tes_core_epoch_hold(core, part->epoch);
+	}
+	return part->epoch;
+}
+
 int tes_core_prepare_put_start(struct tes_step *step)
 {
 	static const struct tes_core_replicate one = {.replica_num = 1};
@@ -95,6 +112,7 @@ int tes_core_prepare_put_start(struct tes_step *step)
 	if (!starts)
 		return -ENOMEM;
 	starts->generation = step->generation;
+	starts->epoch = epoch_of_starts(step);
 	starts->placement.how = how ? how : &one;
 	starts->placement.writer = step->session;
 	step->starts = starts;
@@ -413,6 +431,8 @@ static int32_t start_put(struct tes_step *step, size_t i, uint64_t hash,
 		tes_core_object_free(core, o);
 		return code;
 	}
+	if (o->epoch != starts->epoch)
+		tes_core_epoch_change(core, o, starts->epoch);
 	begin_put(core, o, s, &at, hash);
 	*out = o;
 	return CODE_OK;
@@ -450,6 +470,7 @@ int tes_core_on_put_start(struct tes_step *step)
 	struct tes_action *reply = step->reply;
 	uint64_t hashes[TES_CORE_PREFETCH];
 
+	reply->u.reply.epoch = core->epochs[step->starts->epoch].number;
 	tes_core_evict_begin(core);
 	for (size_t i = step->from; i < step->to; i++) {
 		size_t at = i % TES_CORE_PREFETCH;
@@ -610,8 +631,8 @@ static int32_t finish_put(struct tes_step *step, struct tes_object *o, size_t i,
 	uint32_t written = ev->u.put_end.written[i];
 	uint32_t quiet =
 		ev->u.put_end.quiet ? ev->u.put_end.quiet[i] : UINT32_MAX;
-	/* Nothing is committed under a number that we have exceeded since. */
-	bool outlived = o->epoch != core->own_epoch;
+	/* Somebody may have objects of later lives than that of its start. */
+	bool outlived = core->epochs[o->epoch].number < core->floor_epoch;
 	uint32_t good = outlived ? 0 : written & replicas_there(o);
 	uint32_t not_quiet = ~(quiet | written);
 	const struct tes_session *writer = o->writer;

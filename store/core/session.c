@@ -421,6 +421,8 @@ static int32_t take_epoch(struct tes_core *core, const struct tes_event *ev)
 		rc = tes_core_epoch_exceed(core, ev->u.join.epoch);
 	if (!rc)
 		return CODE_OK;
+	if (rc == -EAGAIN)
+		return CODE_NOT_NOW;
 	return rc == -EINVAL ? CODE_ARGUMENT : CODE_INTERNAL;
 }
 

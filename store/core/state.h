@@ -121,6 +121,12 @@ struct tes_core {
 	size_t n_epochs, n_known_epochs;
 	size_t n_idle_epochs; /* known ones that no object is of */
 	uint16_t own_epoch;   /* index */
+	/* Nothing is committed that was begun below it, and clients that know
+	 * of a number from above it wait. Less than ours for a while after a
+	 * raise. */
+	uint64_t floor_epoch;
+	uint64_t asked_epoch; /* highest that was to be exceeded */
+	uint64_t raised_ms;   /* when ours was raised last */
 	uint16_t free_epoch;  /* index of one that was forgotten; 0: none */
 	uint64_t heap_bytes;  /* objects, mounts, sessions, fences; no keys */
 	struct tes_core_figures figures; /* counters */

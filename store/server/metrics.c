@@ -353,6 +353,7 @@ static void refusal_metrics(const struct tes_server *s, struct evbuffer *out)
 	refused(out, "rpc", "does not read", c->refused_slow);
 	refused(out, "rpc", "unknown client", c->refused_unknown);
 	refused(out, "rpc", "impossible epoch", c->refused_epoch);
+	refused(out, "rpc", "later epoch, for now", c->refused_early);
 	for (int i = 0; i < TEI_HTTP_REFUSALS; i++)
 		refused(out, "http", http[i], c->refused_http[i]);
 }

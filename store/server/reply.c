@@ -158,7 +158,7 @@ static void reply_put_start(struct columns *c)
 	m.segment = u32s(c, c->action->u.reply.segment);
 	m.address = u64s(c, c->action->u.reply.address);
 	m.generation = u64s(c, c->action->u.reply.generation);
-	m.epoch = c->server->epoch;
+	m.epoch = c->action->u.reply.epoch;
 	m.segments = segments(c, &m.n_segments);
 	m.retry_ms = c->action->u.reply.retry_ms;
 	send_columns(c, &m.base);

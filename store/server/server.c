@@ -189,6 +189,8 @@ static int server_open_metadata(struct tes_server *s,
  * second, and if it has to say hello once more within three.
  */
 #define LEFT_MS 5000
+/* Epochs take up numbers and lines, and a raise is told to everybody. */
+#define RAISE_MS 5000
 
 static void carry_out(struct tes_server *s, const struct tes_action *action)
 {
@@ -446,6 +448,7 @@ static int create_core(struct tes_server *s)
 		.left_ms =
 			left_ms(s, (uint64_t)SUSPECT_BEATS * s->heartbeat_ms),
 		.put_discard_ms = set->put_start_discard_timeout_sec,
+		.raise_ms = RAISE_MS,
 		.fence_timeout_ms = FENCE_TIMEOUT_MS,
 		.step_objects = TICK_OBJECTS,
 		.strategy = strategy(set->allocation_strategy),

@@ -230,9 +230,20 @@ static void hello_main(struct tes_server_link *link, const struct tei_frame *f,
 		       const struct tes_server_rpc_hello *hello)
 {
 	struct tes_server *s = link->server;
-	struct tes_server_session *session = session_for(s, hello);
 	struct tes_event ev = {.type = TES_EVENT_JOIN};
+	struct tes_server_session *session;
 
+	ev.u.join.believed = believes(s, hello);
+	if (ev.u.join.believed &&
+	    tes_core_epoch_exceed(s->core, hello->epoch) == -EAGAIN) {
+		s->counters.refused_early++;
+		tei_frame_refuse_for_now(
+			link->conn,
+			"you know of a later epoch than this master: it lets "
+			"you in when what is being put has ended");
+		return;
+	}
+	session = session_for(s, hello);
 	if (!session) {
 		send_hello(s, link, f, CODE_INTERNAL, "too many sessions");
 		return;
@@ -245,7 +256,6 @@ static void hello_main(struct tes_server_link *link, const struct tei_frame *f,
 	ev.u.join.host = hello->host;
 	ev.u.join.host_len = hello->host_len;
 	ev.u.join.epoch = hello->epoch;
-	ev.u.join.believed = believes(s, hello);
 	ev.u.join.held = held_before(s, hello);
 	ev.u.join.source = tei_frame_source(link->conn);
 	ev.u.join.buries = hello->features & TES_STORE_BURIES;

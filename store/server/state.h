@@ -123,6 +123,7 @@ struct tes_server_counters {
 	uint64_t refused[TEI_FRAME_FAULTS]; /* at the RPC port */
 	uint64_t refused_version, refused_slow, refused_unknown;
 	uint64_t refused_epoch; /* no master can have had it */
+	uint64_t refused_early; /* knows of an epoch that is yet to be taken */
 	uint64_t refused_http[TEI_HTTP_REFUSALS];
 	uint64_t lookup_keys, lookup_hits, lookup_hit_bytes;
 	uint64_t steps_failed; /* the core had no memory */

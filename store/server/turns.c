@@ -241,7 +241,7 @@ bool tes_server_ready(struct tei_frame_conn *conn, const struct tei_frame *f,
 
 static void free_job(struct tes_server *s, struct tes_server_job *job)
 {
-	tes_core_part_abort(&job->part);
+	tes_core_part_abort(s->core, &job->part);
 	tei_arena_fini(&job->in);
 	tei_arena_fini(&job->out);
 	tei_free(job->body);

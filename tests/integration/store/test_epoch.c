@@ -26,23 +26,40 @@ static const char *const insecure[] = {"--client_ttl", "100s", "--insecure",
 
 /* ---- a stranger, who only says hello ---- */
 
-/* Returns the status of a hello that names @epoch; 1: none was answered. */
-static int32_t claim(const struct pool *pool, uint8_t who, uint64_t epoch)
+#define NOT_NOW 1 /* not answered, but to come again */
+
+/* Returns the status of a hello that names @epoch, or NOT_NOW; *@is: the
+ * master's, when it is 0. */
+static int32_t claim_at(const struct pool *pool, uint8_t who, uint64_t epoch,
+			uint64_t *is)
 {
 	struct master m = {
 		.rpc = (uint16_t)atoi(strchr(pool->address, ':') + 1)};
 	struct caller *c = caller_open(&m);
 	Store__HelloReply *reply;
-	int32_t status = 1;
+	int32_t status = NOT_NOW;
 
 	caller_epoch = epoch;
 	reply = caller_hello(c, who, false);
 	caller_epoch = 0;
 	if (reply)
 		status = reply->status;
+	else
+		assert_true(caller_wait_down(c));
+	if (!reply)
+		assert_non_null(strstr(caller_text(c), "later epoch"));
+	if (!status)
+		*is = reply->epoch;
 	caller_free(reply);
 	caller_close(c);
 	return status;
+}
+
+static int32_t claim(const struct pool *pool, uint8_t who, uint64_t epoch)
+{
+	uint64_t is;
+
+	return claim_at(pool, who, epoch, &is);
 }
 
 /* ---- an old value does not come back ---- */
@@ -174,11 +191,12 @@ static void what_was_removed_meanwhile_does_not_come_back(void **state)
 
 #define CLAIMS      200u
 #define CLAIMS_FULL 4000u
+#define RAISE_NS    (5 * TEI_NS_PER_S) /* from one raise to the next */
 
 struct putting {
 	struct te_store *client;
 	atomic_bool stop;
-	atomic_uint n, n_failed;
+	atomic_uint n, n_failed, n_large;
 	unsigned int goal;
 };
 
@@ -199,6 +217,25 @@ static void *put_all_the_time(void *arg)
 	return NULL;
 }
 
+/* So large that the epoch grows while one is written. */
+static void *upsert_all_the_time(void *arg)
+{
+	const struct te_store_key key = pool_key("large");
+	struct putting *p = arg;
+	struct iovec piece = {calloc(1, 4 * MIB), 4 * MIB};
+	const struct te_store_value value = {.pieces = &piece, .n_pieces = 1};
+	int code;
+
+	assert_non_null(piece.iov_base);
+	while (!atomic_load(&p->stop)) {
+		if (te_store_upsert(p->client, &key, &value, 1, NULL, &code))
+			atomic_fetch_add(&p->n_failed, 1);
+		atomic_fetch_add(&p->n_large, 1);
+	}
+	free(piece.iov_base);
+	return NULL;
+}
+
 static unsigned int count_in(const char *text, const char *word)
 {
 	unsigned int n = 0;
@@ -216,38 +253,99 @@ static bool goes_on(void *arg)
 	return atomic_load(&p->n) >= p->goal;
 }
 
+/* Claims a later epoch than *@epoch. True: the master has gone above it. */
+static bool claim_once_more(const struct pool *pool, unsigned int i,
+			    uint64_t *epoch)
+{
+	uint64_t is = 0;
+	int32_t status = claim_at(pool, (uint8_t)(i % 4), *epoch + 1000, &is);
+
+	assert_true(status == 0 || status == NOT_NOW);
+	if (is <= *epoch)
+		return false;
+	*epoch = is;
+	return true;
+}
+
 /* Claims later and later epochs while somebody puts. */
 static void claim_under_load(const char *const *args)
 {
 	const char *form = getenv("TE_TEST_ATTACKS");
 	unsigned int n = form && !strcmp(form, "full") ? CLAIMS_FULL : CLAIMS;
+	uint64_t epoch = UINT64_C(1) << 60, since = tei_now_ns();
+	unsigned int n_raised = 0;
 	struct putting p = {.n = 0};
 	struct te_store *owner;
+	pthread_t small, large;
 	struct pool pool;
-	pthread_t thread;
 
 	pool_start(&pool, args);
-	owner = pool_client(&pool, 4 * MIB);
+	owner = pool_client(&pool, 32 * MIB);
 	p.client = pool_client(&pool, 0);
-	assert_int_equal(pthread_create(&thread, NULL, put_all_the_time, &p),
+	assert_int_equal(pthread_create(&small, NULL, put_all_the_time, &p), 0);
+	assert_int_equal(pthread_create(&large, NULL, upsert_all_the_time, &p),
 			 0);
 	for (unsigned int i = 0; i < n; i++) {
-		assert_int_equal(claim(&pool, (uint8_t)(i % 4),
-				       (UINT64_C(1) << 60) + i * 1000000ull),
-				 0);
+		n_raised += claim_once_more(&pool, i, &epoch);
 		p.goal = atomic_load(&p.n) + 2;
 		assert_true(test_wait_until(goes_on, &p, POOL_START_MS));
 	}
 	atomic_store(&p.stop, true);
-	assert_int_equal(pthread_join(thread, NULL), 0);
-	print_message("%u claims, %u puts\n", n, atomic_load(&p.n));
-	assert_true(atomic_load(&p.n) > 0);
+	assert_int_equal(pthread_join(small, NULL), 0);
+	assert_int_equal(pthread_join(large, NULL), 0);
+	print_message("%u claims, %u raises, %u puts, %u large ones\n", n,
+		      n_raised, atomic_load(&p.n), atomic_load(&p.n_large));
+	assert_true(atomic_load(&p.n) > 0 && atomic_load(&p.n_large) > 0);
 	assert_int_equal(atomic_load(&p.n_failed), 0);
+	assert_true(n_raised <= 2 + (tei_now_ns() - since) / RAISE_NS);
 	/* Some a minute; and no new session of anybody. */
 	assert_true(count_in(test_process_output(pool.master), "epoch") <= 24);
 	assert_int_equal(te_store_health(owner), 0);
 	te_store_close(p.client);
 	te_store_close(owner);
+	pool_stop(&pool);
+}
+
+struct claimed {
+	const struct pool *pool;
+	uint64_t epoch;
+};
+
+static bool is_let_in(void *arg)
+{
+	const struct claimed *c = arg;
+
+	return claim(c->pool, 1, c->epoch) == 0;
+}
+
+/* Who knows of a later epoch waits for its end. */
+static void a_put_in_parts_ends_though_the_epoch_grows(void **state)
+{
+	const struct te_store_key key = pool_key("k");
+	uint8_t bytes[LARGE];
+	struct te_store_range range = {.addr = bytes, .length = LARGE};
+	const uint64_t size = LARGE;
+	struct claimed later = {.epoch = UINT64_C(1) << 60};
+	struct value v = {.key = "k", .id = 1};
+	struct pool pool;
+	int64_t written;
+	int code;
+
+	(void)state;
+	pool_start(&pool, pool_patient);
+	later.pool = &pool;
+	v.client = pool_client(&pool, MIB);
+	pool_fill(bytes, LARGE, v.id);
+	assert_int_equal(
+		te_store_put_open(v.client, &key, &size, 1, NULL, &code), 0);
+	assert_int_equal(claim(&pool, 1, later.epoch), NOT_NOW);
+	assert_int_equal(
+		te_store_put_ranges(v.client, &key, 1, &range, 1, &written), 1);
+	assert_int_equal(claim(&pool, 1, later.epoch), NOT_NOW);
+	assert_int_equal(te_store_put_commit(v.client, &key, 1, &code), 0);
+	assert_true(test_wait_until(is_let_in, &later, POOL_START_MS));
+	assert_true(is_got(&v));
+	te_store_close(v.client);
 	pool_stop(&pool);
 }
 
@@ -396,6 +494,7 @@ int main(void)
 		cmocka_unit_test(nor_does_it_where_anybody_may_come),
 		cmocka_unit_test(what_was_removed_meanwhile_does_not_come_back),
 		cmocka_unit_test(puts_go_on_while_members_know_later_epochs),
+		cmocka_unit_test(a_put_in_parts_ends_though_the_epoch_grows),
 		cmocka_unit_test(puts_go_on_while_strangers_make_epochs_up),
 		cmocka_unit_test(what_cannot_be_is_refused_with_words),
 		cmocka_unit_test(who_is_far_ahead_of_another_key_is_served),

@@ -423,7 +423,7 @@ static void others_come_between_two_parts(void **state)
 	assert_int_equal(mine.at[0].u.reply.status[0], 1);
 	for (size_t i = 1; i < MANY - 1; i++)
 		assert_int_equal(mine.at[0].u.reply.status[i], 0);
-	tes_core_part_abort(&part);
+	tes_core_part_abort(r.core, &part);
 	tei_arena_fini(&arena);
 	rig_fini(&r);
 }

@@ -191,19 +191,140 @@ a_master_whose_clock_went_back_is_later_than_what_was_known(void **state)
 	assert_int_equal(join_knowing(&r, 7, EPOCH), 0);
 	assert_int_equal(join_knowing(&r, 8, EPOCH - 1), 0);
 	assert_int_equal(tes_core_epoch(r.core), EPOCH);
-	assert_int_equal(join_knowing(&r, 9, LATER), 0);
+	/* Who knows more waits for what was begun. */
+	assert_int_equal(join_knowing(&r, 9, LATER), -1010);
 	epoch = tes_core_epoch(r.core);
 	assert_true(epoch > LATER);
-	/* What was put stays what it was; what was begun is put again. */
+	assert_int_equal(join_knowing(&r, 9, LATER), -1010);
+	assert_int_equal(tes_core_epoch(r.core), epoch);
+	/* What was put stays what it was, and what was begun is. */
 	assert_int_equal(rig_lookup(&r, 2, "a").generation, before.generation);
 	assert_int_equal(r.out.at[0].u.reply.gen_epoch[0], EPOCH);
 	assert_int_equal(rig_end(&r, 2, "a", before.generation), 0);
-	assert_int_equal(rig_end(&r, 2, "b", g.generation), -300);
-	g = rig_start(&r, 2, "b", 1000);
-	assert_int_equal(g.status, 0);
-	assert_int_equal(rig_end_as(&r, 2, "b", g.generation, epoch, true), 0);
+	assert_int_equal(put_under(&r, epoch, "c", false), 0);
+	assert_int_equal(rig_end(&r, 2, "b", g.generation), 0);
 	assert_int_equal(rig_lookup(&r, 2, "b").status, 0);
-	assert_int_equal(r.out.at[0].u.reply.gen_epoch[0], epoch);
+	assert_int_equal(r.out.at[0].u.reply.gen_epoch[0], EPOCH);
+	assert_int_equal(join_knowing(&r, 9, LATER), 0);
+	assert_int_equal(tes_core_epoch(r.core), epoch);
+	rig_fini(&r);
+}
+
+/* Of two that never end, the master has time for one. */
+static void who_knows_more_waits_no_longer_than_a_put_may_take(void **state)
+{
+	struct tes_core_config config = rig_config;
+	struct grant one, two;
+	struct rig r;
+
+	(void)state;
+	config.step_objects = 1;
+	rig_init(&r, &config);
+	rig_pair(&r);
+	one = rig_start(&r, 2, "a", 1000);
+	two = rig_start(&r, 2, "b", 1000);
+	assert_int_equal(one.status, 0);
+	assert_int_equal(two.status, 0);
+	assert_int_equal(join_knowing(&r, 3, LATER), -1010);
+	rig_pass(&r, config.put_discard_ms - 1, "12");
+	assert_int_equal(join_knowing(&r, 3, LATER), -1010);
+	rig_pass(&r, 1, "12");
+	assert_int_equal(join_knowing(&r, 3, LATER), 0);
+	assert_int_equal(rig_end(&r, 2, "a", one.generation), -704);
+	assert_int_equal(rig_end(&r, 2, "b", two.generation), -300);
+	rig_fini(&r);
+}
+
+static void epochs_are_raised_once_in_a_while_above_all_that_ask(void **state)
+{
+	struct tes_core_config config = rig_config;
+	uint64_t epoch;
+	struct rig r;
+
+	(void)state;
+	config.raise_ms = 5000;
+	rig_init(&r, &config);
+	assert_int_equal(join_knowing(&r, 1, LATER), 0);
+	epoch = tes_core_epoch(r.core);
+	assert_int_equal(join_knowing(&r, 2, epoch + (1u << 30)), -1010);
+	assert_int_equal(join_knowing(&r, 3, epoch + 1), -1010);
+	assert_int_equal(join_knowing(&r, 4, epoch), 0);
+	rig_pass(&r, config.raise_ms - 1, "14");
+	assert_int_equal(join_knowing(&r, 3, epoch + 1), -1010);
+	assert_int_equal(tes_core_epoch(r.core), epoch);
+	rig_pass(&r, 1, "14");
+	assert_int_equal(join_knowing(&r, 3, epoch + 1), 0);
+	assert_true(tes_core_epoch(r.core) > epoch + (1u << 30));
+	assert_int_equal(join_knowing(&r, 2, epoch + (1u << 30)), 0);
+	rig_fini(&r);
+}
+
+#define BATCH (TES_CORE_PART + 8u)
+
+/* Ends the puts of @keys as of @epoch. */
+static void end_batch(struct rig *r, const struct tes_core_key *keys,
+		      const uint64_t *generations, uint64_t epoch)
+{
+	uint32_t written[BATCH], crcs[BATCH] = {0};
+	struct tes_event ev = {.type = TES_EVENT_PUT_END,
+			       .session = 2,
+			       .n = BATCH,
+			       .keys = keys};
+	const struct tes_action *a;
+
+	for (size_t i = 0; i < BATCH; i++)
+		written[i] = 1;
+	ev.u.put_end.generations = generations;
+	ev.u.put_end.written = written;
+	ev.u.put_end.crcs = crcs;
+	ev.u.put_end.epoch = epoch;
+	a = rig_step(r, &ev);
+	for (size_t i = 0; i < BATCH; i++)
+		assert_int_equal(a->u.reply.status[i], 0);
+}
+
+/* The epoch grows between two parts of it, and is of all. */
+static void a_batch_in_parts_is_of_one_epoch(void **state)
+{
+	char names[BATCH][8];
+	uint64_t sizes[BATCH], generations[BATCH];
+	struct tes_core_key keys[BATCH];
+	struct tes_core_part part = {.to = TES_CORE_PART};
+	struct tes_event ev = {.type = TES_EVENT_PUT_START,
+			       .session = 2,
+			       .n = BATCH,
+			       .keys = keys,
+			       .part = &part};
+	struct tes_actions mine;
+	struct tei_arena arena;
+	struct rig r;
+
+	(void)state;
+	start(&r, EPOCH);
+	rig_buries = false;
+	rig_pair(&r);
+	for (size_t i = 0; i < BATCH; i++) {
+		snprintf(names[i], sizeof(names[i]), "k%zu", i);
+		keys[i] = rig_key(names[i]);
+		sizes[i] = 10;
+	}
+	ev.u.put_start.sizes = sizes;
+	ev.cookie = ++r.cookie;
+	tei_arena_init(&arena, 1 << 20);
+	mine = (struct tes_actions){.arena = &arena};
+	assert_int_equal(tes_core_step(r.core, &ev, r.now, &mine), 0);
+	assert_int_equal(join_knowing(&r, 3, LATER), -1010);
+	part.from = part.to;
+	part.to = BATCH;
+	assert_int_equal(tes_core_step(r.core, &ev, r.now, &mine), 0);
+	assert_int_equal(mine.at[0].u.reply.epoch, EPOCH);
+	for (size_t i = 0; i < BATCH; i++) {
+		assert_int_equal(mine.at[0].u.reply.status[i], 0);
+		generations[i] = mine.at[0].u.reply.generation[i];
+	}
+	tei_arena_fini(&arena);
+	end_batch(&r, keys, generations, EPOCH);
+	assert_int_equal(join_knowing(&r, 3, LATER), 0);
 	rig_fini(&r);
 }
 
@@ -709,6 +830,11 @@ int main(void)
 			a_master_whose_clock_went_back_is_later_than_what_was_known),
 		cmocka_unit_test(
 			a_life_that_nobody_can_have_known_changes_nothing),
+		cmocka_unit_test(
+			who_knows_more_waits_no_longer_than_a_put_may_take),
+		cmocka_unit_test(
+			epochs_are_raised_once_in_a_while_above_all_that_ask),
+		cmocka_unit_test(a_batch_in_parts_is_of_one_epoch),
 		cmocka_unit_test(
 			an_epoch_that_nobody_believes_counts_for_nothing),
 		cmocka_unit_test(

@@ -86,13 +86,10 @@ static const struct tes_action *send_end(struct model *m, struct end *e,
 	return model_try_step(m, &ev, struck);
 }
 
-/* None, where the epoch of its start is over. */
 static uint32_t replicas_there(const struct model *m, const struct thing *t)
 {
 	uint32_t mask = 0;
 
-	if (t->epoch != m->epoch)
-		return 0;
 	for (int i = 0; i < t->n; i++)
 		if (model_part_there(m, &t->parts[i]))
 			mask |= 1u << t->parts[i].replica;
@@ -120,7 +117,7 @@ static int expect_end(const struct model *m, const struct end *e)
 		return -600;
 	if (!e->written || e->written & replicas_there(m, t))
 		return 0;
-	return t->epoch != m->epoch ? -300 : -704;
+	return -704;
 }
 
 static void take_end(struct model *m, const struct end *e, uint64_t cookie)
@@ -129,7 +126,7 @@ static void take_end(struct model *m, const struct end *e, uint64_t cookie)
 	uint32_t good = e->written & replicas_there(m, t);
 
 	model_fence_parts(m, t, ~(e->quiet | e->written));
-	model_met.outlived += t->epoch != m->epoch;
+	model_met.outlived += t->epoch < m->epoch;
 	model_met.fenced_replicas += (~(e->quiet | e->written) & 7) != 0;
 	if (!good) {
 		model_vanish(m, t);
@@ -191,7 +188,7 @@ void model_end(struct model *m)
 	if (struck && got == -1)
 		return; /* as it was */
 	CHECK(m, got == want && waits == !a);
-	if (building && (want == 0 || want == -704 || want == -300))
+	if (building && (want == 0 || want == -704))
 		take_end(m, &e, m->rig.cookie);
 	model_take_fences(m);
 }

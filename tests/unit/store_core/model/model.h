@@ -93,8 +93,8 @@ struct met {
 	uint64_t splits, upserts, successions, promotions, pinned, groups;
 	uint64_t walked, cleared, faults, fenced_replicas;
 	uint64_t buried, waited, silent, unsummed; /* of owners that bury */
-	uint64_t claims, forged, offers, outlived; /* epochs */
-	uint64_t taken, displaced;                 /* names */
+	uint64_t claims, waiting, forged, offers, outlived; /* epochs */
+	uint64_t taken, displaced;                          /* names */
 };
 extern struct met model_met;
 
@@ -112,7 +112,11 @@ struct model {
 	struct tes_core_config config;
 	const struct emphasis *emphasis;
 	uint64_t seed, random, stalled, generation, evicted, digest;
-	uint64_t epoch; /* the core's, which only grows */
+	uint64_t epoch;  /* the core's, which only grows */
+	uint64_t floor;  /* who knows of a later one waits */
+	uint64_t asked;  /* highest that was to be exceeded */
+	uint64_t raised; /* when; 0: never */
+	bool raises;     /* the claim under way */
 	unsigned int step;
 	bool faulty;
 	tes_session_id numbers;
@@ -204,7 +208,7 @@ void model_tick(struct model *m);
 /* ---- offer.c ---- */
 
 int model_claim(struct model *m, uint64_t *epoch, bool *believed);
-void model_take_claim(struct model *m, uint64_t epoch, bool believed);
+void model_take_claim(struct model *m, int want);
 void model_offer(struct model *m, int s, const uint8_t *segment);
 
 /* ---- start.c ---- */

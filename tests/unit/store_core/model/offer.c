@@ -10,11 +10,66 @@
 
 /* ---- at a join ---- */
 
+/* True: @t was begun before the last raise, and may still end. */
+static bool is_of_before(const struct model *m, const struct thing *t)
+{
+	return t->state == BUILDING && t->epoch != m->epoch;
+}
+
+/* Ends the time of what was begun before the last raise, if none is left. */
+static void settle(struct model *m)
+{
+	for (int k = 0; k < N_KEYS; k++)
+		if (is_of_before(m, &m->keys[k]) ||
+		    is_of_before(m, &m->next[k]))
+			return;
+	m->floor = m->epoch;
+}
+
+/* What a client is answered who is believed to know of @epoch, now or, when
+ * ours is to be raised first, then. */
+static int expect_claim(struct model *m, uint64_t epoch)
+{
+	if (epoch <= m->floor || epoch == m->epoch)
+		return 0;
+	if (epoch >= INT64_MAX - RAISE_MAX)
+		return -600;
+	if (epoch > m->asked)
+		m->asked = epoch;
+	settle(m);
+	if (epoch <= m->floor)
+		return 0;
+	if (m->floor < m->epoch ||
+	    (m->raised && m->raised + m->config.raise_ms > model_now(m)))
+		return -1010;
+	m->raises = true;
+	m->raised = model_now(m);
+	for (int k = 0; k < N_KEYS; k++)
+		if (m->keys[k].state == BUILDING ||
+		    m->next[k].state == BUILDING)
+			return -1010;
+	return 0;
+}
+
+/* The core has not come yet to what was begun and is gone. */
+static bool is_behind(struct model *m)
+{
+	uint64_t n = 0;
+
+	for (int k = 0; k < N_KEYS; k++) {
+		n += m->keys[k].state == BUILDING;
+		n += m->next[k].state == BUILDING;
+	}
+	return rig_figures(&m->rig).building != n;
+}
+
 /* Draws what a client says; returns the code that it is answered with. */
 int model_claim(struct model *m, uint64_t *epoch, bool *believed)
 {
+	int want;
+
 	*epoch = 0;
-	*believed = model_roll(m, 2);
+	*believed = model_roll(m, 2) && !is_behind(m);
 	switch (model_roll(m, 12)) {
 	case 0: /* another master's, later than ours */
 		*epoch = m->epoch + 1 + model_roll(m, 1000);
@@ -38,18 +93,23 @@ int model_claim(struct model *m, uint64_t *epoch, bool *believed)
 	}
 	model_met.claims += *believed && *epoch > m->epoch;
 	model_met.forged += !*believed && *epoch > m->epoch;
-	return *believed && *epoch >= INT64_MAX - RAISE_MAX ? -600 : 0;
+	want = *believed ? expect_claim(m, *epoch) : 0;
+	model_met.waiting += want == -1010;
+	return want;
 }
 
-/* The client with that claim has joined. */
-void model_take_claim(struct model *m, uint64_t epoch, bool believed)
+/* The client with that claim has joined, or is to come again. */
+void model_take_claim(struct model *m, int want)
 {
 	uint64_t is = tes_core_epoch(m->rig.core);
 
-	if (believed && epoch > m->epoch) {
-		CHECK(m, is > epoch && is - epoch <= RAISE_MAX);
+	if (m->raises) {
+		CHECK(m, is > m->asked && is - m->asked <= RAISE_MAX);
 		m->epoch = is;
+		if (!want)
+			m->floor = is;
 	}
+	m->raises = false;
 	CHECK(m, is == m->epoch);
 }
 

@@ -91,6 +91,7 @@ static void configure(struct model *m)
 	m->config.client_ttl_ms = 3000;
 	m->config.suspect_ms = 1000;
 	m->config.put_discard_ms = 2000;
+	m->config.raise_ms = seed % 2 * 1000;
 	m->config.fence_timeout_ms = 1500;
 	m->config.seed = seed;
 	m->config.hash_seed = seed % 2 ? seed : 0;
@@ -110,7 +111,7 @@ static uint64_t run_seed(const struct emphasis *emphasis, uint64_t seed)
 	assert_non_null(m);
 	m->emphasis = emphasis;
 	m->seed = m->random = seed;
-	m->epoch = EPOCH;
+	m->epoch = m->floor = EPOCH;
 	configure(m);
 	rig_init(&m->rig, &m->config);
 	/* It keeps a block, so that what fails is the core's. */
@@ -143,6 +144,7 @@ static const struct tally of_all[] = {
 	{TALLY(model_met.claims)},          {TALLY(model_met.forged)},
 	{TALLY(model_met.offers)},          {TALLY(model_met.outlived)},
 	{TALLY(model_met.taken)},           {TALLY(model_met.displaced)},
+	{TALLY(model_met.waiting)},
 };
 
 static const struct tally of_burials[] = {

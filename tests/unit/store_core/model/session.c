@@ -32,9 +32,9 @@ void model_join(struct model *m)
 	rig_host = NULL;
 	rig_epoch = 0;
 	model_digest_actions(m);
+	model_take_claim(m, want);
 	if (want)
-		return; /* refused: all is as it was */
-	model_take_claim(m, epoch, believed);
+		return; /* refused: all else is as it was */
 	if (!again) {
 		m->sessions[s] = (struct session){.client = client,
 						  .incarnation = ++m->lives};
