@@ -306,7 +306,9 @@ void tes_get_release(struct tes_get_round *round)
 
 	msg.generation =
 		tei_arena_alloc(arena, round->n * sizeof(msg.generation[0]));
-	if (!msg.generation ||
+	msg.gen_epoch =
+		tei_arena_alloc(arena, round->n * sizeof(msg.gen_epoch[0]));
+	if (!msg.generation || !msg.gen_epoch ||
 	    tes_key_column_init(
 		    &column, arena, round->n,
 		    tes_keys_bytes(round->chunk->keys, round->chunk->n)))
@@ -319,11 +321,12 @@ void tes_get_release(struct tes_get_round *round)
 		if (entry->source != TES_GET_MASTER || entry->held)
 			continue;
 		tes_key_column_add(&column, key->bytes, key->len);
-		msg.generation[n++] = entry->generation;
+		msg.generation[n] = entry->generation;
+		msg.gen_epoch[n++] = entry->gen_epoch;
 	}
 	msg.keys = column.bytes;
 	msg.key_lens = column.lens;
-	msg.n_key_lens = msg.n_generation = n;
+	msg.n_key_lens = msg.n_generation = msg.n_gen_epoch = n;
 	if (n)
 		tes_channel_tell(&round->chunk->store->channel,
 				 STORE__STORE_TYPE__STORE_RELEASE, &msg.base,

@@ -245,36 +245,38 @@ int tes_direct_get_open(struct te_store *store, const struct te_store_key *keys,
 /* ---- closing ---- */
 
 static uint64_t unpin(struct te_store *store, const struct te_store_key *key,
-		      uint64_t now)
+		      uint64_t now, uint64_t *gen_epoch)
 {
 	uint64_t seed =
 		atomic_load_explicit(&store->digest_seed, memory_order_relaxed);
 
 	return tes_locations_unpin(&store->locations, key->bytes, key->len,
 				   tes_key_digest(key->bytes, key->len, seed),
-				   now);
+				   now, gen_epoch);
 }
 
 static void close_chunk(struct te_store *store, const struct te_store_key *keys,
 			size_t n, struct tei_arena *arena)
 {
 	Store__Release msg = STORE__RELEASE__INIT;
-	uint64_t now = tei_now_ns(), generation;
+	uint64_t now = tei_now_ns(), generation, gen_epoch;
 	struct tes_key_column column;
 	bool can_tell;
 	size_t i;
 
 	msg.generation = tei_arena_alloc(arena, n * sizeof(msg.generation[0]));
-	can_tell =
-		msg.generation && !tes_key_column_init(&column, arena, n,
-						       tes_keys_bytes(keys, n));
+	msg.gen_epoch = tei_arena_alloc(arena, n * sizeof(msg.gen_epoch[0]));
+	can_tell = msg.generation && msg.gen_epoch &&
+		   !tes_key_column_init(&column, arena, n,
+					tes_keys_bytes(keys, n));
 	for (i = 0; i < n; i++) {
 		generation = tes_key_holds(&keys[i])
-				     ? unpin(store, &keys[i], now)
+				     ? unpin(store, &keys[i], now, &gen_epoch)
 				     : 0;
 		if (!generation || !can_tell)
 			continue;
 		msg.generation[msg.n_generation++] = generation;
+		msg.gen_epoch[msg.n_gen_epoch++] = gen_epoch;
 		tes_key_column_add(&column, keys[i].bytes, keys[i].len);
 	}
 	if (!msg.n_generation)

@@ -317,11 +317,13 @@ int tes_locations_pin(struct tes_locations *l, const void *key, size_t len,
 }
 
 uint64_t tes_locations_unpin(struct tes_locations *l, const void *key,
-			     size_t len, uint64_t digest, uint64_t now_ns)
+			     size_t len, uint64_t digest, uint64_t now_ns,
+			     uint64_t *gen_epoch)
 {
 	struct tes_location *e;
 	uint64_t generation = 0;
 
+	*gen_epoch = 0;
 	if (!tes_locations_on(l))
 		return 0;
 	tei_mutex_lock(&l->mu);
@@ -333,8 +335,10 @@ uint64_t tes_locations_unpin(struct tes_locations *l, const void *key,
 		e = NULL;
 	} else {
 		unlink_entry(l, e);
-		if (e->expires_ns > now_ns)
+		if (e->expires_ns > now_ns) {
 			generation = e->generation;
+			*gen_epoch = e->gen_epoch;
+		}
 	}
 	tei_mutex_unlock(&l->mu);
 	tes_location_put(l, e);

@@ -100,11 +100,12 @@ int tes_locations_pin(struct tes_locations *l, const void *key, size_t len,
 		      uint64_t digest, const struct tes_location *from,
 		      const struct tes_location_extent *extents);
 /*
- * Undo one pin. Returns the generation whose lease is nobody's any more, or 0:
- * still pinned, not pinned at all, or over by @now_ns.
+ * Undo one pin. Returns the generation whose lease is nobody's any more, of
+ * *@gen_epoch, or 0: still pinned, not pinned at all, or over by @now_ns.
  */
 uint64_t tes_locations_unpin(struct tes_locations *l, const void *key,
-			     size_t len, uint64_t digest, uint64_t now_ns);
+			     size_t len, uint64_t digest, uint64_t now_ns,
+			     uint64_t *gen_epoch);
 /* Tells whether any entry is pinned. */
 bool tes_locations_pinned(struct tes_locations *l);
 /*

@@ -211,6 +211,7 @@ struct tes_event {
 		} put_end;
 		struct {
 			const uint64_t *generations;
+			const uint64_t *gen_epochs; /* NULL: any */
 		} release;
 		struct {
 			bool fresh; /* on a connection of its own: pushes to

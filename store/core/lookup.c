@@ -182,6 +182,17 @@ static bool remove_reader(struct tes_readers *readers,
 	return taken && !left;
 }
 
+/* True: @o is the object whose reads are over, by place @i of the event. */
+static bool is_released(const struct tes_core *core, const struct tes_object *o,
+			const struct tes_event *ev, size_t i)
+{
+	const uint64_t *epochs = ev->u.release.gen_epochs;
+
+	return o && o->state == TES_OBJECT_READY &&
+	       o->generation == ev->u.release.generations[i] &&
+	       (!epochs || epochs[i] == core->epochs[o->epoch].number);
+}
+
 int tes_core_on_release(struct tes_step *step)
 {
 	struct tes_core *core = step->core;
@@ -193,8 +204,7 @@ int tes_core_on_release(struct tes_step *step)
 	for (size_t i = step->from; i < step->to; i++) {
 		struct tes_object *o = next_object(step, i, &batch);
 
-		if (!o || o->state != TES_OBJECT_READY ||
-		    o->generation != ev->u.release.generations[i])
+		if (!is_released(core, o, ev, i))
 			continue;
 		if (remove_reader(&o->readers, s) &&
 		    (o->flags & TES_OBJECT_LEASED))

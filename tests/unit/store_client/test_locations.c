@@ -9,6 +9,7 @@
 #include "tests/lib/test.h"
 
 #define N_MAX 8
+#define EPOCH 9
 
 /* An owner that nobody opens: only its references are looked at. */
 struct table {
@@ -43,7 +44,7 @@ static void add(struct table *t, const char *key, uint64_t digest,
 	const struct tes_location from = {
 		.owner = &t->owner,
 		.generation = generation,
-		.gen_epoch = 9,
+		.gen_epoch = EPOCH,
 		.size = 10,
 		.n_extents = 2,
 		.expires_ns = expires_ns,
@@ -187,6 +188,7 @@ static void pin(struct table *t, const char *key, uint64_t digest,
 	const struct tes_location from = {
 		.owner = &t->owner,
 		.generation = generation,
+		.gen_epoch = EPOCH,
 		.size = 10,
 		.n_extents = 2,
 		.expires_ns = expires_ns,
@@ -195,6 +197,18 @@ static void pin(struct table *t, const char *key, uint64_t digest,
 	assert_int_equal(tes_locations_pin(&t->l, key, strlen(key), digest,
 					   &from, extents),
 			 0);
+}
+
+/* The generation whose lease is nobody's any more; 0: none. */
+static uint64_t unpin(struct table *t, const char *key, uint64_t digest,
+		      uint64_t now_ns)
+{
+	uint64_t epoch = 1;
+	uint64_t generation = tes_locations_unpin(&t->l, key, strlen(key),
+						  digest, now_ns, &epoch);
+
+	assert_int_equal(epoch, generation ? EPOCH : 0);
+	return generation;
 }
 
 static void pinned_ones_are_on_top_and_stay(void **state)
@@ -217,13 +231,13 @@ static void pinned_ones_are_on_top_and_stay(void **state)
 	assert_int_equal(look(&t, "a", 0, 1), 5);
 	assert_int_equal(t.l.n, N_MAX);
 	pin(&t, "a", 0, 6, 100);
-	assert_int_equal(tes_locations_unpin(&t.l, "a", 1, 0, 1), 0);
+	assert_int_equal(unpin(&t, "a", 0, 1), 0);
 	assert_int_equal(look(&t, "a", 0, 1), 6);
-	assert_int_equal(tes_locations_unpin(&t.l, "a", 1, 0, 1), 6);
+	assert_int_equal(unpin(&t, "a", 0, 1), 6);
 	assert_int_equal(look(&t, "a", 0, 1), 0);
-	assert_int_equal(tes_locations_unpin(&t.l, "a", 1, 0, 1), 0);
+	assert_int_equal(unpin(&t, "a", 0, 1), 0);
 	pin(&t, "a", 0, 7, 100);
-	assert_int_equal(tes_locations_unpin(&t.l, "a", 1, 0, 100), 0);
+	assert_int_equal(unpin(&t, "a", 0, 100), 0);
 	pin(&t, "a", 0, 7, 100); /* and with another master it is gone */
 	tes_locations_clear(&t.l);
 	assert_int_equal(look(&t, "a", 0, 1), 0);
@@ -240,7 +254,7 @@ static void pinned_ones_are_kept_where_nothing_else_is(void **state)
 	add(&t, "b", 1, 2, 100);
 	assert_int_equal(look(&t, "a", 0, 1), 1);
 	assert_int_equal(look(&t, "b", 1, 1), 0);
-	assert_int_equal(tes_locations_unpin(&t.l, "a", 1, 0, 1), 1);
+	assert_int_equal(unpin(&t, "a", 0, 1), 1);
 	assert_int_equal(tes_locations_bytes(&t.l), 0);
 	pin(&t, "c", 2, 3, 100);
 	table_fini(&t);
@@ -303,11 +317,11 @@ static void pinned_ones_are_due_before_they_end(void **state)
 	assert_string_equal(due(&t, 10, 450, 7), "a");
 	pin(&t, "b", 2, 4, 500);
 	assert_string_equal(due(&t, 10, 600, 7), "ab");
-	assert_int_equal(tes_locations_unpin(&t.l, "a", 1, 1, 10), 1);
+	assert_int_equal(unpin(&t, "a", 1, 10), 1);
 	assert_string_equal(due(&t, 10, 600, 7), "b");
-	assert_int_equal(tes_locations_unpin(&t.l, "b", 1, 2, 10), 0);
-	assert_int_equal(tes_locations_unpin(&t.l, "b", 1, 2, 10), 4);
-	assert_int_equal(tes_locations_unpin(&t.l, "c", 1, 3, 10), 0);
+	assert_int_equal(unpin(&t, "b", 2, 10), 0);
+	assert_int_equal(unpin(&t, "b", 2, 10), 4);
+	assert_int_equal(unpin(&t, "c", 3, 10), 0);
 	assert_false(tes_locations_pinned(&t.l));
 	table_fini(&t);
 }

@@ -451,15 +451,24 @@ static MAYBE int rig_remove(struct rig *r, tes_session_id s, const char *key,
 	return a->u.reply.code ? a->u.reply.code : a->u.reply.status[0];
 }
 
-static MAYBE void rig_release(struct rig *r, tes_session_id s, const char *key,
-			      uint64_t generation)
+/* @epoch: NULL: of a client that names none. */
+static MAYBE void rig_release_of(struct rig *r, tes_session_id s,
+				 const char *key, uint64_t generation,
+				 const uint64_t *epoch)
 {
 	struct tes_core_key k = rig_key(key);
 	struct tes_event ev = {
 		.type = TES_EVENT_RELEASE, .session = s, .n = 1, .keys = &k};
 
 	ev.u.release.generations = &generation;
+	ev.u.release.gen_epochs = epoch;
 	assert_null(rig_step(r, &ev));
+}
+
+static MAYBE void rig_release(struct rig *r, tes_session_id s, const char *key,
+			      uint64_t generation)
+{
+	rig_release_of(r, s, key, generation, NULL);
 }
 
 static MAYBE void rig_fenced(struct rig *r, tes_session_id s, uint64_t fence,

@@ -689,6 +689,27 @@ static void a_number_given_in_two_lives_means_the_one_of_ours(void **state)
 	rig_fini(&r);
 }
 
+/* Reads of the old value are over, not those of the new one. */
+static void a_release_means_the_value_of_one_life(void **state)
+{
+	const uint64_t old = EPOCH, new = LATER;
+	struct rig before, r;
+
+	(void)state;
+	start_with_a(&before, old);
+	start_anew(&r, new);
+	assert_int_equal(offer(&r, 1, 'm', told(&before)), 0);
+	assert_int_equal(rig_lookup(&r, 2, "a").generation, 1);
+	assert_int_equal(put_under(&r, new, "a", true), 0);
+	assert_int_equal(rig_lookup(&r, 2, "a").generation, 1);
+	rig_release_of(&r, 2, "a", 1, &old);
+	assert_int_equal(rig_start(&r, 2, "all", 0x10000 - 64).status, -200);
+	rig_release_of(&r, 2, "a", 1, &new);
+	assert_int_equal(rig_start(&r, 2, "all", 0x10000 - 64).status, 0);
+	rig_fini(&before);
+	rig_fini(&r);
+}
+
 /* ---- what was removed before all have come ---- */
 
 /* "a" of a life before, on two owners: *one and *two know of it. */
@@ -854,6 +875,7 @@ int main(void)
 		cmocka_unit_test(no_number_that_is_offered_uses_ours_up),
 		cmocka_unit_test(
 			a_number_given_in_two_lives_means_the_one_of_ours),
+		cmocka_unit_test(a_release_means_the_value_of_one_life),
 		cmocka_unit_test(
 			what_was_removed_does_not_come_with_another_owner),
 		cmocka_unit_test(

@@ -106,15 +106,16 @@ static struct packed put_end(size_t n_keys, size_t n_gen, size_t n_crc,
 	return pack(STORE__STORE_TYPE__STORE_PUT_END, &m);
 }
 
-static struct packed release(size_t n_keys, size_t n_gen)
+static struct packed release(size_t n_keys, size_t n_gen, size_t n_epoch)
 {
 	Store__Release m = STORE__RELEASE__INIT;
 
 	m.keys = keys(n_keys);
 	m.key_lens = lens;
 	m.n_key_lens = n_keys;
-	m.generation = numbers;
+	m.generation = m.gen_epoch = numbers;
 	m.n_generation = n_gen;
+	m.n_gen_epoch = n_epoch;
 	return pack(STORE__STORE_TYPE__STORE_RELEASE, &m);
 }
 
@@ -237,7 +238,7 @@ static void every_request_decodes_to_its_event(void **state)
 		enum tes_event_type type;
 	} all[] = {
 		{put_start(N_KEYS, N_KEYS), TES_EVENT_PUT_START},
-		{release(N_KEYS, N_KEYS), TES_EVENT_RELEASE},
+		{release(N_KEYS, N_KEYS, N_KEYS), TES_EVENT_RELEASE},
 		{only_keys(STORE__STORE_TYPE__STORE_LOOKUP, N_KEYS),
 		 TES_EVENT_LOOKUP},
 		{only_keys(STORE__STORE_TYPE__STORE_EXIST, N_KEYS),
@@ -272,7 +273,7 @@ static void a_message_cut_anywhere_is_harmless(void **state)
 	const struct packed all[] = {
 		put_start(N_KEYS, N_KEYS),
 		put_end(N_KEYS, N_KEYS, N_KEYS, N_KEYS),
-		release(N_KEYS, N_KEYS),
+		release(N_KEYS, N_KEYS, 0),
 		only_keys(STORE__STORE_TYPE__STORE_REMOVE, N_KEYS),
 		mount("host:1", 16),
 	};
@@ -312,7 +313,8 @@ static void columns_of_different_length_are_refused(void **state)
 	refused(put_end(3, 2, 3, 3));
 	refused(put_end(3, 3, 2, 3));
 	refused(put_end(3, 3, 3, 0));
-	refused(release(1, 3));
+	refused(release(1, 3, 1));
+	refused(release(2, 2, 1));
 }
 
 static void entries_of_extents_are_counted_by_key(void **state)

@@ -101,13 +101,16 @@ void model_release(struct model *m)
 	int i = (int)model_roll(m, N_KEYS), s = model_any_session(m);
 	struct thing *k = &m->keys[i];
 	uint64_t generation = k->generation + (model_roll(m, 8) ? 0 : 1);
+	uint64_t epoch = k->epoch - !model_roll(m, 8);
+	bool any = !model_roll(m, 4);
 
 	if (s < 0)
 		return;
-	rig_release(&m->rig, m->sessions[s].number, model_key_of(i).bytes,
-		    generation);
+	rig_release_of(&m->rig, m->sessions[s].number, model_key_of(i).bytes,
+		       generation, any ? NULL : &epoch);
 	model_seen(m, s);
 	if (k->state != READY || k->generation != generation ||
+	    (!any && k->epoch != epoch) ||
 	    !take_reader(&k->readers, m->sessions[s].number) ||
 	    !model_lease_on(m, k))
 		return;
