@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -276,8 +277,9 @@ static void heartbeat_stop(struct tes_master_link *link)
 	link->heartbeat_timer = NULL;
 }
 
-#define BACKOFF_MIN_MS 50
-#define BACKOFF_MAX_MS 1000
+#define BACKOFF_MIN_MS   50
+#define BACKOFF_MAX_MS   1000
+#define TELLS_PER_MINUTE 6 /* reasons to be without a master */
 
 static void close_both(struct tes_master_link *link);
 static void look_up(struct tes_master_link *link);
@@ -330,14 +332,23 @@ static void on_lost(struct tei_call *call)
 	retry_later(link);
 }
 
+/* Says why, unless that was said last. */
+static void tell_why(struct tes_master_link *link, const char *why)
+{
+	char is[sizeof(link->told)];
+
+	(void)snprintf(is, sizeof(is), "%s", why);
+	if (!strcmp(link->told, is) || !tei_log_allowed(&link->tells))
+		return;
+	LOG_WARN("master %s: %s; trying again", link->master, why);
+	memcpy(link->told, is, sizeof(is));
+}
+
 void tes_master_link_lose(struct tes_master_link *link, const char *why)
 {
 	if (link->losing || link->stopped)
 		return;
-	if (!link->complained) {
-		LOG_WARN("master %s: %s; trying again", link->master, why);
-		link->complained = true;
-	}
+	tell_why(link, why);
 	tes_store_set_ready(link->store, false, 0);
 	link->losing = true;
 	link->lost.fn = on_lost;
@@ -524,9 +535,9 @@ static int enter(struct tes_master_link *link, const Store__HelloReply *reply)
 		return rc;
 	link->state = TES_MASTER_LINK_UP;
 	link->backoff_ms = BACKOFF_MIN_MS;
-	if (link->complained)
+	if (link->told[0])
 		LOG_WARN("master %s: back", link->master);
-	link->complained = false;
+	link->told[0] = '\0';
 	flush_waiting(link);
 	heartbeat_start(link);
 	return 0;
@@ -658,6 +669,7 @@ int tes_master_link_init(struct tes_master_link *link, struct te_store *store,
 	link->store = store;
 	link->owner = owner;
 	tei_list_init(&link->waiting);
+	link->tells.per_minute = TELLS_PER_MINUTE;
 	link->backoff_ms = BACKOFF_MIN_MS;
 	link->down_since_ns = tei_now_ns();
 	link->generation = 1; /* 0: any */

@@ -26,6 +26,7 @@
 
 #include "base/frame.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "base/loop.h"
 #include "store/proto/protocol.h"
 
@@ -93,7 +94,9 @@ struct tes_master_link {
 	uint64_t slept_ns;
 	uint64_t backoff_ms;
 	uint64_t down_since_ns;
-	bool complained;    /* one warning a time away */
+	char told
+		[128]; /* reason that was told last; "": none since it was up */
+	struct tei_log_limit tells;
 	bool tenant_warned; /* that tenants are off at the master */
 	bool stopped;
 

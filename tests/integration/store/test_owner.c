@@ -45,6 +45,25 @@ static void it_ends_when_told_without_a_master(void **state)
 	ends_with_0(owner, SIGTERM);
 }
 
+/* The first reason is that its connection ended. */
+static void it_says_when_it_waits_for_another_reason(void **state)
+{
+	struct test_process *owner;
+	struct pool pool;
+	const char *line;
+
+	(void)state;
+	pool_start(&pool, NULL);
+	owner = pool_owner(&pool, "1 MB");
+	pool_kill(&pool);
+	line = test_process_line(owner, "trying again", POOL_START_MS);
+	assert_non_null(line);
+	assert_null(strstr(line, "refused"));
+	assert_non_null(test_process_line(
+		owner, "Connection refused; trying again", POOL_START_MS));
+	ends_with_0(owner, SIGTERM);
+}
+
 static void it_waits_for_a_master_that_is_not_there_yet(void **state)
 {
 	const char *args[] = {"--port",
@@ -246,6 +265,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_ends_when_told),
 		cmocka_unit_test(it_ends_when_told_without_a_master),
+		cmocka_unit_test(it_says_when_it_waits_for_another_reason),
 		cmocka_unit_test(it_waits_for_a_master_that_is_not_there_yet),
 		cmocka_unit_test(bad_arguments_are_one_line_and_2),
 		cmocka_unit_test(a_port_in_use_is_one_line_and_2),
