@@ -91,6 +91,7 @@ void fake_reset(void)
 	atomic_store(&fake.hold_open, false);
 	atomic_store(&fake.gone, 0);
 	atomic_store(&fake.lose_targets, 0);
+	atomic_store(&fake.lose_rail, -1);
 	atomic_store(&fake.break_after, -1);
 	atomic_store(&fake.break_rail, -1);
 	atomic_store(&fake.down_rail, -1);
@@ -510,11 +511,17 @@ static int carry(struct tei_slice *slice)
 	return rc;
 }
 
+/* Tells whether the knob means that rail: it has its index, or is -1. */
+static bool is_meant(_Atomic int *knob, const struct tei_rail *rail)
+{
+	int only = atomic_load(knob);
+
+	return only < 0 || (uint32_t)only == rail->index;
+}
+
 static bool breaks_now(const struct tei_rail *rail)
 {
-	int only = atomic_load(&fake.break_rail);
-
-	if (only >= 0 && (uint32_t)only != rail->index)
+	if (!is_meant(&fake.break_rail, rail))
 		return false;
 	if (atomic_load(&fake.break_after) < 0)
 		return false;
@@ -567,6 +574,8 @@ static void lose_targets(struct tei_rail *base)
 {
 	struct tei_endpoint *lost = NULL;
 
+	if (!is_meant(&fake.lose_rail, base))
+		return;
 	tei_mutex_lock(&mu);
 	tei_list_for_each (node, &halves) {
 		struct fake_half *half =
