@@ -106,8 +106,8 @@ static void end_droppers(struct tei_link *link)
 /*
  * Tells the initiator of a link that ended though nobody asked for it: its own
  * half may not notice, and what it has posted would wait for its deadline. An
- * initiator that does not hear of it notices by that; so does one that does not
- * know Gone, whose connection would end by it.
+ * initiator that does not hear of it, since its connection is another by now or
+ * would end by a type that it does not know, asks when the link is silent.
  */
 static void tell_gone(const struct tei_link *link)
 {
@@ -619,11 +619,29 @@ static void prove(struct tei_inbound_conn *v, const struct tei_frame *f)
 
 /* ---- probe, revoked ---- */
 
+/* Keeps, of the endpoints asked for, those of which there is no half. */
+static void keep_gone(struct tei_inbound_peer *inbound, Te__Probe *m)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < m->n_endpoint; i++) {
+		if (!inbound_link(inbound, m->endpoint[i]))
+			m->endpoint[n++] = m->endpoint[i];
+	}
+	m->n_endpoint = n;
+}
+
 static void probe(struct tei_inbound_conn *v, const struct tei_frame *f)
 {
-	Te__Probe m = TE__PROBE__INIT;
+	Te__Probe *m;
 
-	tei_inbound_conn_reply(v, f, &m.base);
+	m = te__probe__unpack(&v->engine->control->arena.pb, f->len, f->body);
+	if (!m || m->n_endpoint > TEI_INBOUND_LINKS_MAX) {
+		tei_frame_bad(v->conn, "unreadable probe");
+		return;
+	}
+	keep_gone(v->inbound, m);
+	tei_inbound_conn_reply(v, f, &m->base);
 }
 
 void tei_control_revoked(struct tei_inbound_conn *v, uint64_t epoch)

@@ -349,24 +349,37 @@ static void probe_done(struct tei_frame_call *call, int err,
 {
 	struct tei_peer *peer =
 		TEI_CONTAINER(call, struct tei_peer_control, probe)->peer;
+	struct tei_arena *arena = &peer->engine->control->arena;
+	Te__Probe *m;
+	size_t i;
 
-	(void)f;
 	peer->c->probing = false;
 	if (err) {
 		step_failed(peer, err);
 		return;
 	}
+	tei_arena_reset(arena);
+	m = te__probe__unpack(&arena->pb, f->len, f->body);
+	if (!m) {
+		tei_peer_not_understood(peer, "probe");
+		return;
+	}
+	for (i = 0; i < m->n_endpoint; i++)
+		tei_peer_link_gone(peer, m->endpoint[i]);
 	tei_reroute_answered(peer);
 	tei_peer_probed(peer, tei_now_ns() - peer->c->probed_at);
 }
 
 void tei_peer_probe(struct tei_peer *peer)
 {
+	uint64_t silent[TEI_PEER_GONE];
 	Te__Probe m = TE__PROBE__INIT;
 	int rc;
 
 	if (peer->c->probing || !peer->c->conn)
 		return;
+	m.endpoint = silent;
+	m.n_endpoint = tei_peer_take_silent(peer, silent);
 	peer->c->probed_at = tei_now_ns();
 	peer->c->probe.done = probe_done;
 	rc = tei_frame_call(peer->c->conn, &peer->c->probe,

@@ -321,9 +321,10 @@ uint64_t tei_meter_rate(const struct tei_meter *m, uint64_t now, uint64_t prior)
  * posted. While another link to the peer works, a silent one is broken: its
  * slices go there once the peer has confirmed that nothing more can land. If it
  * is the only one the peer is just suspected, and asked over control whether it
- * lives: slow is not dead, and requests have their deadlines. Where nobody
- * listens any more all its links are broken (peer.c). Links that are
- * missing are opened then: one that comes up can take its place.
+ * lives and has its half of the link still: slow is not dead, and requests have
+ * their deadlines. Where nobody listens any more all its links are broken
+ * (peer.c). Links that are missing are opened then: one that comes up can take
+ * its place.
  *
  * A link whose last slices take several times as long as its rate lets expect
  * holds up the end of a transfer. When others have nothing left to do, it is
@@ -432,7 +433,7 @@ static void suspect(struct tei_link *link, uint64_t now)
 	link->out.suspected_at = now;
 	TEI_COUNT(link->engine, suspects);
 	LOG_DEBUG("peer %s: silent though data is owed", link->out.peer->name);
-	tei_peer_ask(link->out.peer, TEI_ASK_PROBE);
+	tei_peer_ask_silent(link->out.peer, link->number);
 	tei_schedule_links(link->out.peer);
 }
 

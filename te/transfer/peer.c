@@ -101,6 +101,38 @@ void tei_peer_ask(struct tei_peer *peer, uint32_t asks)
 	post_asks(peer);
 }
 
+static void note_silent(struct tei_peer *peer, uint64_t number)
+	TEI_REQUIRES(peer->engine->mu)
+{
+	uint32_t i = 0;
+
+	while (i < peer->n_silent && peer->silent[i] != number)
+		i++;
+	if (i == peer->n_silent && i < TEI_PEER_GONE)
+		peer->silent[peer->n_silent++] = number;
+}
+
+void tei_peer_ask_silent(struct tei_peer *peer, uint64_t number)
+{
+	tei_mutex_lock(&peer->engine->mu);
+	note_silent(peer, number);
+	tei_mutex_unlock(&peer->engine->mu);
+	tei_peer_ask(peer, TEI_ASK_PROBE);
+}
+
+uint32_t tei_peer_take_silent(struct tei_peer *peer,
+			      uint64_t numbers[TEI_PEER_GONE])
+{
+	uint32_t n;
+
+	tei_mutex_lock(&peer->engine->mu);
+	n = peer->n_silent;
+	memcpy(numbers, peer->silent, n * sizeof(numbers[0]));
+	peer->n_silent = 0;
+	tei_mutex_unlock(&peer->engine->mu);
+	return n;
+}
+
 void tei_peer_update_want(struct tei_peer *peer)
 {
 	bool want;

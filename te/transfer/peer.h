@@ -100,7 +100,7 @@ struct tei_peer_work {
 	uint32_t n_up;                        /* links */
 };
 
-#define TEI_PEER_GONE 16 /* links that are reported gone at a time */
+#define TEI_PEER_GONE 16 /* links asked for, or reported gone, at a time */
 
 struct tei_peer {
 	struct tei_list link; /* engine->peers, guarded by mu */
@@ -115,8 +115,10 @@ struct tei_peer {
 	_Atomic uint64_t news;          /* release after announced changed */
 	_Atomic bool news_posted, asks_posted;
 	struct tei_call news_call, asks_call, gone_call;
-	uint64_t gone[TEI_PEER_GONE]; /* numbers of links; guarded by mu */
-	uint32_t n_gone;              /* guarded by mu */
+	uint64_t gone[TEI_PEER_GONE];   /* numbers of links; guarded by mu */
+	uint32_t n_gone;                /* guarded by mu */
+	uint64_t silent[TEI_PEER_GONE]; /* the same, to be asked for */
+	uint32_t n_silent;              /* guarded by mu */
 	_Atomic uint64_t questions; /* counts asks for a description; relaxed */
 	_Atomic bool want;     /* the worker needs the control connection */
 	_Atomic uint32_t asks; /* TEI_ASK_* */
@@ -129,10 +131,16 @@ struct tei_peer {
 void tei_peer_post_news(struct tei_peer *peer);
 /*
  * Breaks the link of that number, whose other half has ended; none: nothing
- * happens. Where more end at a time than are remembered, the rest is left to
- * its silence. Any thread, not with mu held.
+ * happens. Where more end at a time than are remembered, the rest is asked for
+ * when it is silent. Any thread, not with mu held.
  */
 void tei_peer_link_gone(struct tei_peer *peer, uint64_t number);
+/*
+ * Takes the numbers of silent links that the next probe asks for; returns how
+ * many. Any thread, not with mu held.
+ */
+uint32_t tei_peer_take_silent(struct tei_peer *peer,
+			      uint64_t numbers[TEI_PEER_GONE]);
 
 /* The next one in no order, NULL: the first; NULL after the last. Takes mu. */
 struct tei_peer *tei_peer_next(struct te_engine *engine, struct tei_peer *peer);
@@ -149,6 +157,11 @@ void tei_peer_run(struct tei_peer *peer);
 /* Tell control whether its connection is needed. */
 void tei_peer_update_want(struct tei_peer *peer);
 void tei_peer_ask(struct tei_peer *peer, uint32_t asks);
+/*
+ * Probes the peer, and whether its half of the link @number is there. Who still
+ * is silent after the answer asks again: there is room for some at a time.
+ */
+void tei_peer_ask_silent(struct tei_peer *peer, uint64_t number);
 /* End all of its requests. */
 void tei_peer_abort_all(struct tei_peer *peer, int err);
 /*

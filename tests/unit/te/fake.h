@@ -40,7 +40,7 @@ struct fake_knobs {
 	_Atomic uint64_t fail_at;   /* the same: -EIO, and leaves a ghost */
 	_Atomic int refuse_connects, fail_posts, busy; /* that many times */
 	_Atomic int
-		lose_targets; /* so many halves of targets end by themselves */
+		lose_targets;  /* so many halves of targets end by themselves */
 	_Atomic int lose_rail; /* only of this rail; -1: of any */
 	_Atomic uint64_t timer_ms;              /* of each rail; 0: none */
 	_Atomic unsigned int timed_out;         /* timers that ended */

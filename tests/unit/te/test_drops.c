@@ -6,9 +6,11 @@
  * as shared memory does, where the peer itself has a say in it; and it loses
  * what it is told to lose.
  */
+#include <string.h>
 #include <unistd.h>
 
 #include "te/control/control.h"
+#include "te/control/inbound.h"
 #include "te/core/control.pb-c.h"
 #include "tests/lib/wait.h"
 #include "tests/unit/te/alone.h"
@@ -173,6 +175,64 @@ static void who_does_not_know_it_is_not_told_of_a_lost_link(void **state)
 	close(fd);
 }
 
+/* ---- links that are asked for ---- */
+
+/* Asks for LINK and another one; returns how many are gone, in gone[2]. */
+static size_t ask_for_links(int fd, uint64_t gone[2])
+{
+	uint64_t numbers[2] = {LINK, LINK + 1};
+	Te__Probe m = TE__PROBE__INIT, *answer;
+	uint8_t body[64];
+	size_t n, len = sizeof(body);
+
+	m.endpoint = numbers;
+	m.n_endpoint = 2;
+	raw_send_message(fd, TE__CONTROL_TYPE__CONTROL_PROBE, 2, &m.base);
+	assert_int_equal(raw_receive(fd, body, &len),
+			 TE__CONTROL_TYPE__CONTROL_PROBE);
+	answer = te__probe__unpack(NULL, len, body);
+	assert_non_null(answer);
+	n = answer->n_endpoint;
+	assert_true(n <= 2);
+	memcpy(gone, answer->endpoint, n * sizeof(gone[0]));
+	te__probe__free_unpacked(answer, NULL);
+	return n;
+}
+
+static void who_asks_for_links_hears_which_are_gone(void **state)
+{
+	uint8_t who[TE_INCARNATION_LEN] = "one that doubts";
+	uint64_t epoch, gone[2];
+	int fd = raw_greet(engine, who, &epoch);
+
+	(void)state;
+	make_link(fd, epoch);
+	assert_int_equal(ask_for_links(fd, gone), 1);
+	assert_int_equal(gone[0], LINK + 1);
+	atomic_store(&fake.lose_targets, 1);
+	fake_wake();
+	assert_true(test_wait_until(is_over, NULL, RIG_WAIT_MS));
+	assert_int_equal(ask_for_links(fd, gone), 2);
+	assert_int_equal(gone[0], LINK);
+	close(fd);
+}
+
+static void who_asks_for_more_links_than_it_may_have_is_refused(void **state)
+{
+	uint64_t numbers[TEI_INBOUND_LINKS_MAX + 1];
+	uint8_t who[TE_INCARNATION_LEN] = "one that doubts";
+	Te__Probe m = TE__PROBE__INIT;
+	int fd = raw_greet(engine, who, NULL);
+
+	(void)state;
+	for (uint64_t i = 0; i < TEST_COUNT(numbers); i++)
+		numbers[i] = i;
+	m.endpoint = numbers;
+	m.n_endpoint = TEST_COUNT(numbers);
+	raw_send_message(fd, TE__CONTROL_TYPE__CONTROL_PROBE, 2, &m.base);
+	raw_await_close(fd);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -182,6 +242,8 @@ int main(void)
 		TEST(each_connection_is_told_of_the_end),
 		TEST(who_heeds_it_is_told_of_a_lost_link),
 		TEST(who_does_not_know_it_is_not_told_of_a_lost_link),
+		TEST(who_asks_for_links_hears_which_are_gone),
+		TEST(who_asks_for_more_links_than_it_may_have_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,8 @@
 #include "base/net.h"
 #include "tests/lib/wait.h"
 
-#define LEN ((size_t)8 << 20)
+#define LEN  ((size_t)8 << 20)
+#define PART ((size_t)64 << 10)
 #include "tests/unit/te/pair.h"
 
 /* A way is left when its link goes, however late answers are. */
@@ -23,10 +24,29 @@ static const char *const patient[] = {"connect_timeout", "60s", "reroute_after",
 static const char *const quick[] = {"connect_timeout", "300ms", "suspect_after",
 				    "100ms", NULL};
 
+/* A way is left as late, but who owes something is asked for it soon. */
+static const char *const watchful[] = {"connect_timeout",
+				       "60s",
+				       "reroute_after",
+				       "60s",
+				       "suspect_after",
+				       "100ms",
+				       "window",
+				       "64k",
+				       "slice_max",
+				       "64k",
+				       NULL};
+
 static int set_up(void **state)
 {
 	(void)state;
 	return pair_open(patient, LEN);
+}
+
+static int set_up_watchful(void **state)
+{
+	(void)state;
+	return pair_open(watchful, LEN);
 }
 
 static int set_up_quick(void **state)
@@ -132,6 +152,60 @@ static void revocation_reaches_the_peer_on_its_new_way(void **state)
 			 0);
 }
 
+static bool has_one_up(void *arg)
+{
+	(void)arg;
+	return test_stat(user, "te_endpoints_up_total", NULL) > 0;
+}
+
+static bool has_another_up(void *arg)
+{
+	(void)arg;
+	return test_stat(user, "te_endpoints_up_total", NULL) > 1;
+}
+
+/* Only rail "b" works; what it has been given does not move. */
+static struct te_batch *stall_on_b(void)
+{
+	struct iovec piece = {local, PART};
+	struct te_request r = rig_request(segment, TE_WRITE, memory, &piece);
+	struct te_batch *batch;
+
+	r.timeout_ms = 10 * RIG_WAIT_MS;
+	atomic_store(&fake.dead, 5);
+	atomic_store(&fake.stall, true);
+	assert_int_equal(te_batch_create(user, 1, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, &r, 1), 0);
+	assert_true(test_wait_until(has_one_up, NULL, RIG_WAIT_MS));
+	return batch;
+}
+
+/* The connection that would have been told of it has ended before. */
+static void half_lost_after_a_change_of_ways_is_replaced(void **state)
+{
+	struct te_batch *batch = stall_on_b();
+	uint64_t visits = n_visits();
+	struct te_completion c;
+
+	(void)state;
+	atomic_store(&fake.down_rail, 0);
+	fake_wake();
+	assert_true(test_wait_until(has_visited_again, &visits, RIG_WAIT_MS));
+	assert_int_equal(te_peer_probe(user, te_engine_name(owner), 0, NULL),
+			 0);
+	atomic_store(&fake.lose_rail, 1);
+	atomic_store(&fake.lose_targets, 1);
+	fake_wake();
+	assert_true(test_wait_until(has_another_up, NULL, RIG_WAIT_MS));
+	atomic_store(&fake.stall, false);
+	fake_wake();
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	assert_int_equal(te_batch_poll(batch, &c, 1), 1);
+	assert_int_equal(c.error, 0);
+	assert_memory_equal(memory, local, PART);
+	te_batch_destroy(batch);
+}
+
 static int silent_port(uint16_t port)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET,
@@ -201,6 +275,9 @@ int main(void)
 		WITH_ENGINES(link_of_another_rail_leaves_control_alone),
 		WITH_ENGINES(drop_is_asked_again_on_the_new_way),
 		WITH_ENGINES(revocation_reaches_the_peer_on_its_new_way),
+		cmocka_unit_test_setup_teardown(
+			half_lost_after_a_change_of_ways_is_replaced,
+			set_up_watchful, pair_close),
 		cmocka_unit_test_setup_teardown(
 			stranger_at_another_address_is_no_restart, set_up_quick,
 			pair_close),
