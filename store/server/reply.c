@@ -752,6 +752,7 @@ static void forget_later(struct tes_server *s, struct later *later)
 	tei_hash_remove(&s->laters, &later->node);
 	tei_list_del(&later->link);
 	link->late_keys -= later->event.n;
+	link->n_laters--;
 	tei_free(later);
 	tes_server_turns_answered(link);
 }
@@ -777,6 +778,7 @@ void tes_server_later(struct tes_server *s)
 	tei_hash_insert(&s->laters, &later->node, later->cookie);
 	tei_list_add_tail(&call->link->laters, &later->link);
 	call->link->late_keys += later->event.n;
+	call->link->n_laters++;
 }
 
 void tes_server_reply_later(struct tes_server *s,

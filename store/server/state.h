@@ -31,7 +31,7 @@
 #define TES_SERVER_HELLO_MS     2000u
 #define TES_SERVER_LONG         (16u << 10) /* bytes of a frame that is long */
 /* Requests whose answers wait for owners: keys of a connection's; of all, which
- * is some 30 MB, and then each connection may have one. */
+ * is some 30 MB, and then each connection may have its share of as many. */
 #define TES_SERVER_LATE_KEYS 16384u
 #define TES_SERVER_LATERS    65536u
 #define TES_SERVER_STRANGERS 64u /* shares of those without a session */
@@ -64,9 +64,9 @@ struct tes_server_link {
 	struct tei_frame_conn *conn;
 	enum tes_server_role role;
 	struct tes_server_session *session; /* not for strangers */
-	struct tei_list laters; /* requests whose reply comes later */
-	size_t late_keys;       /* theirs */
-	bool lazy;              /* pushes may wait in it */
+	struct tei_list laters;     /* requests whose reply comes later */
+	size_t n_laters, late_keys; /* of them, and theirs */
+	bool lazy;                  /* pushes may wait in it */
 	/* turns.c: in the queue of a share, or in server's crowd; with a job,
 	 * or with a frame that its connection keeps. */
 	struct tei_list queued;

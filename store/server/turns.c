@@ -151,12 +151,23 @@ static bool is_large(const struct tei_frame *f)
 	       tes_has_more_keys(f->body, f->len, is_offer, PART_KEYS);
 }
 
+/* Requests that wait for owners which a link may have though all places of them
+ * are taken: so who has taken most leaves the others theirs. */
+static size_t share_of_laters(const struct tes_server *s)
+{
+	size_t share = TES_SERVER_LATERS / (s->n_links ? s->n_links : 1);
+
+	return share ? share : 1;
+}
+
 /* So many of its requests wait for owners that it may not ask for more. */
 static bool is_owed_much(const struct tes_server_link *link)
 {
+	const struct tes_server *s = link->server;
+
 	return link->late_keys >= TES_SERVER_LATE_KEYS ||
-	       (link->server->laters.n_nodes >= TES_SERVER_LATERS &&
-		!tei_list_empty(&link->laters));
+	       (s->laters.n_nodes >= TES_SERVER_LATERS &&
+		link->n_laters >= share_of_laters(s));
 }
 
 /* The link has read a frame, and its connection keeps it. */

@@ -235,6 +235,44 @@ static void who_is_owed_much_waits(void **state)
 	link->late_keys = 0;
 }
 
+/* @n requests of @link wait for owners. */
+static void owe(struct tes_server_link *link, size_t n)
+{
+	static uint64_t cookie;
+	struct tei_frame f = {.type = STORE__STORE_TYPE__STORE_REMOVE, .id = 1};
+	struct tes_event ev = {.type = TES_EVENT_REMOVE};
+
+	server->call = (struct tes_server_call){link, &f, &ev};
+	for (size_t i = 0; i < n; i++) {
+		ev.cookie = ++cookie;
+		tes_server_later(server);
+	}
+	server->call = (struct tes_server_call){.link = NULL};
+}
+
+static void who_takes_all_places_leaves_others_their_share(void **state)
+{
+	struct tes_server_link *greedy = parties[0].main;
+	struct tes_server_link *other = parties[1].main;
+	size_t share = TES_SERVER_LATERS / server->n_links;
+
+	(void)state;
+	assert_true(share > 1);
+	owe(greedy, TES_SERVER_LATERS - 1);
+	assert_true(offer_batch(greedy, 1));
+	owe(greedy, 1);
+	assert_false(offer_batch(greedy, 1));
+	owe(other, share - 1);
+	assert_true(offer_batch(other, 1));
+	owe(other, 1);
+	assert_false(offer_batch(other, 1));
+	/* It goes on when it has had an answer, and not before. */
+	tes_server_turns_answered(other);
+	assert_true(tei_list_empty(&server->queue));
+	tes_server_laters_drop(other);
+	assert_false(tei_list_empty(&server->queue));
+}
+
 /* The last job of the queue makes room for a batch, whose link goes next. */
 static void a_server_may_end_while_a_batch_waits(void **state)
 {
@@ -294,6 +332,7 @@ int main(void)
 		T(batches_wait_while_there_are_many_jobs),
 		T(who_waits_for_room_may_go),
 		T(who_is_owed_much_waits),
+		T(who_takes_all_places_leaves_others_their_share),
 		T(a_server_may_end_while_a_batch_waits),
 		T(a_server_may_end_while_it_owes_much),
 		cmocka_unit_test(keys_are_counted_however_they_are_sent),
