@@ -360,6 +360,7 @@ static struct tes_session *new_session(struct tes_core *core,
 	tei_list_init(&s->fences);
 	tei_list_init(&s->probing);
 	tei_list_init(&s->tasks);
+	tei_list_init(&s->asked);
 	s->executes = ev->u.join.executes;
 	s->buries = ev->u.join.buries;
 	s->probes = ev->u.join.probes;
@@ -633,6 +634,7 @@ void tes_core_session_end(struct tes_core *core, struct tes_session *s)
 void tes_core_session_free(struct tes_core *core, struct tes_session *s)
 {
 	tes_core_fences_free(core, s);
+	tes_core_tasks_leave(s);
 	tei_list_del(&s->age);
 	tei_list_del(&s->close);
 	tei_list_del(&s->changed);

@@ -36,6 +36,8 @@ struct tes_session {
 	bool executes;
 	unsigned int n_tasks;  /* TES_CORE_TASKS_EACH at most */
 	struct tei_list tasks; /* it executes */
+	struct tei_list asked; /* tasks that it has asked for, by of_asker */
+	size_t n_waiting;      /* of them, PENDING */
 	uint8_t client_id[TES_CORE_ID_LEN];
 	uint8_t incarnation[TES_CORE_ID_LEN];
 	struct tei_list age;     /* core's live, silent, left or gone */

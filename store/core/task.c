@@ -63,6 +63,7 @@ static void free_task(struct tei_hash_node *node, void *arg)
 	struct tes_core *core = arg;
 	struct tes_task *t = TEI_CONTAINER(node, struct tes_task, by_number);
 
+	tei_list_del(&t->of_asker);
 	if (t->copy)
 		tes_core_object_free(core, t->copy);
 	tei_free(t);
@@ -98,6 +99,14 @@ struct tes_task *tes_core_task_of(const struct tes_core *core,
 	return NULL;
 }
 
+void tes_core_tasks_leave(struct tes_session *s)
+{
+	struct tei_list *node;
+
+	while ((node = tei_list_pop(&s->asked)))
+		tei_list_entry(node, struct tes_task, of_asker)->asker = NULL;
+}
+
 static struct tes_task *find_by_number(const struct tes_core *core,
 				       uint64_t number)
 {
@@ -128,6 +137,7 @@ struct tes_task *tes_core_task_find(const struct tes_core *core,
 
 struct task_plan {
 	struct tes_object *object;
+	struct tes_session *asker; /* of USER */
 	enum tes_task_kind kind;
 	uint64_t cookie;
 	bool move;
@@ -182,6 +192,10 @@ static struct tes_task *create_task(const struct task_plan *plan)
 	tei_list_init(&t->link);
 	tei_list_init(&t->at);
 	tei_list_init(&t->unsent);
+	tei_list_init(&t->of_asker);
+	t->asker = plan->asker;
+	if (t->asker)
+		tei_list_add_tail(&t->asker->asked, &t->of_asker);
 	return t;
 }
 
@@ -192,14 +206,24 @@ static bool yields_to(const struct tes_task *t, enum tes_task_kind to)
 	       (to == TES_TASK_USER || to == TES_TASK_DRAIN);
 }
 
-/* Tasks that may be added now. */
-static size_t free_slots(const struct tes_core *core)
+/*
+ * Tells whether one more task of @asker, or NULL, may wait. Where all places are
+ * taken, each client may still have its share of as many: so none that takes
+ * all keeps the others out.
+ */
+static bool may_wait(const struct tes_core *core,
+		     const struct tes_session *asker)
 {
 	const struct tes_tasks *all = &core->tasks;
-	size_t n = all->n_pending[0] + all->n_pending[1];
 	uint64_t most = core->config.tasks_pending_max;
+	uint64_t share;
 
-	return n < most ? (size_t)(most - n) : 0;
+	if (all->n_pending[0] + all->n_pending[1] < most)
+		return true;
+	if (!most || !asker)
+		return false;
+	share = most / core->figures.sessions;
+	return asker->n_waiting < (share ? share : 1);
 }
 
 static size_t *pending_count(struct tes_core *core, const struct tes_task *t)
@@ -212,6 +236,8 @@ static void enter_pending(struct tes_core *core, struct tes_task *t)
 	t->state = TES_TASK_PENDING;
 	t->since_ms = core->now_ms;
 	++*pending_count(core, t);
+	if (t->asker)
+		t->asker->n_waiting++;
 	tei_list_add_tail(&core->tasks.pending[t->kind == TES_TASK_REPAIR],
 			  &t->link);
 }
@@ -243,7 +269,7 @@ static int32_t add_task(struct tes_core *core, const struct task_plan *plan,
 
 	if (old && !yields_to(old, plan->kind))
 		return CODE_TASK;
-	if (!old && !free_slots(core))
+	if (!old && !may_wait(core, plan->asker))
 		return CODE_TASKS_FULL;
 	t = create_task(plan);
 	if (!t)
@@ -347,7 +373,7 @@ int tes_core_on_task_create(struct tes_step *step)
 	const struct tes_event *ev = step->ev;
 	const struct tes_session *s = step->session;
 	struct tes_action *reply = step->reply;
-	struct task_plan plan = {.kind = TES_TASK_USER};
+	struct task_plan plan = {.kind = TES_TASK_USER, .asker = step->session};
 	struct tes_object *o = NULL;
 	struct tes_task *t;
 	int32_t code = CODE_ARGUMENT;
@@ -412,10 +438,13 @@ int tes_core_on_task_query(struct tes_step *step)
 static void leave_state(struct tes_core *core, struct tes_task *t)
 {
 	tei_list_del(&t->link);
-	if (t->state == TES_TASK_PENDING)
+	if (t->state == TES_TASK_PENDING) {
 		--*pending_count(core, t);
-	else if (t->state == TES_TASK_PROCESSING)
+		if (t->asker)
+			t->asker->n_waiting--;
+	} else if (t->state == TES_TASK_PROCESSING) {
 		core->tasks.n_processing--;
+	}
 	t->updated_ms = core->last_ms;
 }
 
@@ -495,6 +524,7 @@ void tes_core_task_inherit(struct tes_core *core, struct tes_object *old,
 static void forget_task(struct tes_core *core, struct tes_task *t)
 {
 	tei_list_del(&t->link);
+	tei_list_del(&t->of_asker);
 	tei_hash_remove(&core->tasks.by_number, &t->by_number);
 	core->heap_bytes -= t->bytes;
 	tei_free(t);

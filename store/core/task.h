@@ -70,6 +70,8 @@ struct tes_task {
 	struct tes_object *object; /* NULL: it is no more */
 	struct tes_object *copy;   /* there while an executor works on it */
 	struct tes_session *executor;
+	struct tes_session *asker; /* of USER; NULL: it is no more */
+	struct tei_list of_asker;
 	uint64_t number, cookie;
 	uint64_t since_ms, not_before_ms;
 	uint64_t created_ms, updated_ms; /* caller's clock */
@@ -107,6 +109,8 @@ struct tes_tasks {
 
 int tes_core_tasks_init(struct tes_core *core);
 void tes_core_tasks_fini(struct tes_core *core);
+/* @s is no more: the tasks that it has asked for are nobody's. */
+void tes_core_tasks_leave(struct tes_session *s);
 /* Task of @o; NULL: it has none. */
 struct tes_task *tes_core_task_of(const struct tes_core *core,
 				  const struct tes_object *o);

@@ -126,7 +126,8 @@ const struct tei_setting tes_server_rows[] = {
 	{ ROW(max_total_pending_tasks), .expert = true,
 	  .group = "tasks",
 	  .type = TEI_CONF_UINT, .def = "10000", .max = 1e8,
-	  .help = "most copy and move tasks that wait" },
+	  .help = "most copy and move tasks that wait; beyond them each client "
+		  "may have its share of as many" },
 	{ ROW(max_total_processing_tasks), .expert = true,
 	  .type = TEI_CONF_UINT,
 	  .def = "10000", .max = 1e8,

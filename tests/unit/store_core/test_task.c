@@ -312,6 +312,41 @@ static void too_many_that_wait_are_refused(void **state)
 	rig_fini(&r);
 }
 
+static int32_t put_and_copy(struct rig *r, tes_session_id s, const char *key)
+{
+	tasks_put(r, s, key, "a");
+	return tasks_copy(r, s, key, "b", NULL);
+}
+
+/* Four clients, so a share is a fourth of the places. */
+static void who_takes_all_places_leaves_others_their_share(void **state)
+{
+	struct tes_core_config c = tasks_config();
+	struct rig r;
+	char key[16];
+
+	(void)state;
+	c.tasks_pending_max = 8;
+	c.tasks_processing_max = 1;
+	tasks_init(&r, &c, 2);
+	assert_int_equal(rig_join(&r, 4, 'x', 'X'), 0);
+	for (int i = 0; i < 9; i++) {
+		snprintf(key, sizeof(key), "k%d", i);
+		assert_int_equal(put_and_copy(&r, 3, key), 0);
+	}
+	assert_int_equal(rig_figures(&r).tasks_pending, 8);
+	assert_int_equal(put_and_copy(&r, 3, "k9"), -1401);
+	assert_int_equal(put_and_copy(&r, 4, "m0"), 0);
+	assert_int_equal(put_and_copy(&r, 4, "m1"), 0);
+	assert_int_equal(put_and_copy(&r, 4, "m2"), -1401);
+	/* Its tasks stay when another life takes its place, with a new share. */
+	assert_int_equal(rig_join(&r, 5, 'x', 'Y'), 0);
+	rig_tick(&r);
+	assert_int_equal(rig_figures(&r).tasks_pending, 10);
+	assert_int_equal(put_and_copy(&r, 5, "n0"), 0);
+	rig_fini(&r);
+}
+
 static void only_so_many_finished_ones_are_remembered(void **state)
 {
 	struct tes_core_config c = tasks_config();
@@ -438,6 +473,8 @@ int main(void)
 		cmocka_unit_test(a_move_to_where_it_is_fails),
 		cmocka_unit_test(an_owner_works_on_four_at_a_time),
 		cmocka_unit_test(too_many_that_wait_are_refused),
+		cmocka_unit_test(
+			who_takes_all_places_leaves_others_their_share),
 		cmocka_unit_test(only_so_many_finished_ones_are_remembered),
 		cmocka_unit_test(
 			a_copy_cut_up_in_other_pieces_is_compared_as_a_whole),
