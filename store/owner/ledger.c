@@ -404,6 +404,16 @@ bool tes_ledger_offers(const struct tes_segment *segment)
 	return segment->ledger.mounted;
 }
 
+void tes_ledger_doubt(struct tes_segment *segment, uint64_t digest_seed)
+{
+	struct tes_ledger *ledger = &segment->ledger;
+
+	if (ledger->mounted)
+		return;
+	ledger->mounted = true;
+	ledger->seed = digest_seed;
+}
+
 int tes_ledger_mounted(struct te_store *store, struct tes_segment *segment,
 		       const struct tes_ledger_master *master)
 {

@@ -32,7 +32,7 @@ struct tes_ledger {
 	struct tei_mutex mu;            /* lock 49 */
 	struct tes_inventory inventory; /* guarded by mu */
 	/* The helper's. */
-	bool mounted;  /* at some master */
+	bool mounted;  /* at some master, or one may have it */
 	uint64_t seed; /* of digests: which master that was, the last one */
 	bool offering; /* and that one has not got everything yet */
 };
@@ -63,6 +63,11 @@ struct tes_ledger_master {
 	bool slept; /* we stood still since we heard from the one before, for
 		     * longer than that one waited for us */
 };
+/*
+ * The answer to a mount did not come: that master may have it, and have put
+ * objects there by the time that it is mounted again, also at another one.
+ */
+void tes_ledger_doubt(struct tes_segment *segment, uint64_t digest_seed);
 /*
  * @segment is mounted: offer what there is, or forget it if that master has
  * given us up meanwhile, or the one before has. A store code, of the call that

@@ -309,7 +309,7 @@ struct publish_job {
 	struct tes_job job;
 	struct tei_call post;
 	struct te_store *store;
-	uint64_t epoch; /* of the master */
+	uint64_t epoch, digest_seed; /* of the master */
 	uint8_t group[TES_STORE_GROUP_LEN];
 	struct tes_segment **segments; /* segments[result.n], behind it */
 	struct tes_mount_result result;
@@ -419,7 +419,7 @@ static int call_mount(struct publish_job *job, size_t i)
 {
 	struct te_store *store = job->store;
 	struct tes_mount_result *result = &job->result;
-	const struct tes_segment *segment = result->of[i].segment;
+	struct tes_segment *segment = job->segments[i];
 	Store__Mount msg = STORE__MOUNT__INIT;
 	char name[TEI_NAME_LEN_MAX + 1];
 	struct tei_arena arena;
@@ -438,8 +438,10 @@ static int call_mount(struct publish_job *job, size_t i)
 	code = tes_channel_call(&store->channel, result->generation,
 				STORE__STORE_TYPE__STORE_MOUNT, &msg.base,
 				&arena, tei_now_ns() + MOUNT_NS, &reply);
-	if (code)
+	if (code) {
+		tes_ledger_doubt(segment, job->digest_seed);
 		goto out;
+	}
 	status = store__status__unpack(&arena.pb, reply.len, reply.body);
 	if (status) {
 		result->of[i].status = status->status;
@@ -515,6 +517,7 @@ int tes_segments_publish(struct te_store *store, uint64_t generation,
 	job->result.generation = generation;
 	job->result.begun_ns = tei_now_ns();
 	job->epoch = store->link.epoch;
+	job->digest_seed = store->link.digest_seed;
 	memcpy(job->group, group, TES_STORE_GROUP_LEN);
 	tes_helper_add(&store->helper, &job->job);
 	return 0;

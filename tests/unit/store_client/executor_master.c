@@ -63,6 +63,14 @@ static void on_hello(struct tei_frame_conn *conn, const struct tei_frame *f)
 	(void)tei_frame_reply(conn, f, &reply.base);
 }
 
+static void close_all(void)
+{
+	while (master.n_conns)
+		tei_frame_close(master.conns[--master.n_conns]);
+	for (int i = 0; i < master.n_owners; i++)
+		master.owners[i].heart = NULL;
+}
+
 static void on_mount(struct tei_frame_conn *conn, const struct tei_frame *f)
 {
 	Store__Mount *mount = store__mount__unpack(NULL, f->len, f->body);
@@ -70,7 +78,16 @@ static void on_mount(struct tei_frame_conn *conn, const struct tei_frame *f)
 
 	assert_non_null(mount);
 	owner_of(mount->name)->base = (uint8_t *)(uintptr_t)mount->address;
+	assert_int_equal(mount->segment.len, sizeof(master.segment));
+	memcpy(master.segment, mount->segment.data, sizeof(master.segment));
 	store__mount__free_unpacked(mount, NULL);
+	atomic_fetch_add(&master.n_mounts, 1);
+	if (atomic_load(&master.n_lost)) {
+		if (atomic_fetch_sub(&master.n_lost, 1) == 1 && master.lost)
+			master.lost();
+		close_all();
+		return;
+	}
 	reply.kept = master.kept;
 	(void)tei_frame_reply(conn, f, &reply.base);
 }
@@ -188,20 +205,21 @@ struct change {
 	bool kept;
 };
 
+void master_change_now(uint64_t epoch, uint64_t seed, bool kept)
+{
+	close_all();
+	for (int i = 0; i < master.n_owners; i++)
+		master.owners[i].base = NULL;
+	master.epoch = epoch;
+	master.seed = seed;
+	master.kept = kept;
+}
+
 static void do_change(void *arg)
 {
 	const struct change *to = arg;
-	int i;
 
-	while (master.n_conns)
-		tei_frame_close(master.conns[--master.n_conns]);
-	for (i = 0; i < master.n_owners; i++) {
-		master.owners[i].heart = NULL;
-		master.owners[i].base = NULL;
-	}
-	master.epoch = to->epoch;
-	master.seed = to->seed;
-	master.kept = to->kept;
+	master_change_now(to->epoch, to->seed, to->kept);
 }
 
 void master_change(uint64_t epoch, uint64_t seed, bool kept)

@@ -45,6 +45,12 @@ struct master {
 	bool kept;       /* to a mount: it was there */
 	int32_t refusal; /* of all that is offered */
 	int n_silent;    /* so many last offers are not answered */
+	/* So many mounts are taken, and all connections end before an answer;
+	 * before the last one ends, lost() is called, unless NULL. */
+	atomic_int n_lost;
+	void (*lost)(void);
+	atomic_int n_mounts;
+	uint8_t segment[TE_STORE_SEGMENT_ID_LEN]; /* of the last mount */
 	struct owner owners[MASTER_OWNERS];
 	int n_owners;
 	atomic_int n_offered, n_last_offers, n_hearts;
@@ -64,5 +70,7 @@ int master_tear_down(void **state);
  * with that epoch and that seed, which has their segments or asks for them.
  */
 void master_change(uint64_t epoch, uint64_t seed, bool kept);
+/* The same, on its loop. */
+void master_change_now(uint64_t epoch, uint64_t seed, bool kept);
 
 #endif

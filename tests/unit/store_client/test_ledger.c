@@ -303,6 +303,54 @@ static void keep_line(int level, const char *text, void *arg)
 		(void)snprintf(line, sizeof(line), "%s", text);
 }
 
+/* ---- mounts whose answer is lost ---- */
+
+static void keep_all(void *arg)
+{
+	(void)arg;
+	master.kept = true;
+}
+
+/* As by a master that knows of what it has taken. */
+static void a_mount_whose_answer_is_lost_is_said_again(void **state)
+{
+	struct te_store *store = master.owners[0].store;
+	uint8_t id[TE_STORE_SEGMENT_ID_LEN];
+	int before = atomic_load(&master.n_mounts);
+
+	(void)state;
+	assert_true(tei_loop_do(master.loop, keep_all, NULL));
+	atomic_store(&master.n_lost, 1);
+	assert_int_equal(te_store_mount(store, MASTER_BYTES, id), 0);
+	assert_int_equal(atomic_load(&master.n_mounts), before + 2);
+	assert_memory_equal(id, master.segment, sizeof(id));
+	assert_int_equal(te_store_unmount(store, id, 0), 0);
+}
+
+/* It puts something where it has space now, and is gone. */
+static void commit_and_go(void)
+{
+	struct object o = {1, MASTER_EPOCH, MASTER_SEED};
+
+	do_commit(&o);
+	master_change_now(MASTER_EPOCH + 1, 6, false);
+}
+
+static void what_was_put_before_the_answer_was_lost_is_offered(void **state)
+{
+	struct object o = {1, MASTER_EPOCH, 6};
+	uint8_t id[TE_STORE_SEGMENT_ID_LEN];
+
+	(void)state;
+	master.lost = commit_and_go;
+	atomic_store(&master.n_lost, 2);
+	assert_int_equal(
+		te_store_mount(master.owners[0].store, MASTER_BYTES, id), 0);
+	await_offers(MASTER_OWNERS + 1);
+	assert_int_equal(atomic_load(&master.n_offered), 1);
+	assert_true(is_there(&o));
+}
+
 static void what_is_given_up_as_of_later_masters_is_named(void **state)
 {
 	struct object one = {1, 900, MASTER_SEED}, two = {2, 800, MASTER_SEED};
@@ -341,6 +389,8 @@ int main(void)
 		TEST(what_a_master_gave_up_of_its_own_is_void),
 		TEST(who_slept_too_long_brings_nothing_to_another_master),
 		TEST(who_was_not_given_up_brings_what_it_has),
+		TEST(a_mount_whose_answer_is_lost_is_said_again),
+		TEST(what_was_put_before_the_answer_was_lost_is_offered),
 		TEST(what_is_given_up_as_of_later_masters_is_named),
 	};
 

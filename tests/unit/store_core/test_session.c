@@ -87,6 +87,28 @@ static void a_new_connection_of_the_same_process_keeps_everything(void **state)
 	rig_fini(&r);
 }
 
+/* The master has it: what was put there meanwhile stays. */
+static void a_mount_whose_answer_was_lost_is_said_again(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	rig_put(&r, 2, "a", 100);
+	rig_plain(&r, TES_EVENT_LEAVE, 1);
+	assert_int_equal(rig_join(&r, 5, 'o', 'O'), 0);
+	rig_plain(&r, TES_EVENT_HEARTBEAT, 5);
+	rig_name = rig_usual_name(1);
+	assert_int_equal(rig_mount(&r, 5, 'm', 0x10000, 0x10000), 0);
+	rig_name = NULL;
+	assert_true(rig_find(&r, TES_ACTION_REPLY)->u.reply.kept);
+	assert_int_equal(rig_lookup(&r, 2, "a").status, 0);
+	assert_int_equal(rig_figures(&r).capacity_bytes, 0x10000);
+	assert_int_equal(rig_figures(&r).segments, 1);
+	rig_fini(&r);
+}
+
 static void a_restarted_process_loses_what_it_had(void **state)
 {
 	struct rig r;
@@ -633,6 +655,7 @@ int main(void)
 		cmocka_unit_test(
 			a_new_connection_of_the_same_process_keeps_everything),
 		cmocka_unit_test(who_left_has_its_own_time_to_be_back),
+		cmocka_unit_test(a_mount_whose_answer_was_lost_is_said_again),
 		cmocka_unit_test(a_restarted_process_loses_what_it_had),
 		cmocka_unit_test(a_session_number_is_not_used_twice),
 		cmocka_unit_test(
