@@ -179,6 +179,14 @@ void fake_verbs_spoil(unsigned int nth, enum ibv_wc_status status)
 	tei_mutex_unlock(&fake.mu);
 }
 
+void fake_verbs_spoil_next(unsigned int n, enum ibv_wc_status status)
+{
+	tei_mutex_lock(&fake.mu);
+	fake.spoil_next = n;
+	fake.spoil_status = status;
+	tei_mutex_unlock(&fake.mu);
+}
+
 void fake_verbs_spoil_some(uint64_t seed, unsigned int per_million)
 {
 	tei_mutex_lock(&fake.mu);

@@ -49,6 +49,8 @@ bool fake_verbs_struck(void);
 
 /* The @nth work request carried out from now on ends with @status. */
 void fake_verbs_spoil(unsigned int nth, enum ibv_wc_status status);
+/* The next @n carried out do. */
+void fake_verbs_spoil_next(unsigned int n, enum ibv_wc_status status);
 /* Of a million work requests about so many end with some error. */
 void fake_verbs_spoil_some(uint64_t seed, unsigned int per_million);
 /* post_send() takes @n more work requests in all, then refuses one. */

@@ -249,6 +249,20 @@ void fake_verbs_break_pair(struct ibv_qp *qp)
 	tei_mutex_unlock(&fake.mu);
 }
 
+/* The other half, if it was early, sends again, also while nobody polls. */
+static void hear_other(const struct fake_qp *qp) TEI_REQUIRES(fake.mu)
+{
+	const struct fake_qp *other =
+		fake.pairs[qp->attr.dest_qp_num % FAKE_PAIRS_MAX];
+	struct fake_cq *cq;
+
+	if (!other || other->base.qp_num != qp->attr.dest_qp_num)
+		return;
+	cq = (struct fake_cq *)(void *)other->base.send_cq;
+	if (cq->armed)
+		fake_run(cq, UINT32_MAX);
+}
+
 int fake_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 {
 	int rc;
@@ -258,6 +272,8 @@ int fake_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 		return errno;
 	tei_mutex_lock(&fake.mu);
 	rc = become(qp_of(base), attr, mask);
+	if (!rc && attr->qp_state == IBV_QPS_RTR)
+		hear_other(qp_of(base));
 	tei_mutex_unlock(&fake.mu);
 	return rc;
 }

@@ -88,7 +88,7 @@ struct fake_fabric {
 	unsigned int fail_nth;
 	int fail_err;
 	bool struck;
-	unsigned int spoil_nth, spoil_per_million;
+	unsigned int spoil_nth, spoil_next, spoil_per_million;
 	enum ibv_wc_status spoil_status;
 	uint64_t chance;
 	unsigned int take;

@@ -173,6 +173,10 @@ static enum ibv_wc_status spoiled(void)
 
 	if (fake.spoil_nth && !--fake.spoil_nth)
 		return fake.spoil_status;
+	if (fake.spoil_next) {
+		fake.spoil_next--;
+		return fake.spoil_status;
+	}
 	if (!fake.spoil_per_million)
 		return IBV_WC_SUCCESS;
 	n = tei_chance(&fake.chance);

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_verbs_slow.c - engines whose NIC is slow, or refuses, to end queue pairs */
+/*
+ * test_verbs_slow.c - engines whose NIC is slow, or refuses, to end queue pairs,
+ * or whose peer is slow to acknowledge
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "backends/verbs/verbs.h"
 #include "tests/lib/fake_verbs/fake_verbs.h"
 #include "tests/lib/wait.h"
 #include "tests/unit/te/rig.h"
 
-#define LEN ((size_t)1 << 20)
+#define LEN       ((size_t)1 << 20)
+#define N_SPOILED 40 /* work requests, each of which ends its queue pair */
 
 static struct te_engine *owner, *user;
 static te_segment_id segment;
@@ -17,7 +22,8 @@ static uint8_t *remote, *local;
 
 static struct te_engine *engine_with(void *memory)
 {
-	static const char *const settings[] = {"backends", "verbs", NULL};
+	static const char *const settings[] = {"backends", "verbs", "pause_max",
+					       "20ms", NULL};
 	struct te_engine *engine = rig_engine(settings);
 
 	(void)rig_region(engine, memory, LEN, RIG_ANY);
@@ -170,6 +176,47 @@ static void refused_destroy_is_counted_and_ends_with_the_engine(void **state)
 	user = NULL;
 }
 
+/* ---- peers that acknowledge late ---- */
+
+/*
+ * A NIC gives a queue pair up whose peer, or its host, is not run for half a
+ * second: that is no reason to fail what its deadline leaves time for.
+ */
+static void request_outlasts_its_queue_pairs(uint32_t op)
+{
+	struct iovec piece = {local, LEN};
+	struct te_request r = rig_request(segment, op, remote, &piece);
+	uint64_t spoiled = fake_verbs_counts().spoiled;
+	uint64_t up = test_stat(user, "te_endpoints_up_total", NULL);
+	struct te_completion c;
+
+	r.timeout_ms = RIG_WAIT_MS;
+	fake_verbs_spoil_next(N_SPOILED, IBV_WC_RETRY_EXC_ERR);
+	c = rig_run(user, &r);
+	assert_int_equal(c.error, 0);
+	assert_int_equal(c.bytes, LEN);
+	assert_true(c.retries > 0);
+	assert_int_equal(fake_verbs_counts().spoiled - spoiled, N_SPOILED);
+	/* Each endpoint has two queue pairs, which may both give up. */
+	assert_true(test_stat(user, "te_endpoints_up_total", NULL) - up >=
+		    N_SPOILED / 2);
+	assert_memory_equal(remote, local, LEN);
+}
+
+static void peer_that_acknowledges_late_fails_no_write(void **state)
+{
+	(void)state;
+	memset(remote, 0, LEN);
+	request_outlasts_its_queue_pairs(TE_WRITE);
+}
+
+static void peer_that_acknowledges_late_fails_no_read(void **state)
+{
+	(void)state;
+	memset(local, 0, LEN);
+	request_outlasts_its_queue_pairs(TE_READ);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -179,6 +226,8 @@ int main(void)
 		TEST(read_given_up_as_silent_ends_with_its_queue_pairs),
 		TEST(destroyed_engine_has_waited_for_its_device),
 		TEST(refused_destroy_is_counted_and_ends_with_the_engine),
+		TEST(peer_that_acknowledges_late_fails_no_write),
+		TEST(peer_that_acknowledges_late_fails_no_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
