@@ -242,7 +242,13 @@ def test_text_and_json_come_back():
     field = check([{"ä": [1, None]}, None, "x", 2.5], "json_ragged",
                   FieldSchema("json_ragged"))
     assert stored(field.payload["data"]) == '{"ä":[1,null]}"x"2.5'.encode()
-    check([b"\0\xff", None], "media_bytes", FieldSchema("media_bytes"))
+    field = check([b"\0\xff", None], "media_bytes", FieldSchema("media_bytes"))
+    payload, _ = read(field)
+    assert decode_field("media_bytes", payload, 2, {}) == [b"\0\xff", None]
+    assert decode_rows("media_bytes", {}, 2, [1, 0], lambda wanted: {
+        name: b"".join(payload[name][a:b] for a, b in spans) if name == "data"
+        else np.concatenate([payload[name][a:b] for a, b in spans])
+        for name, spans in wanted.items()}) == [None, b"\0\xff"]
 
 
 @pytest.mark.parametrize("codec, row, error", [

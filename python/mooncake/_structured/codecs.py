@@ -276,7 +276,7 @@ def decode_rows(codec: str, metadata: Metadata, rows: int,
                          f"{type(metadata).__name__}")
     if not len(indices):
         return []
-    plan = payload_ranges(codec, metadata, rows, spans_of(indices))
+    plan = payload_ranges(codec, metadata, spans_of(indices))
     try:
         wanted = next(plan)
         while True:

@@ -66,8 +66,11 @@ def _decode_item(piece: memoryview | None, encoding: Any) -> Any:
 
 
 def encodings_of(metadata: Metadata, count: int) -> list[Any]:
-    """How each item was made. ValueError: that is said of more or fewer."""
-    encodings = metadata.get("media_encodings")
+    """How each item was made; those of which nothing is said are bytes.
+
+    ValueError: it is said of more or fewer.
+    """
+    encodings = metadata.get("media_encodings", [{"kind": "bytes"}] * count)
     if not isinstance(encodings, list) or len(encodings) != count:
         raise ValueError(f"media_encodings are not of {count} items")
     return encodings

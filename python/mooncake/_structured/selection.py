@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from mooncake._structured.media import encodings_of
 from mooncake._structured.ragged import (
     Metadata, Payload, dict_columns, offsets_of, payload_array)
 from mooncake._structured.recursive import (
@@ -88,27 +87,34 @@ def _cut(rows: Any, spans: Spans) -> Any:
     return [row for begin, end in spans for row in rows[begin:end]]
 
 
-def _bytes(metadata: Metadata, rows: int, spans: Spans) -> Plan:
+def _cut_encodings(metadata: Metadata, spans: Spans) -> Metadata:
+    """A metadata that says of some items only how they were made."""
+    if "media_encodings" not in metadata:
+        return metadata
+    return {**metadata,
+            "media_encodings": _cut(metadata["media_encodings"], spans)}
+
+
+def _bytes(metadata: Metadata, spans: Spans) -> Plan:
     return (yield from _of_offsets(metadata, spans, "nulls"))
 
 
-def _ragged(metadata: Metadata, rows: int, spans: Spans) -> Plan:
+def _ragged(metadata: Metadata, spans: Spans) -> Plan:
     cut = {**metadata, "ndarray_rows": _cut(metadata.get("ndarray_rows"), spans)}
     return (yield from _of_offsets(cut, spans, "shapes", "ndims", "nulls"))
 
 
-def _numbers(metadata: Metadata, rows: int, spans: Spans) -> Plan:
+def _numbers(metadata: Metadata, spans: Spans) -> Plan:
     got = yield {"data": spans, "nulls": spans}
     return got, metadata
 
 
-def _media(metadata: Metadata, rows: int, spans: Spans) -> Plan:
-    cut = {**metadata,
-           "media_encodings": _cut(encodings_of(metadata, rows), spans)}
-    return (yield from _of_offsets(cut, spans, "nulls"))
+def _media(metadata: Metadata, spans: Spans) -> Plan:
+    return (yield from _of_offsets(_cut_encodings(metadata, spans), spans,
+                                   "nulls"))
 
 
-def _media_list(metadata: Metadata, rows: int, spans: Spans) -> Plan:
+def _media_list(metadata: Metadata, spans: Spans) -> Plan:
     got = yield {"row_offsets": _with_ends(spans), "nulls": spans}
     items, counts = _within(payload_array(got, "row_offsets", np.int64), spans)
     there = [(begin, end) for begin, end in items if end > begin]
@@ -119,9 +125,7 @@ def _media_list(metadata: Metadata, rows: int, spans: Spans) -> Plan:
                               there)
     data = yield from _read_data(within)
     return {"data": data, "row_offsets": offsets_of(counts),
-            "byte_offsets": offsets_of(lengths), "nulls": got["nulls"]}, {
-        **metadata,
-        "media_encodings": _cut(metadata.get("media_encodings"), items)}
+            "byte_offsets": offsets_of(lengths), "nulls": got["nulls"]}, _cut_encodings(metadata, items)
 
 
 # ---- columns made of columns ----
@@ -168,10 +172,10 @@ def _flags(names: Sequence[str], spans: Spans) -> Plan:
     return got, {}
 
 
-def _dict(metadata: Metadata, rows: int, spans: Spans) -> Plan:
+def _dict(metadata: Metadata, spans: Spans) -> Plan:
     columns = dict_columns(metadata)
     plans = [_flags(["null_mask"], spans)]
-    plans += [_renamed(_ragged(one, rows, spans), f"{key}.{{}}".format)
+    plans += [_renamed(_ragged(one, spans), f"{key}.{{}}".format)
               for key, one in columns.items()]
     results = yield from _together(plans)
     return {name: part for payload, _ in results
@@ -180,7 +184,7 @@ def _dict(metadata: Metadata, rows: int, spans: Spans) -> Plan:
             columns, (cut for _, cut in results[1:])))}
 
 
-def _leaf(leaf: Metadata, rows: int, spans: Spans) -> Plan:
+def _leaf(leaf: Metadata, spans: Spans) -> Plan:
     members, codec = leaf_members(leaf), str(leaf.get("codec"))
     if codec == RECURSIVE:
         raise ValueError(f"{codec}: no leaf is stored so")
@@ -191,26 +195,26 @@ def _leaf(leaf: Metadata, rows: int, spans: Spans) -> Plan:
         return members[name]
 
     results = yield from _together([
-        _renamed(payload_ranges(codec, leaf["metadata"], rows, spans), member),
+        _renamed(payload_ranges(codec, leaf["metadata"], spans), member),
         _flags([members["missing"]], spans)])
     return {**results[0][0], **results[1][0]}, {
         **leaf, "metadata": results[0][1], "rows": _count(spans)}
 
 
-def _recursive(metadata: Metadata, rows: int, spans: Spans) -> Plan:
+def _recursive(metadata: Metadata, spans: Spans) -> Plan:
     nodes, leaves = metadata.get("nodes"), metadata.get("leaves")
     if not isinstance(nodes, list) or not isinstance(leaves, list) or not all(
             isinstance(one, dict) for one in [*nodes, *leaves]):
         raise ValueError(f"{RECURSIVE}: nodes or leaves are malformed")
     members = [name for node in nodes for name in node_members(node)]
     results = yield from _together([
-        _flags(members, spans), *(_leaf(leaf, rows, spans) for leaf in leaves)])
+        _flags(members, spans), *(_leaf(leaf, spans) for leaf in leaves)])
     return {name: part for payload, _ in results
             for name, part in payload.items()}, {
         **metadata, "leaves": [cut for _, cut in results[1:]]}
 
 
-_PLANS: dict[str, Callable[[Metadata, int, Spans], Plan]] = {
+_PLANS: dict[str, Callable[[Metadata, Spans], Plan]] = {
     "typed_ragged": _ragged, "ragged_tensor": _ragged, "ndarray": _numbers,
     "bytes_ragged": _bytes, "utf8_ragged": _bytes, "json_ragged": _bytes,
     "msgpack_ragged": _bytes, "media_bytes": _media,
@@ -218,13 +222,12 @@ _PLANS: dict[str, Callable[[Metadata, int, Spans], Plan]] = {
     RECURSIVE: _recursive}
 
 
-def payload_ranges(codec: str, metadata: Metadata, rows: int,
-                   spans: Spans) -> Plan:
-    """What is needed of a column of rows to read those in spans.
+def payload_ranges(codec: str, metadata: Metadata, spans: Spans) -> Plan:
+    """What is needed of a column to read its rows in spans.
 
     ValueError, there or from the plan: there is no such codec, or the metadata or
     the offsets are malformed.
     """
     if codec not in _PLANS:
         raise ValueError(f"no codec is {codec!r}")
-    return _PLANS[codec](metadata, rows, spans)
+    return _PLANS[codec](metadata, spans)
