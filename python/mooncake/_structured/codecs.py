@@ -125,6 +125,8 @@ def _encode_apart(path: str, leaves: list[Leaf], nodes: list[Node],
 
 
 def _encode_column(leaf: Leaf) -> tuple[Payload, Metadata]:
+    if leaf.decision.codec == "msgpack_ragged":
+        return pieces.encode_msgpack(leaf.path, leaf.values)
     hints = {**leaf.decision.metadata, "made": leaf.decision.made}
     return _CODECS[leaf.decision.codec].encode(leaf.path, leaf.values, hints)
 
@@ -165,7 +167,7 @@ def _encode_auto(path: str, values: list[Any]) -> EncodedField:
         try:
             payload, metadata = _CODECS[codec].encode(
                 path, pieces.plain(values), {})
-        except (TypeError, ValueError, RecursionError) as error:
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
             errors.append(f"{codec}: {error}")
         else:
             return EncodedField(codec, len(values), payload, {
@@ -177,6 +179,17 @@ def _encode_auto(path: str, values: list[Any]) -> EncodedField:
 # ---- writing: by a schema ----
 
 
+def _checked_rows(name: str, values: Any, schema: FieldSchema) -> list[Any]:
+    """TypeError: they are no rows. ValueError: one is None, and must not be."""
+    rows = rows_of(name, values)
+    nulls = [] if schema.nullable else [
+        i for i, row in enumerate(rows) if row is None]
+    if nulls:
+        raise ValueError(f"{name}: row {nulls[0]} is None, and the field is not "
+                         "nullable")
+    return rows
+
+
 def _encode_with_schema(path: str, values: Any,
                         schema: FieldSchema) -> EncodedField:
     """A field by the codec of its schema.
@@ -184,10 +197,7 @@ def _encode_with_schema(path: str, values: Any,
     TypeError, AttributeError, ValueError: the rows are not what it stores.
     """
     name = path.removeprefix(f"{NON_TENSOR}.")
-    rows = rows_of(name, values)
-    if not schema.nullable and any(row is None for row in rows):
-        raise ValueError(f"{name}: row {[row is None for row in rows].index(True)}"
-                         " is None, and the field is not nullable")
+    rows = _checked_rows(name, values, schema)
     dtype = schema_dtype(name, schema)
     if schema.codec == "auto" or (schema.codec == "ndarray" and dtype is None):
         return _encode_auto(path, rows)
@@ -217,20 +227,23 @@ def encode_field(path: str, values: Any,
                  schema: FieldSchema | None = None) -> EncodedField:
     """A field, whose path is non_tensor_batch and its name.
 
-    Without a schema values is an object array, or a sequence of rows. The error
-    of a codec names the field and is of its own type. ValueError: no codec stores
-    such rows.
+    Without a schema values is an object array, or a sequence of rows; so it is
+    with codec "auto". The error of a codec that a schema names is of its own type
+    and names the field. ValueError: no codec stores such rows.
     """
     name = path.removeprefix(f"{NON_TENSOR}.")
     if schema is None:
         return _encode_inferred(path, rows_of(name, values))
     try:
-        return _encode_with_schema(path, values, schema)
+        if schema.codec != "auto":
+            return _encode_with_schema(path, values, schema)
+        rows = _checked_rows(name, values, schema)
     except _ERRORS as error:
         kind = next(one for one in (type(error), *_ERRORS) if one in _ERRORS
                     and isinstance(error, one))
         raise kind(f"failed to encode {NON_TENSOR} field {name!r} with "
                    f"FieldSchema codec {schema.codec!r}: {error}") from error
+    return _encode_inferred(path, rows)
 
 
 # ---- reading ----

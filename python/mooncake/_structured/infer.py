@@ -171,30 +171,31 @@ def _of_tensors(rows: list[Any]) -> Decision:
 def _of_arrays(rows: list[Any]) -> Decision:
     if all(row.dtype.kind in NUMERIC for row in rows):
         return Decision(True, "typed_ragged", "all rows are numeric arrays",
-                        "numpy.ndarray", {"recursive_source": "ndarray"})
+                        "numeric sequence", {"recursive_source": "ndarray"})
     return Decision(False, "typed_ragged", "rows are arrays, but not of numbers",
-                    "numpy.ndarray")
+                    "numeric sequence")
 
 
 def _of_sequences(rows: list[Any]) -> Decision:
     found = _list_arrays(rows)
     if found is not None:
         return Decision(True, "typed_ragged", "all rows are lists of numbers",
-                        "list[number]", {"dtype": str(found[1])}, found[0])
+                        "numeric sequence", {"dtype": str(found[1])}, found[0])
     return Decision(True, "msgpack_ragged",
-                    "all rows are dictionaries or lists", "object")
+                    "all rows are dictionaries or lists", "msgpack")
 
 
 def _of_numbers(rows: list[Any]) -> Decision | None:
     array = _number_array(rows)
     if array is not None:
-        return Decision(True, "ndarray", "all rows are numbers", "number",
+        return Decision(True, "ndarray", "all rows are numbers",
+                        "numeric scalar",
                         {"dtype": str(array.dtype)})
     if all(type(row) is float or (isinstance(row, int)
                                   and -(1 << 63) <= row < 1 << 64)
            for row in rows):
         return Decision(True, "msgpack_ragged", "no type of numbers holds all "
-                        "rows", "number")
+                        "rows", "numeric scalar")
     return None
 
 
@@ -208,17 +209,18 @@ _Row = tuple[Callable[[Any], bool], Callable[[list[Any]], Decision | None]]
 _RULES: tuple[_Row, ...] = (
     (is_torch_tensor, _of_tensors),
     (_is_media_list, _always("media_list_ragged", "all rows are lists of media",
-                             "list[media]")),
+                             "media list")),
     (lambda row: isinstance(row, np.ndarray), _of_arrays),
     (_is_list, _of_sequences),
     (lambda row: isinstance(row, (bool, int, float, np.number, np.bool_)),
      _of_numbers),
-    (_is_bytes, _always("bytes_ragged", "all rows are bytes", "bytes")),
-    (is_image, _always("media_bytes", "all rows are images", "PIL.Image")),
+    (_is_bytes, _always("bytes_ragged", "all rows are bytes", "bytes-like")),
+    (is_image, _always("media_bytes", "all rows are images", "media")),
     (lambda row: isinstance(row, str),
      _always("utf8_ragged", "all rows are str", "str")),
     (lambda row: isinstance(row, (dict, list, tuple)),
-     _always("msgpack_ragged", "all rows are dictionaries or lists", "object")),
+     _always("msgpack_ragged", "all rows are dictionaries or lists",
+             "msgpack")),
 )
 
 

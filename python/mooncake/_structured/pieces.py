@@ -116,18 +116,28 @@ def decode_json(payload: Payload, rows: int, metadata: Metadata) -> list[Any]:
 # ---- MessagePack ----
 
 
-def _encode_msgpack_ragged_values(path: str, values: Sequence[Any]
-                                  ) -> tuple[Payload, Metadata]:
-    """ValueError: a row has what MessagePack has not."""
+def encode_msgpack(path: str, values: Sequence[Any]) -> tuple[Payload, Metadata]:
+    """TypeError, ValueError, OverflowError: a row has what MessagePack has not."""
     pack, made = msgpack.packer(), []
     for i, row in enumerate(values):
         try:
             made.append(b"" if row is None else pack(row))
         except (TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"{path}: row {i} cannot be stored as "
-                             f"msgpack_ragged: {error}") from None
+            kind = (ValueError if isinstance(error, ValueError)
+                    else type(error))  # what is no Unicode has no text of ours
+            raise kind(f"{path}: row {i} cannot be stored as msgpack_ragged: "
+                       f"{error}") from None
     return {"data": b"".join(made), "offsets": offsets_of(list(map(len, made))),
             "nulls": null_flags(values)}, {}
+
+
+def _encode_msgpack_ragged_values(path: str, values: Sequence[Any]
+                                  ) -> tuple[Payload, Metadata]:
+    """As encode_msgpack(), but a type that cannot be packed is a ValueError."""
+    try:
+        return encode_msgpack(path, values)
+    except TypeError as error:
+        raise ValueError(str(error)) from None
 
 
 def _decode_msgpack_ragged_values(payload: Payload, rows: int) -> list[Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mooncake._structured.infer import NUMERIC, common_dtype, is_torch_tensor
+from mooncake._structured.infer import common_dtype, is_torch_tensor
 from mooncake._structured.payloads import (
     _DirectCopyPayload, _MultiBufferPayload, bytes_of, concat_arrays_into)
 from mooncake._structured.release import OWNER, owner_of, with_owner
@@ -101,7 +101,7 @@ def offsets_of(lengths: Sequence[int]) -> np.ndarray:
 
 
 def array_dtype(name: Any) -> np.dtype:
-    """The type of elements of that name. ValueError: it is of no numbers."""
+    """The type of elements of that name. ValueError: it is none, or of objects."""
     try:
         dtype = np.dtype(name) if isinstance(name, str) else None
     except TypeError:
@@ -166,9 +166,8 @@ def _encode_typed_ragged_regular_ndarray_rows(
 def _common(arrays: list[np.ndarray | None]) -> np.dtype:
     there = [array for array in arrays if array is not None]
     dtype = common_dtype(there)
-    if dtype is None or dtype.hasobject or (
-            there and dtype.kind not in NUMERIC):
-        raise ValueError("typed_ragged rows have no common type of numbers: "
+    if dtype is None or dtype.hasobject:
+        raise ValueError("typed_ragged rows have no common type of elements: "
                          + ", ".join(sorted({str(one.dtype) for one in there})))
     return dtype
 
@@ -192,7 +191,7 @@ def _encode_typed_ragged_values(
     """Rows that are arrays, lists of numbers, numbers or None.
 
     made has arrays of those that have a value, if somebody has made them already.
-    ValueError: they are of no numbers.
+    ValueError: they are of objects.
     """
     hint = None if dtype_hint is None else np.dtype(dtype_hint)
     arrays: list[np.ndarray | None]
@@ -313,8 +312,8 @@ def _torch() -> Any:
 
 
 def _array_of(tensor: Any, row: int) -> np.ndarray:
-    if not is_torch_tensor(tensor):
-        raise TypeError(f"row {row}: a {type(tensor).__name__} is no tensor")
+    if not is_torch_tensor(tensor):  # as one that has no detach()
+        raise AttributeError(f"row {row}: a {type(tensor).__name__} is no tensor")
     try:
         return tensor.numpy(force=True)
     except (TypeError, RuntimeError) as error:
@@ -323,7 +322,7 @@ def _array_of(tensor: Any, row: int) -> np.ndarray:
 
 
 def encode_ragged_tensor(values: Sequence[Any]) -> tuple[Payload, Metadata]:
-    """Rows that are tensors of one type, or None. TypeError: others."""
+    """Rows that are tensors of one type, or None. AttributeError: others."""
     types = sorted({str(row.dtype) for row in values if is_torch_tensor(row)})
     if "torch.bfloat16" in types:
         raise ValueError("ragged_tensor rows of bfloat16 cannot be stored: numpy "
