@@ -76,8 +76,10 @@ def test_dictionaries_and_short_lists_are_nodes():
     assert nodes[1].lengths == [2, 0, 0]
     assert nodes[1].row_mask == [True, False, False]
     assert nodes[1].missing == [False, False, True]
+    assert nodes[2].missing == [False] * 3 and nodes[2].row_mask == [
+        True, False, False]
     assert [(leaf.path, leaf.values) for leaf in leaves] == [
-        (r"p.a\.x[0].c", [2, None, MISSING]), (r"p.a\.x[1]", [None, None, MISSING]),
+        (r"p.a\.x[0].c", [2, None, None]), (r"p.a\.x[1]", [None, None, None]),
         ("p.b", [1, None, None])]
     assert not leaves[1].decision.accepted and leaves[2].decision.codec == "ndarray"
 

@@ -170,8 +170,7 @@ def _encode_auto(path: str, values: list[Any]) -> EncodedField:
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             errors.append(f"{codec}: {error}")
         else:
-            return EncodedField(codec, len(values), payload, {
-                "schema_source": "schema_fallback", **metadata})
+            return EncodedField(codec, len(values), payload, metadata)
     raise ValueError(f"{path}: unable to infer a safe codec: "
                      + "; ".join(errors))
 

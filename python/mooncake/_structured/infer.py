@@ -282,11 +282,6 @@ def _list_length(rows: list[Any]) -> int | None:
     return max(map(len, rows)) if rows else None
 
 
-def _absent(row: Any) -> Any:
-    """What a child's column has where the row has no value."""
-    return None if row is None else MISSING
-
-
 def infer_structure(path: str, values: Sequence[Any], leaves: list[Leaf],
                     nodes: list[Node], depth: int = 0) -> None:
     """Append the nodes and the leaves of a column, parents before children.
@@ -307,7 +302,7 @@ def infer_structure(path: str, values: Sequence[Any], leaves: list[Leaf],
         nodes.append(Node(path, "dict", list(keys), missing, mask))
         for key in keys:
             infer_structure(dict_path(path, key), [
-                row.get(key, MISSING) if there else _absent(row)
+                row.get(key, MISSING) if there else None
                 for row, there in zip(values, mask)], leaves, nodes, depth + 1)
         return
     nodes.append(Node(path, "list", list(range(length or 0)), missing, mask,
@@ -315,5 +310,5 @@ def infer_structure(path: str, values: Sequence[Any], leaves: list[Leaf],
                        for row, there in zip(values, mask)]))
     for i in range(length or 0):
         infer_structure(list_path(path, i), [
-            (row[i] if i < len(row) else MISSING) if there else _absent(row)
+            (row[i] if i < len(row) else MISSING) if there else None
             for row, there in zip(values, mask)], leaves, nodes, depth + 1)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mooncake._structured.infer import is_image
-from mooncake._structured.pieces import bytes_like, joined, pieces_of
+from mooncake._structured.pieces import back_to_back, bytes_like, pieces_of
 from mooncake._structured.ragged import (
     Metadata, Payload, null_flags, offsets_of, payload_array, payload_bytes,
     row_flags, row_offsets)
@@ -79,7 +79,7 @@ def encodings_of(metadata: Metadata, count: int) -> list[Any]:
 def encode_media(values: Sequence[Any]) -> tuple[Payload, Metadata]:
     """Rows that are images, bytes or None. TypeError: others."""
     pieces, metadata = _encode_items(values)
-    return {"data": joined(pieces),
+    return {"data": back_to_back(pieces),
             "offsets": offsets_of([len(piece) for piece in pieces]),
             "nulls": null_flags(values)}, metadata
 
@@ -104,7 +104,7 @@ def encode_media_list(values: Sequence[Any]) -> tuple[Payload, Metadata]:
     lists = [() if row is None else _check_list(row, i)
              for i, row in enumerate(values)]
     pieces, metadata = _encode_items([item for row in lists for item in row])
-    return {"data": joined(pieces),
+    return {"data": back_to_back(pieces),
             "row_offsets": offsets_of(list(map(len, lists))),
             "byte_offsets": offsets_of([len(piece) for piece in pieces]),
             "nulls": null_flags(values)}, metadata

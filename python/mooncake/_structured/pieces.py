@@ -18,15 +18,8 @@ from mooncake._structured.ragged import (
     Metadata, Payload, null_flags, offsets_of, payload_bytes, row_flags,
     row_offsets)
 
-# Rows shorter than this on average are joined: that costs less than a buffer each.
-BUFFER_MIN = 4096
-
-
-def joined(pieces: Sequence[Any]) -> Any:
-    """Bytes of rows as one payload; long ones are not copied."""
-    total = sum(len(piece) for piece in pieces)
-    if total < BUFFER_MIN * len(pieces):
-        return b"".join(pieces)
+def back_to_back(pieces: Sequence[Any]) -> _MultiBufferPayload:
+    """Bytes of rows as one payload; they are not copied."""
     return _MultiBufferPayload(tuple(
         memoryview(piece) for piece in pieces if len(piece)))
 
@@ -43,7 +36,7 @@ def bytes_like(value: Any) -> Any:
 
 def _encode(values: Sequence[Any], encode: Callable[[Any], Any]) -> Payload:
     pieces = [b"" if row is None else encode(row) for row in values]
-    return {"data": joined(pieces),
+    return {"data": back_to_back(pieces),
             "offsets": offsets_of([len(piece) for piece in pieces]),
             "nulls": null_flags(values)}
 

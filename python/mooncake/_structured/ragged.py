@@ -224,20 +224,16 @@ def _encode_typed_ragged_values(
 # ---- reading ----
 
 
-def _shapes_of(payload: Payload, rows: int, metadata: Metadata
-               ) -> tuple[np.ndarray, np.ndarray]:
+def _shapes_of(payload: Payload, rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Dimensions of each row, padded to one number, and their number."""
-    max_ndim = metadata.get("max_ndim")
-    if type(max_ndim) is not int or not 0 <= max_ndim <= NDIM_MAX:
-        raise ValueError(f"max_ndim is {max_ndim!r}")
     ndims = payload_array(payload, "ndims", np.int16)
     shapes = payload_array(payload, "shapes", np.int64)
-    if len(ndims) != rows or len(shapes) != rows * max(max_ndim, 1):
+    width = len(shapes) // rows if rows else 1
+    if len(ndims) != rows or len(shapes) != rows * width or width > NDIM_MAX:
         raise ValueError(f"shapes and ndims are not those of {rows} rows")
-    if rows and (ndims.min() < 0 or ndims.max() > max_ndim
-                 or shapes.min() < 0):
+    if rows and (ndims.min() < 0 or ndims.max() > width or shapes.min() < 0):
         raise ValueError("shapes or ndims of a row are out of range")
-    return shapes.reshape(rows, max(max_ndim, 1)), ndims
+    return shapes.reshape(rows, width), ndims
 
 
 def _block(data: np.ndarray, offsets: np.ndarray, shapes: np.ndarray,
@@ -280,7 +276,7 @@ def _decode_typed_ragged_values(payload: Payload, rows: int,
     """The rows; arrays are views of data. ValueError: it is malformed."""
     data = payload_array(payload, "data", array_dtype(metadata.get("dtype")))
     offsets = row_offsets(payload, "offsets", rows, len(data))
-    shapes, ndims = _shapes_of(payload, rows, metadata)
+    shapes, ndims = _shapes_of(payload, rows)
     nulls = row_flags(payload, "nulls", rows)
     row_format = metadata.get("row_format", "ndarray")
     keep = metadata.get("ndarray_rows") if row_format == "mixed" else None
