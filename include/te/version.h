@@ -31,4 +31,10 @@ TE_API const char *te_version(void);
 }
 #endif
 
+/*
+ * The release of Mooncake whose interfaces this one has. What Python installs
+ * is called by both: TE_VERSION_MOONCAKE+te.TE_VERSION.
+ */
+#define TE_VERSION_MOONCAKE "0.3.13.post1"
+
 #endif

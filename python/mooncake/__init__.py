@@ -5,6 +5,8 @@ from __future__ import annotations
 from pkgutil import extend_path
 from typing import TYPE_CHECKING
 
+from mooncake._version import VERSION as __version__
+
 if TYPE_CHECKING:
     from mooncake.buffer_pool import BufferPool, RegisteredBufferPool
 

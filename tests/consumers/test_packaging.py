@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pathlib
 import subprocess
+import zipfile
 
 import pytest
 
@@ -32,11 +33,13 @@ for module in mooncake.engine, mooncake.store:
     assert files[0].hash, files
 """
 
-# vLLM: a version that can be compared.
+# vLLM: a version that can be compared; what follows the + is what programs say.
 VERSION = """
-import importlib.metadata, re
+import importlib.metadata, re, sys, mooncake
 version = importlib.metadata.version("mooncake-transfer-engine")
 assert re.fullmatch(r"\\d+\\.\\d+\\.\\d+.*", version), version
+assert version == mooncake.__version__, mooncake.__version__
+assert version.partition("+te.")[2] == sys.argv[1], version
 """
 
 # vLLM-Ascend: which parameters setup takes, by signature or by docstring.
@@ -85,6 +88,21 @@ def bin_dir() -> pathlib.Path:
     return venv / "bin"
 
 
+def make_wheel(where: pathlib.Path, name: str, version: str, *requires: str) -> None:
+    """One that has nothing but its name and what it asks for."""
+    stem = f"{name}-{version}"
+    metadata = [f"Name: {name}", f"Version: {version}",
+                *(f"Requires-Dist: {one}" for one in requires)]
+    files = {"METADATA": ["Metadata-Version: 2.1", *metadata],
+             "WHEEL": ["Wheel-Version: 1.0", "Root-Is-Purelib: true",
+                       "Tag: py3-none-any"],
+             "RECORD": []}
+    with zipfile.ZipFile(where / f"{stem}-py3-none-any.whl", "w") as wheel:
+        for file, lines in files.items():
+            wheel.writestr(f"{stem}.dist-info/{file}",
+                           "".join(f"{line}\n" for line in lines))
+
+
 def run(*command: object) -> subprocess.CompletedProcess[str]:
     """Without what would let it find this tree."""
     environment = {name: value for name, value in os.environ.items()
@@ -96,8 +114,25 @@ def run(*command: object) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("program", [ONE_DISTRIBUTION, VERSION, SIGNATURES, ABSENT,
                                      MODULES])
 def test_what_is_looked_at_is_there(bin_dir, program):
-    done = run(bin_dir / "python", "-c", program)
+    version = run(bin_dir / "mooncake_master", "--version").stdout.split()[-1]
+    done = run(bin_dir / "python", "-c", program, version)
     assert done.returncode == 0, done.stderr
+
+
+# vLLM and SGLang ask for the first; who pins a release asks for the others.
+@pytest.mark.parametrize("wanted", [">=0.3.12", "~=0.3.12", "==0.3.13.post1"])
+def test_what_asks_for_a_release_of_mooncake_keeps_ours(bin_dir, tmp_path, wanted):
+    pip = (bin_dir / "python", "-m", "pip")
+    for version in ("0.3.12", "0.3.13.post1", "0.3.14"):
+        make_wheel(tmp_path, "mooncake_transfer_engine", version)
+    make_wheel(tmp_path, "asks", "1.0", f"mooncake-transfer-engine{wanted}")
+    before = run(*pip, "freeze").stdout
+    done = run(*pip, "install", "--no-index", "--find-links", tmp_path, "asks")
+    after, consistent = run(*pip, "freeze").stdout, run(*pip, "check")
+    run(*pip, "uninstall", "-y", "asks")
+    assert done.returncode == 0, done.stderr
+    assert consistent.returncode == 0, consistent.stdout
+    assert "2Bte." in before and after == "asks==1.0\n" + before
 
 
 def test_pip_finds_nothing_missing(bin_dir):
