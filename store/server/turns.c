@@ -11,7 +11,7 @@
  * passed over until others have had as much. A client is a session, with all
  * its connections; connections without one share by where they come from.
  *
- * A batch of many keys is a job: it is decoded at once, and then handled in
+ * A batch of many keys, or of some with many replicas, is a job: it is decoded at once, and then handled in
  * parts, one each time its connection comes to the front of the queue. Until it
  * is answered the connection delivers nothing more, so a client's requests are
  * handled in the order in which they were sent, and a client has one job. Jobs
@@ -37,12 +37,14 @@
 #define QUEUE_NS  (TEI_NS_PER_MS / 3)
 #define ROUND_NS  (TEI_NS_PER_MS / 20) /* of the queue, for each in it */
 /* What it may owe: a turn is longer where the machine has other work. */
-#define DEBT_NS    (2 * TEI_NS_PER_MS)
-#define PART_KEYS  (8 * TES_CORE_PART)
-#define PART_NS    (TEI_NS_PER_MS / 5)
-#define JOBS_MAX   16u
-#define JOBS_BYTES ((size_t)32 << 20)
-#define OUT_MAX    (32u << 20)
+#define DEBT_NS   (2 * TEI_NS_PER_MS)
+#define PART_KEYS (8 * TES_CORE_PART)
+#define PART_NS   (TEI_NS_PER_MS / 5)
+/* Replicas that one step places, or is told of: 0.6 us each. */
+#define PART_REPLICAS ((size_t)TES_CORE_PART * TES_CORE_REPLICAS_MAX)
+#define JOBS_MAX      16u
+#define JOBS_BYTES    ((size_t)32 << 20)
+#define OUT_MAX       (32u << 20)
 
 /* A batch that is handled in parts. */
 struct tes_server_job {
@@ -143,12 +145,16 @@ static void give_up_room(struct tes_server_link *link)
 	link->let_in = false;
 }
 
-static bool is_large(const struct tei_frame *f)
+/* Puts may be, by their replicas, which are counted when it is decoded. */
+static bool may_be_large(const struct tei_frame *f)
 {
 	bool is_offer = f->type == STORE__STORE_TYPE__STORE_OFFER;
+	bool is_put = f->type == STORE__STORE_TYPE__STORE_PUT_START ||
+		      f->type == STORE__STORE_TYPE__STORE_PUT_END;
+	size_t most = is_put ? TES_CORE_PART : PART_KEYS;
 
-	return f->len > PART_KEYS &&
-	       tes_has_more_keys(f->body, f->len, is_offer, PART_KEYS);
+	return f->len > most &&
+	       tes_has_more_keys(f->body, f->len, is_offer, most);
 }
 
 /* Requests that wait for owners which a link may have though all places of them
@@ -239,7 +245,7 @@ bool tes_server_ready(struct tei_frame_conn *conn, const struct tei_frame *f,
 	now = now && !is_owed_much(link);
 	if (now && !link->job && has_room(s))
 		return true;
-	link->large = is_large(f);
+	link->large = may_be_large(f);
 	if (link->job)
 		return false; /* its end queues the link */
 	if (now && !link->large)
@@ -289,9 +295,34 @@ void tes_server_turns_drop(struct tes_server_link *link)
 		let_in(s);
 }
 
+/* Of a look-up or a removal nobody knows: they take a fifth as long. */
+static size_t count_replicas(const struct tes_event *ev)
+{
+	size_t n = 0;
+
+	if (ev->type == TES_EVENT_PUT_START && ev->u.put_start.how)
+		return ev->n * ev->u.put_start.how->replica_num;
+	if (ev->type != TES_EVENT_PUT_END || !ev->u.put_end.extents)
+		return ev->n;
+	for (size_t i = 0; i < ev->n; i++)
+		n += ev->u.put_end.extents[i];
+	return n;
+}
+
 bool tes_server_is_large(const struct tes_event *ev)
 {
-	return ev->n > PART_KEYS;
+	return ev->n > PART_KEYS ||
+	       (ev->n > TES_CORE_PART && count_replicas(ev) > PART_REPLICAS);
+}
+
+/* How many keys of @ev its first part has. */
+static size_t first_part(const struct tes_event *ev)
+{
+	size_t keys = PART_KEYS / 2, replicas = count_replicas(ev) / ev->n;
+
+	while (keys > TES_CORE_PART && keys * replicas > PART_REPLICAS)
+		keys /= 2;
+	return keys;
 }
 
 /* NULL: no memory. */
@@ -305,7 +336,6 @@ static struct tes_server_job *create_job(struct tes_server_link *link,
 	job->link = link;
 	job->frame = *f;
 	job->frame.body = NULL;
-	job->keys = PART_KEYS / 2;
 	if (f->len < TES_SERVER_RPC_LENT)
 		return job;
 	job->body = tei_frame_take_body(link->conn);
@@ -328,6 +358,7 @@ void tes_server_job_begin(struct tes_server_link *link,
 	}
 	job->event = *ev;
 	job->event.part = &job->part;
+	job->keys = first_part(ev);
 	job->event.cookie = ++s->cookie;
 	tei_arena_move(&job->in, &s->in);
 	tei_arena_init(&job->out, OUT_MAX);

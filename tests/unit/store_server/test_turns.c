@@ -325,6 +325,48 @@ static void keys_are_counted_however_they_are_sent(void **state)
 
 #define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
+static bool is_large_start(size_t n, uint32_t replicas)
+{
+	const struct tes_core_replicate how = {.replica_num = replicas};
+	struct tes_event ev = {.type = TES_EVENT_PUT_START, .n = n};
+
+	ev.u.put_start.how = replicas > 1 ? &how : NULL;
+	return tes_server_is_large(&ev);
+}
+
+static bool is_large_end(size_t n, uint32_t replicas)
+{
+	struct tes_event ev = {.type = TES_EVENT_PUT_END, .n = n};
+	uint32_t extents[512];
+
+	for (size_t i = 0; i < n; i++)
+		extents[i] = replicas;
+	ev.u.put_end.extents = replicas > 1 ? extents : NULL;
+	return tes_server_is_large(&ev);
+}
+
+/* A step places so many, whatever the keys are. */
+static void a_batch_is_large_by_its_replicas_too(void **state)
+{
+	static const struct {
+		size_t n;
+		uint32_t replicas;
+		bool is;
+	} cases[] = {
+		{256, 1, false}, {257, 1, true},       {256, 4, false},
+		{256, 5, true},  {32, 32, false},      {33, 32, true},
+		{128, 8, false}, {1, 1u << 31, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+		assert_int_equal(is_large_start(cases[i].n, cases[i].replicas),
+				 cases[i].is);
+		assert_int_equal(is_large_end(cases[i].n, cases[i].replicas),
+				 cases[i].is);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -335,6 +377,7 @@ int main(void)
 		T(who_takes_all_places_leaves_others_their_share),
 		T(a_server_may_end_while_a_batch_waits),
 		T(a_server_may_end_while_it_owes_much),
+		cmocka_unit_test(a_batch_is_large_by_its_replicas_too),
 		cmocka_unit_test(keys_are_counted_however_they_are_sent),
 	};
 
