@@ -461,15 +461,18 @@ bool tes_core_place(struct tes_core *core, struct tes_placement *placement,
 		.placement = placement,
 		.object = o,
 		.replica = replica,
-		.other_host = o->extents != NULL,
 	};
 
 	if (!core->n_mounts)
 		return false;
+	if (!o->extents)
+		placement->hosts_tried = false;
+	s.other_host = o->extents && !placement->hosts_tried;
 	if (search_mounts(&s))
 		return true;
 	if (!s.other_host)
 		return false;
+	placement->hosts_tried = true;
 	s.other_host = false;
 	return search_mounts(&s);
 }

@@ -73,6 +73,9 @@ struct tes_placement {
 	struct tes_mount **preferred; /* preferred[n_preferred] */
 	size_t n_preferred;
 	struct tes_mount *near; /* same_node: mount of the objects before */
+	/* No other host than those of the object's replicas has room for one
+	 * more. */
+	bool hosts_tried;
 };
 
 /*
