@@ -42,6 +42,8 @@
 
 /* Limit of one burial, so that its message fits a frame. */
 #define GRAVES_MAX 65536u
+/* Extents of a fence, whole objects: an owner without heartbeats gets them late. */
+#define FENCE_EXTENTS 1024u
 
 /* ---- fences ---- */
 
@@ -79,10 +81,13 @@ static struct tes_fence *create_fence(struct tes_core *core,
 	return f;
 }
 
-/* Finds the fence for all extents given up in this step, or creates it. */
+/*
+ * Finds the fence for all extents given up in this step, or creates it, as when
+ * it has @full of them: its owner confirms them all at once.
+ */
 static struct tes_fence *fence_for(struct tes_core *core,
 				   struct tes_session *owner,
-				   const uint8_t *writer)
+				   const uint8_t *writer, size_t full)
 {
 	struct tei_list *link = owner->fences.prev;
 	struct tes_fence *f;
@@ -91,9 +96,12 @@ static struct tes_fence *fence_for(struct tes_core *core,
 		f = fence_at(link);
 		if (f->sent)
 			break;
-		if (!f->burial &&
-		    memcmp(f->writer, writer, sizeof(f->writer)) == 0)
+		if (f->burial ||
+		    memcmp(f->writer, writer, sizeof(f->writer)) != 0)
+			continue;
+		if (f->n_extents < full)
 			return f;
+		break;
 	}
 	f = create_fence(core, owner, false);
 	if (f)
@@ -277,14 +285,15 @@ void tes_core_fences_resend(struct tes_core *core, struct tes_session *owner)
 /* True: nothing waits for @f any more, its space was unmounted meanwhile. */
 static bool is_moot(struct tes_fence *f)
 {
-	tei_list_for_each_safe (link, next, &f->extents) {
-		struct tes_extent *e =
-			tei_list_entry(link, struct tes_extent, link);
+	while (!tei_list_empty(&f->extents)) {
+		struct tes_extent *e = tei_list_entry(f->extents.next,
+						      struct tes_extent, link);
 
-		if (TEI_CONTAINER(e->space, struct tes_mount, space)->dropping)
-			tei_list_del(link);
+		if (!TEI_CONTAINER(e->space, struct tes_mount, space)->dropping)
+			return false;
+		tei_list_del(&e->link);
 	}
-	return tei_list_empty(&f->extents);
+	return true;
 }
 
 /* ---- a put is given up ---- */
@@ -317,7 +326,8 @@ int tes_core_fences_reserve(struct tes_core *core, const struct tes_object *o,
 
 		if (m && has_replica(replicas, e) &&
 		    !needs_no_fence(m, o->writer) &&
-		    !fence_for(core, m->owner, o->writer->incarnation))
+		    !fence_for(core, m->owner, o->writer->incarnation,
+			       FENCE_EXTENTS))
 			return -ENOMEM;
 	}
 	return 0;
@@ -338,11 +348,12 @@ void tes_core_fence_chain(struct tes_core *core, struct tes_extent *chain,
 			tes_core_extent_free(core, chain);
 			continue;
 		}
-		f = fence_for(core, m->owner, writer->incarnation);
+		f = fence_for(core, m->owner, writer->incarnation, SIZE_MAX);
 		assert(f); /* reserved */
 		core->figures.fences_total += tei_list_empty(&f->extents);
 		tei_list_init(&chain->link);
 		tei_list_add_tail(&f->extents, &chain->link);
+		f->n_extents++;
 		core->figures.fencing++;
 	}
 }

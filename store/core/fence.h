@@ -44,6 +44,7 @@ struct tes_fence {
 	struct tei_list age;     /* core's fences or burials, oldest first */
 	struct tei_list unsent;  /* core's unsent */
 	struct tei_list extents; /* extents, by link */
+	size_t n_extents;        /* that it was given */
 	uint64_t id, created_ms;
 	bool sent; /* once sent it covers no further extents */
 	uint8_t writer[TES_CORE_ID_LEN];

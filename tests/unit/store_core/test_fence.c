@@ -234,6 +234,40 @@ static void unmounted_space_needs_no_fence(void **state)
 	rig_fini(&r);
 }
 
+#define FENCED     1100u
+#define FENCE_FULL 1024u
+
+/* Its owner has not been heard of yet, and confirms a part at a time. */
+static void a_fence_has_a_limit(void **state)
+{
+	uint64_t first = 0;
+	size_t n = 0;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	assert_int_equal(rig_join(&r, 1, 'o', 'O'), 0);
+	assert_int_equal(rig_mount(&r, 1, 'm', 0x10000, 1u << 24), 0);
+	assert_int_equal(rig_join(&r, 2, 'w', 'W'), 0);
+	/* Each gives up the one before. */
+	for (unsigned int i = 0; i <= FENCED; i++)
+		assert_int_equal(
+			rig_start_as(&r, 2, "k", 10, NULL, NULL, true).status,
+			0);
+	assert_int_equal(rig_figures(&r).fencing, FENCED);
+	rig_plain(&r, TES_EVENT_HEARTBEAT, 1);
+	for (size_t i = 0; i < r.out.n; i++) {
+		if (r.out.at[i].type != TES_ACTION_FENCE)
+			continue;
+		if (!n++)
+			first = r.out.at[i].u.fence.fence;
+	}
+	assert_int_equal(n, 2);
+	rig_fenced(&r, 1, first, true);
+	assert_int_equal(rig_figures(&r).fencing, FENCED - FENCE_FULL);
+	rig_fini(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -250,6 +284,7 @@ int main(void)
 		cmocka_unit_test(a_fence_waits_for_an_owner_that_has_left),
 		cmocka_unit_test(an_owner_dies_with_its_own_puts),
 		cmocka_unit_test(unmounted_space_needs_no_fence),
+		cmocka_unit_test(a_fence_has_a_limit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
