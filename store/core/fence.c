@@ -42,7 +42,7 @@
 
 /* Limit of one burial, so that its message fits a frame. */
 #define GRAVES_MAX 65536u
-/* Extents of a fence, whole objects: an owner without heartbeats gets them late. */
+/* Limit of one fence, whose extents its owner confirms all at once. */
 #define FENCE_EXTENTS 1024u
 
 /* ---- fences ---- */
