@@ -62,6 +62,7 @@ te_pytest(python loopback)
 te_pytest(python rpc)
 te_pytest(python attacks)
 te_pytest(python codecs)
+te_pytest(python codec_stored)
 te_pytest(python codec_tensors) # the same
 te_pytest(python config)
 te_pytest(python rest)

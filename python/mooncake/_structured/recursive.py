@@ -78,11 +78,13 @@ def _encode_leaf(n: int, leaf: Leaf, encode: Encode,
     values = [None if row is MISSING else row for row in leaf.values]
     decision = leaf.decision
     if all(row is None for row in values):
-        decision = replace(decision, codec="json_ragged")
+        decision = replace(decision, codec="json_ragged",
+                           normalized_type="json")
     elif not decision.accepted:
         raise ValueError("unsupported structured non-tensor field: "
                          f"{decision.reason}: {leaf.path}")
-    column, metadata = encode(replace(leaf, values=values, decision=decision))
+    leaf = replace(leaf, values=values, decision=decision)
+    column, metadata = encode(leaf)
     column["missing"] = np.array(missing, np.bool_)
     members = {name: f"leaf.{n}.{name}" for name in column}
     payload.update((members[name], part) for name, part in column.items())
