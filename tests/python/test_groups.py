@@ -157,6 +157,9 @@ def test_payloads_know_their_bytes():
     direct = _DirectCopyPayload.from_flat_arrays([array, array], "int32", 12)
     assert (direct.nbytes, direct.dtype, direct.shape) == (48, "<i4", (12,))
     assert direct.arrays[0] is array
+    assert direct.joined() == 2 * array.tobytes()
+    assert _DirectCopyPayload([array, np.ones((2, 1), np.int8)], 26).joined() == (
+        array.tobytes() + b"\1\1")
     for frozen in (several, direct):
         with pytest.raises(AttributeError):
             frozen.dtype = "<i8"

@@ -51,6 +51,14 @@ class _DirectCopyPayload:
     def nbytes(self) -> int:
         return self.total_bytes
 
+    def joined(self) -> memoryview:
+        """The bytes of all arrays, copied."""
+        first = self.arrays[0]
+        if all(one.ndim == 1 and one.dtype == first.dtype
+               for one in self.arrays):
+            return bytes_of(np.concatenate(self.arrays))
+        return memoryview(b"".join(map(bytes_of, self.arrays)))
+
     @staticmethod
     def from_flat_arrays(flat_arrays: list[np.ndarray], dtype: Any,
                          total_elems: int) -> _DirectCopyPayload:

@@ -30,6 +30,7 @@ AUTO_PARALLEL_MIN_CHUNKS = 8
 MISSING_OBJECT = -704
 ALREADY_REGISTERED = -600
 _GATHER_MAX = 64  # buffers of a chunk that are not joined first
+_SHORT = 4096  # on average, buffers of which are joined by bytes.join()
 
 Payload = memoryview | _MultiBufferPayload | _DirectCopyPayload
 Piece = tuple[int, int, int]  # of a payload: from, bytes, and where to
@@ -50,6 +51,9 @@ def with_config(config: Any, n_keys: int) -> dict[str, Any]:
 
 def bytes_view(value: Any) -> memoryview:
     """Its bytes; a copy where they do not lie together. TypeError: it has none."""
+    if (type(value) is memoryview and value.format == "B" and value.ndim == 1
+            and value.c_contiguous):
+        return value
     try:
         view = memoryview(value)
         if not view.c_contiguous:
@@ -85,6 +89,9 @@ def _cut(views: Sequence[memoryview], chunk: int) -> list[list[memoryview]]:
     room = 0
     for view in views:
         at = 0
+        if 0 < len(view) <= room:
+            chunks[-1].append(view)
+            at, room = len(view), room - len(view)
         while at < view.nbytes:
             if not room:
                 chunks.append([])
@@ -113,7 +120,10 @@ def _joined(views: Sequence[memoryview]) -> memoryview:
     """Buffers as one; its memory is NumPy's, whose pages are large ones."""
     if len(views) == 1:
         return views[0]
-    whole = np.empty(sum(view.nbytes for view in views), np.uint8)
+    size = sum(map(len, views))
+    if size < _SHORT * len(views):  # that is quicker, and needs few pages
+        return memoryview(b"".join(views))
+    whole = np.empty(size, np.uint8)
     np.concatenate([np.frombuffer(view, np.uint8) for view in views
                     if view.nbytes] or [whole], out=whole)
     return memoryview(whole)
@@ -244,9 +254,10 @@ class Transport:
                     and all(one.nbytes <= chunk_bytes for one in arrays)):
                 return self._write_arrays(key, payload, pool, chunk_bytes, policy,
                                           config, written)
-            views = [bytes_view(one) for one in arrays]
-            if pool is not None or not self.direct:
-                views = [_joined(views)] if views else []
+            if pool is not None or not self.direct or len(arrays) > _GATHER_MAX:
+                views = [payload.joined()] if arrays else []
+            else:
+                views = [bytes_view(one) for one in arrays]
         elif isinstance(payload, _MultiBufferPayload):
             views = [bytes_view(one) for one in payload.buffers]
         else:
