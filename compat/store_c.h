@@ -206,7 +206,7 @@ struct mooncake_key {
 /* Memory of values: the pieces of all keys, one key after the other. */
 struct mooncake_pieces {
 	void *const *buffers;  /* buffers[sum of per_key] */
-	const size_t *sizes;   /* sizes[sum of per_key], each at least 1 */
+	const size_t *sizes;   /* sizes[sum of per_key], their sum at least 1 */
 	const size_t *per_key; /* per_key[n], 1 .. 1023; NULL: one piece each */
 };
 

@@ -305,7 +305,7 @@ struct te_store_key {
 
 /* Local memory of one value, to read it from or to write it to. */
 struct te_store_value {
-	const struct iovec *pieces; /* pieces[n_pieces], in order */
+	const struct iovec *pieces; /* pieces[n_pieces]; some may be empty */
 	uint32_t n_pieces;          /* 1 .. TE_PIECES_MAX - 1 */
 	uint32_t reserved;          /* must be 0 */
 };
@@ -426,7 +426,7 @@ struct te_store_range {
 	uint32_t reserved; /* must be 0 */
 	uint64_t offset;   /* in the value, bytes */
 	void *addr;        /* addr[length] */
-	uint64_t length;   /* at least 1 */
+	uint64_t length;   /* 0: nothing is moved, and addr is not looked at */
 };
 #define TE_STORE_RANGES_MAX 65536u /* of one call */
 
@@ -453,7 +453,7 @@ TE_API int te_store_put_open(struct te_store *store,
  *
  * Blocks: the transfer's deadline. Returns the number of ranges written, or
  * -600 with results untouched, or -1. Codes: -704 (this key was not begun),
- * -600 (the range is empty or not inside the value, or its memory invalid),
+ * -600 (the range is not inside the value, or its memory invalid),
  * -800 (no replica is left), -1.
  */
 TE_API int te_store_put_ranges(struct te_store *store,
@@ -536,9 +536,8 @@ TE_API int te_store_get_buffers(struct te_store *store,
  * All ranges of a key come from one unchanged value; their bytes have no
  * checksum. Blocks as te_store_get(). Returns the number of ranges fetched, or
  * -600 with results untouched (too many ranges, a pointer is NULL), or -1 (no
- * memory). Codes: as te_store_get(); -600 also for a range that is empty, not
- * inside the value or of invalid memory, while other ranges of that value are
- * fetched.
+ * memory). Codes: as te_store_get(); -600 also for a range that is not inside
+ * the value or of invalid memory, while other ranges of that value are fetched.
  */
 TE_API int te_store_get_ranges(struct te_store *store,
 			       const struct te_store_key *keys, size_t n_keys,

@@ -133,8 +133,9 @@ uint64_t tes_range_common(const struct te_store_range *range,
 
 static bool range_holds(const struct te_store_range *range, size_t n_keys)
 {
-	return range->key < n_keys && !range->reserved && range->addr &&
-	       range->length && range->length <= TE_STORE_VALUE_MAX &&
+	return range->key < n_keys && !range->reserved &&
+	       (range->addr || !range->length) &&
+	       range->length <= TE_STORE_VALUE_MAX &&
 	       range->offset <= TE_STORE_VALUE_MAX;
 }
 
@@ -284,7 +285,7 @@ int tes_direct_get_ranges(struct te_store *store,
 	tes_ranges_free(&sorted);
 	tei_free(by_key);
 	for (i = 0; i < n_ranges; i++)
-		n_read += results[i] > 0;
+		n_read += results[i] >= 0;
 	return n_read;
 }
 

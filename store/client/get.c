@@ -409,7 +409,8 @@ static void copy_ranges(struct tes_get_round *round,
 	for (i = r->starts[entry->item]; i < r->starts[entry->item + 1]; i++) {
 		const struct te_store_range *range = &r->all[r->order[i]];
 
-		if (r->results[r->order[i]] != TE_STORE_INVALID_PARAMS)
+		if (range->length &&
+		    r->results[r->order[i]] != TE_STORE_INVALID_PARAMS)
 			memcpy(range->addr, entry->hot->bytes + range->offset,
 			       (size_t)range->length);
 	}

@@ -465,7 +465,8 @@ static void set_result(struct writing *w, uint32_t range)
 
 	if (!draft_alive(drafts, draft))
 		w->results[range] = TE_STORE_TRANSFER_FAIL;
-	else if (draft_note(drafts, draft, r->offset, r->offset + r->length))
+	else if (r->length &&
+		 draft_note(drafts, draft, r->offset, r->offset + r->length))
 		w->results[range] = TE_STORE_INTERNAL_ERROR;
 	else
 		w->results[range] = (int64_t)r->length;
@@ -553,7 +554,7 @@ static int put_ranges(struct writing *w, const struct te_store_key *keys,
 	leave_drafts(w, n_keys);
 	tes_ranges_free(&sorted);
 	for (i = 0; i < n_ranges; i++)
-		n_written += w->results[i] > 0;
+		n_written += w->results[i] >= 0;
 	return n_written;
 }
 

@@ -758,7 +758,7 @@ static int read_sorted(struct ranges *r, size_t n_keys, size_t n_ranges)
 		read_ranges(r, from, len, room);
 	}
 	for (i = 0; i < n_ranges; i++)
-		n_read += r->results[i] > 0;
+		n_read += r->results[i] >= 0;
 	return n_read;
 }
 

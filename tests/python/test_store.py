@@ -386,6 +386,40 @@ def test_what_is_put_in_parts_is_seen_at_the_end(store):
     assert store.get_batch(["k", "l"]) == [b"abcdef", b""]
 
 
+def test_pieces_of_no_bytes_are_nothing_in_any_call(store):
+    memory = Memory(8)
+    memory.fill(b"abcdefgh")
+    addr = memory.addr
+    for nowhere in (addr + 8, 0, 1, (1 << 64) - 1):
+        pieces, sizes = [[nowhere, addr, nowhere, addr + 4]], [[0, 4, 0, 4]]
+        for put in (store.batch_put_from_multi_buffers,
+                    store.batch_upsert_from_multi_buffers):
+            assert put(["k"], pieces, sizes) == [0]
+        assert store.batch_put_session_start([f"m{nowhere}"], [8]) == [0]
+        assert store.batch_put_from_multi_buffer_ranges(
+            [f"m{nowhere}"], pieces, sizes, [[8, 0, 3, 4]]) == [8]
+        assert store.batch_put_from_multi_buffer_ranges(
+            [f"m{nowhere}"], [[nowhere]], [[0]], [[9]]) == [-600]
+        assert store.batch_put_session_end([f"m{nowhere}"]) == [0]
+        assert store.get_batch(["k", f"m{nowhere}"]) == [b"abcdefgh"] * 2
+        assert store.batch_get_into_multi_buffers(["k"], pieces, sizes) == [8]
+        assert store.batch_get_session_start(["k"]) == [0]
+        assert store.batch_get_into_multi_buffer_ranges(
+            ["k"], pieces, sizes, [[8, 0, 3, 4]]) == [8]
+        assert store.batch_get_into_multi_buffer_ranges(
+            ["k", "none"], [[nowhere]] * 2, [[0]] * 2, [[0]] * 2) == [0, -704]
+        assert store.batch_get_session_end(["k"]) == 0
+        # A value of no bytes is none; some of Mooncake's calls want a 0 for it.
+        for put in (store.batch_put_from, store.batch_upsert_from):
+            assert put(["n"], [nowhere], [0]) == [-600]
+        for put in (store.batch_put_from_multi_buffers,
+                    store.batch_upsert_from_multi_buffers):
+            assert put(["n"], [[nowhere]], [[0]]) == [-600]
+        for put in (store.put_from, store.upsert_from):
+            assert put("n", nowhere, 0) == 0
+        assert store.is_exist("n") == 0
+
+
 def test_parts_are_read(store):
     memory = Memory(64)
     base = memory.addr

@@ -3,8 +3,7 @@
  * range.c - methods that put and get values in parts
  *
  * Python's nested lists become one list of ranges, in their order. A range that
- * cannot be has a length of 0, which the library refuses, and the address of
- * that list.
+ * cannot be is marked in `reserved`, which the library refuses.
  */
 #include <te/memory.h>
 
@@ -17,7 +16,7 @@ struct ranges {
 	uint64_t *buffers; /* buffers[n], of room: where each begins */
 	int64_t *results;  /* results[n]; NULL: not done yet */
 	size_t n, room;
-	bool allows_empty; /* ranges of 0 bytes are read as such */
+	bool is_by_buffer; /* memory of empty ranges is looked at, too */
 };
 
 /* te_store_put_ranges() or te_store_get_ranges(). */
@@ -62,14 +61,15 @@ static void add_range(struct ranges *list, size_t key, uint64_t buffer,
 		      uint64_t skip, uint64_t offset, uint64_t length)
 {
 	uint64_t addr = buffer + skip;
-	bool holds = addr && length <= UINTPTR_MAX - addr;
+	bool holds = (addr || !length) && length <= UINTPTR_MAX - addr;
 
 	list->buffers[list->n] = buffer;
 	list->ranges[list->n++] = (struct te_store_range){
 		.key = (uint32_t)key,
 		.offset = offset,
-		.addr = holds ? (void *)(uintptr_t)addr : list,
-		.length = holds ? length : 0,
+		.addr = (void *)(uintptr_t)addr,
+		.length = length,
+		.reserved = !holds,
 	};
 }
 
@@ -86,7 +86,7 @@ static void keep_inside(struct te_store *te, struct ranges *list)
 		struct te_store_range *range = &list->ranges[i];
 		uint64_t skip = (uintptr_t)range->addr - list->buffers[i];
 
-		if (range->addr == list || (!skip && !list->allows_empty))
+		if (range->reserved || (!skip && !list->is_by_buffer))
 			continue;
 		if (list->buffers[i] != buffer) {
 			buffer = list->buffers[i];
@@ -97,14 +97,13 @@ static void keep_inside(struct te_store *te, struct ranges *list)
 			 : range->length ||
 				    te_memory_is_usable(buffer, 1, true))
 			continue;
-		range->length = 0;
-		range->addr = list;
+		range->reserved = true;
 	}
 }
 
 /*
  * The library refuses a range before it looks for its key: here, what is not
- * there comes first, and an empty range inside the value is well.
+ * there comes first.
  */
 static void resolve_refused(struct te_store *te, const struct ps_batch *batch,
 			    struct ranges *list, int64_t *sizes)
@@ -124,9 +123,6 @@ static void resolve_refused(struct te_store *te, const struct ps_batch *batch,
 		size = sizes[range->key];
 		if (size < 0)
 			list->results[i] = size;
-		else if (!range->length && range->addr != list &&
-			 range->offset <= (uint64_t)size)
-			list->results[i] = 0;
 	}
 }
 
@@ -152,16 +148,16 @@ static bool read_ranges(struct ps_store *self, const struct ps_batch *batch,
 		(void)op(client->te, batch->keys, batch->n, &list->ranges[at],
 			 n, &list->results[at]);
 	}
-	if (list->allows_empty)
+	if (list->is_by_buffer)
 		resolve_refused(client->te, batch, list, sizes);
 	Py_END_ALLOW_THREADS;
 	PyMem_Free(sizes);
 	for (size_t i = 0; i < list->n; i++)
 		if (list->results[i] == TE_STORE_INVALID_PARAMS) {
 			py_warn(batch->function,
-				"key %u: a range is empty or not inside the "
-				"value, or its memory is not ours or ends "
-				"before it does",
+				"key %u: a range is not inside the value, or "
+				"its memory is not ours or ends before it "
+				"does",
 				list->ranges[i].key);
 			break;
 		}
@@ -199,7 +195,7 @@ static int add_key(struct ranges *list, size_t key, PyObject *const columns[])
 		add_range(list, key, n[ADDRS].values[i], 0,
 			  n[OFFSETS].values[i], n[SIZES].values[i]);
 	if (rc == PY_ARG_RANGE)
-		add_range(list, key, 0, 0, 0, 0);
+		add_range(list, key, 0, 0, 0, UINT64_MAX);
 	for (int c = 0; c < COLUMNS; c++)
 		py_numbers_free(&n[c]);
 	return rc;
@@ -386,7 +382,7 @@ static int add_nested(struct ranges *list, size_t key, uint64_t buffer,
 			add_range(list, key, buffer, n[DST].values[i],
 				  n[SRC].values[i], n[LENGTHS].values[i]);
 		else
-			add_range(list, key, 0, 0, 0, 0);
+			add_range(list, key, 0, 0, 0, UINT64_MAX);
 	}
 	for (int c = DST; c < NESTED; c++)
 		py_numbers_free(&n[c]);
@@ -546,7 +542,7 @@ static PyObject *get_into_ranges(PyObject *self, PyObject *args,
 	static char *names[] = {"buffer_ptrs",     "all_keys",
 				"all_dst_offsets", "all_src_offsets",
 				"all_sizes",       NULL};
-	struct nested nested = {.list.allows_empty = true};
+	struct nested nested = {.list.is_by_buffer = true};
 	PyObject *buffers, *lists[NESTED], *result = NULL;
 
 	if (!PyArg_ParseTupleAndKeywords(

@@ -157,9 +157,11 @@ static void keys_may_have_any_bytes_and_values_pieces(void **state)
 {
 	struct one *one = *state;
 	const struct mooncake_key keys[2] = {{"a\0b", 3}, {"a\0c", 3}};
-	void *const from[3] = {one->from, one->from + 100, one->from + 1000};
-	void *const to[3] = {one->to, one->to + 100, one->to + 1000};
-	const size_t sizes[3] = {100, 900, 7}, per_key[2] = {2, 1};
+	/* One of them is empty: what is there is not looked at. */
+	void *const from[4] = {one->from, NULL, one->from + 100,
+			       one->from + 1000};
+	void *const to[4] = {one->to, (void *)1, one->to + 100, one->to + 1000};
+	const size_t sizes[4] = {100, 0, 900, 7}, per_key[2] = {3, 1};
 	const struct mooncake_pieces values = {from, sizes, per_key};
 	const struct mooncake_pieces room = {to, sizes, per_key};
 	const char *groups[2] = {"g", NULL};

@@ -114,6 +114,39 @@ static void single_bytes_in_a_wild_order_are_a_value(void **state)
 	assert_memory_equal(room, bytes, 257);
 }
 
+static void empty_parts_are_written_anywhere_in_the_value(void **state)
+{
+	struct two *t = *state;
+	const struct te_store_key keys[2] = {pool_key("empty"), pool_key("o")};
+	const uint64_t size = 4;
+	const struct te_store_range ranges[5] = {
+		{.offset = 2, .addr = NULL},
+		{.offset = 4, .addr = (void *)1},
+		{.offset = 5, .addr = NULL},
+		{.key = 1},
+		{.addr = (char[]){"1234"}, .length = 4},
+	};
+	int64_t written[5];
+	uint8_t room[8];
+	int result;
+
+	assert_int_equal(
+		te_store_put_open(t->client, keys, &size, 1, NULL, &result), 0);
+	assert_int_equal(
+		te_store_put_ranges(t->client, keys, 2, ranges, 4, written), 2);
+	assert_int_equal(written[0], 0);
+	assert_int_equal(written[1], 0);
+	assert_int_equal(written[2], -600);
+	assert_int_equal(written[3], -704);
+	assert_int_equal(te_store_put_commit(t->client, keys, 1, &result),
+			 -700);
+	assert_int_equal(
+		te_store_put_ranges(t->client, keys, 2, ranges, 5, written), 3);
+	assert_int_equal(te_store_put_commit(t->client, keys, 1, &result), 0);
+	assert_int_equal(pool_get(t->client, "empty", room, 8), 4);
+	assert_memory_equal(room, "1234", 4);
+}
+
 static void several_keys_go_in_one_call(void **state)
 {
 	struct two *t = *state;
@@ -185,7 +218,7 @@ static void mistakes_have_their_codes(void **state)
 	assert_int_equal(begin(t->client, "g", 2), -705);
 	assert_int_equal(put_part(t->client, "g", 2, "x", 1), -600);
 	assert_int_equal(put_part(t->client, "g", UINT64_MAX, "x", 2), -600);
-	assert_int_equal(put_part(t->client, "g", 0, "x", 0), -600);
+	assert_int_equal(put_part(t->client, "g", 0, "x", 0), 0);
 	assert_int_equal(put_part(t->client, "g", 0, NULL, 1), -600);
 	assert_int_equal(put_part(t->client, "g", 0, "xy", 2), 2);
 	assert_int_equal(commit(t->client, "g"), 0);
@@ -410,6 +443,7 @@ int main(void)
 		T(parts_in_any_order_make_a_value),
 		T(what_has_holes_is_not_committed),
 		T(single_bytes_in_a_wild_order_are_a_value),
+		T(empty_parts_are_written_anywhere_in_the_value),
 		T(several_keys_go_in_one_call),
 		T(what_is_given_up_leaves_nothing),
 		T(mistakes_have_their_codes),

@@ -129,7 +129,7 @@ static void a_range_outside_fails_alone(void **state)
 	ranges[1] = range(0, 100, room, 1);
 	ranges[2] = range(0, UINT64_MAX, room, 2);
 	ranges[3] = range(0, 0, room, UINT64_MAX);
-	ranges[4] = range(0, 0, room, 0);
+	ranges[4] = range(0, 101, room, 0);
 	ranges[5] = range(3, 0, room, 1);
 	ranges[6] = range(1, 0, room, 1);
 	ranges[7] = range(2, 0, room, 1);
@@ -141,6 +141,28 @@ static void a_range_outside_fails_alone(void **state)
 	assert_int_equal(results[7], -704);
 	assert_int_equal(results[8], 1);
 	assert_int_equal(room[0], a[99]);
+}
+
+static void an_empty_range_is_read_where_the_value_has_a_place(void **state)
+{
+	struct two *t = *state;
+	const struct te_store_key keys[2] = {pool_key("empty"),
+					     pool_key("missing")};
+	const struct te_store_range ranges[5] = {
+		range(0, 0, NULL, 0),       range(0, 10, (void *)1, 0),
+		range(0, 11, NULL, 0),      range(1, 0, NULL, 0),
+		range(0, 0, t, UINT64_MAX),
+	};
+	int64_t results[5];
+
+	assert_int_equal(pool_put(t->client, "empty", "0123456789", 10), 0);
+	assert_int_equal(
+		te_store_get_ranges(t->client, keys, 2, ranges, 5, results), 2);
+	assert_int_equal(results[0], 0);
+	assert_int_equal(results[1], 0);
+	assert_int_equal(results[2], -600);
+	assert_int_equal(results[3], -704);
+	assert_int_equal(results[4], -600);
 }
 
 static void wrong_calls_for_ranges_are_refused(void **state)
@@ -412,6 +434,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ranges_come_in_any_order),
 		cmocka_unit_test(a_range_outside_fails_alone),
+		cmocka_unit_test(
+			an_empty_range_is_read_where_the_value_has_a_place),
 		cmocka_unit_test(wrong_calls_for_ranges_are_refused),
 		cmocka_unit_test(a_header_that_changed_makes_ranges_a_miss),
 		cmocka_unit_test(values_come_in_memory_of_the_clients),
