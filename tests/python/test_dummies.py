@@ -70,6 +70,24 @@ def test_tensors_lie_in_shared_blocks(dummy):
     assert torch.equal(dummy.get_tensor("l"), WHOLE)
 
 
+def test_registering_blocks_has_codes_of_its_own(dummy):
+    block = dummy.alloc_from_mem_pool(8192)
+    parts = (block, 8193), (block, 8191), (block + 1, 8191), (block, 0)
+    for addr, size in (*parts, (0, 8), (-1, 8)):
+        assert dummy.register_buffer(addr, size) == -1
+    assert dummy.register_buffer(block, 8192) == 0
+    for addr, size in (*parts, (block, 8192)):
+        assert dummy.register_buffer(addr, size) == -1
+    for addr in (block + 1, 0, -1):
+        assert dummy.unregister_buffer(addr) == -1
+    assert dummy.unregister_buffer(block) == 0
+    assert dummy.unregister_buffer(block) == -1
+    # Without a client both kinds are one.
+    closed = MooncakeDistributedStore()
+    assert closed.register_buffer(block, 8192) == -600
+    assert closed.unregister_buffer(block) == -600
+
+
 def test_shards_are_written(dummy, store):
     assert dummy.put_tensor_with_tp("k", WHOLE, 0, 2, 0) == 0
     assert torch.equal(dummy.get_tensor_with_tp("k", 1, 2, 0), WHOLE[4:])

@@ -14,10 +14,35 @@
 
 /* ---- registered memory ---- */
 
+/* Mooncake's dummies say -1 where its other clients say -600. */
+static int registration_code(const struct ps_client *client, int code)
+{
+	return client->is_dummy && code == TE_STORE_INVALID_PARAMS
+		       ? TE_STORE_INTERNAL_ERROR
+		       : code;
+}
+
+/*
+ * Of the memory that a dummy shares, only whole blocks are registered: what one
+ * alloc_from_mem_pool() has returned.
+ */
+static bool is_part_of_block(const struct ps_client *client, uint64_t addr,
+			     uint64_t size)
+{
+	uint64_t left =
+		te_store_registered_bytes(client->te, (void *)(uintptr_t)addr);
+
+	return client->is_dummy && left &&
+	       (left != size ||
+		te_store_registered_bytes(
+			client->te, (void *)(uintptr_t)(addr - 1)) == size + 1);
+}
+
 static PyObject *register_buffer(PyObject *self, PyObject *args,
 				 PyObject *keywords)
 {
 	static char *names[] = {"buffer_ptr", "size", NULL};
+	const char *why = "overlap what is registered";
 	struct ps_client *client;
 	PyObject *ptr, *length;
 	uint64_t addr, size;
@@ -31,24 +56,23 @@ static PyObject *register_buffer(PyObject *self, PyObject *args,
 		rc = py_arg_number("register_buffer", length, names[1], &size);
 	if (rc == PY_ARG_RAISED)
 		return NULL;
-	if (!rc && !te_memory_is_mapped(addr, size)) {
-		py_warn("register_buffer",
-			"buffer_ptr, size: no memory of ours is there");
-		rc = PY_ARG_RANGE;
-	}
-	if (rc)
-		return PyLong_FromLong(code);
 	client = ps_client_pin((struct ps_store *)self, "register_buffer");
-	if (client) {
+	if (!client)
+		return PyLong_FromLong(code);
+	if (!rc && !te_memory_is_mapped(addr, size)) {
+		why = "no memory of ours is there";
+	} else if (!rc && is_part_of_block(client, addr, size)) {
+		why = "are not a whole block of the shared memory";
+	} else if (!rc) {
 		Py_BEGIN_ALLOW_THREADS;
 		code = te_store_register(client->te, (void *)(uintptr_t)addr,
 					 size);
 		Py_END_ALLOW_THREADS;
-		ps_client_unpin(client);
-		if (code == TE_STORE_INVALID_PARAMS)
-			py_warn("register_buffer",
-				"buffer_ptr, size: overlap what is registered");
 	}
+	if (!rc && code == TE_STORE_INVALID_PARAMS)
+		py_warn("register_buffer", "buffer_ptr, size: %s", why);
+	code = registration_code(client, code);
+	ps_client_unpin(client);
 	return PyLong_FromLong(code);
 }
 
@@ -67,18 +91,19 @@ static PyObject *unregister_buffer(PyObject *self, PyObject *args,
 	rc = py_arg_number("unregister_buffer", ptr, names[0], &addr);
 	if (rc == PY_ARG_RAISED)
 		return NULL;
-	if (rc)
-		return PyLong_FromLong(code);
 	client = ps_client_pin((struct ps_store *)self, "unregister_buffer");
-	if (client) {
+	if (!client)
+		return PyLong_FromLong(code);
+	if (!rc) {
 		Py_BEGIN_ALLOW_THREADS;
 		code = te_store_unregister(client->te, (void *)(uintptr_t)addr);
 		Py_END_ALLOW_THREADS;
-		ps_client_unpin(client);
 		if (code == TE_STORE_INVALID_PARAMS)
 			py_warn("unregister_buffer",
 				"buffer_ptr: nothing is registered there");
 	}
+	code = registration_code(client, code);
+	ps_client_unpin(client);
 	return PyLong_FromLong(code);
 }
 
@@ -382,9 +407,10 @@ const PyMethodDef ps_segment_methods[] = {
 		  "buffer_ptr, size)\n--\n\n"
 		  "Have memory at hand for puts and gets; they need it not.\n\n"
 		  "Values that begin in it must end in it.\n\n"
-		  "0, -600: it overlaps what is registered, -1."),
+		  "0, -600 (a dummy: -1): it overlaps what is registered, -1."),
 	PS_METHOD("unregister_buffer", unregister_buffer,
-		  "buffer_ptr)\n--\n\n0, -600: nothing is registered there."),
+		  "buffer_ptr)\n--\n\n"
+		  "0, -600 (a dummy: -1): nothing is registered there."),
 	{"_registered_bytes", registered_bytes, METH_O,
 	 "_registered_bytes($self, addr)\n--\n\n"
 	 "From there to the end of registered memory; 0: it is in none."},
