@@ -121,9 +121,9 @@ struct tes_core {
 	size_t n_epochs, n_known_epochs;
 	size_t n_idle_epochs; /* known ones that no object is of */
 	uint16_t own_epoch;   /* index */
-	/* Nothing is committed that was begun below it, and clients that know
-	 * of a number from above it wait. Less than ours for a while after a
-	 * raise. */
+	/* Objects that were begun below it are not committed, and clients that
+	 * know of a number from above it wait. Less than ours for a while
+	 * after a raise. */
 	uint64_t floor_epoch;
 	uint64_t asked_epoch; /* highest that was to be exceeded */
 	uint64_t raised_ms;   /* when ours was raised last */

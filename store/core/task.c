@@ -207,9 +207,9 @@ static bool yields_to(const struct tes_task *t, enum tes_task_kind to)
 }
 
 /*
- * Tells whether one more task of @asker, or NULL, may wait. Where all places are
- * taken, each client may still have its share of as many: so none that takes
- * all keeps the others out.
+ * Tells whether one more task of @asker, or NULL, may wait. Where all places
+ * are taken, each client may still have its share of as many: so none that
+ * takes all keeps the others out.
  */
 static bool may_wait(const struct tes_core *core,
 		     const struct tes_session *asker)
