@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import json
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import mooncake.store
@@ -12,7 +15,7 @@ from mooncake.structured_object_store import (
     BundleTransferPolicy, FieldSchema, MooncakeBundleTransfer,
     StructuredObjectPayload, export_ref, raw_destination, tensor_object_buffer)
 from pool import Memory
-from recorded import FastStore, Pool
+from recorded import FastStore, PlainStore, Pool
 
 torch = pytest.importorskip("torch")
 METADATA = 304
@@ -142,6 +145,28 @@ def test_nested_tensors_are_stored_by_parts(transfer, monkeypatch, helpers):
     strided = torch.nested.nested_tensor(parts)
     with pytest.raises(ValueError, match="torch.jagged"):
         transfer.put_object({"n": strided})
+
+
+def test_nested_tensors_are_read_by_who_has_made_none(monkeypatch, tmp_path):
+    monkeypatch.setattr(sos, "_has_tensor_codec_helpers", lambda: False)
+    store = PlainStore()
+    ref = MooncakeBundleTransfer(store).put_object({"n": torch.nested.nested_tensor(
+        [torch.ones(2), torch.zeros(1)], layout=torch.jagged)})
+    file = tmp_path / "values.json"
+    file.write_text(json.dumps({key: value.hex()
+                                for key, value in store.values.items()}))
+    said = subprocess.run([sys.executable, "-c", f"""if True:
+        import json
+        from mooncake.structured_object_store import MooncakeBundleTransfer
+        from recorded import PlainStore
+        store = PlainStore()
+        store.values = {{key: bytes.fromhex(value) for key, value
+                        in json.load(open({str(file)!r})).items()}}
+        got = MooncakeBundleTransfer(store).get_object(
+            {{"manifest_key": {ref.manifest_key!r}}})["n"]
+        print([row.tolist() for row in got.unbind()])
+        """], check=False, text=True, capture_output=True)
+    assert said.stdout == "[[1.0, 1.0], [0.0]]\n", said.stderr
 
 
 # ---- stores of any kind ----

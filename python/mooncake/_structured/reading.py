@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import io
 import math
 import re
@@ -387,8 +388,13 @@ class MemberReader:
         import torch
 
         data = self.transport.read_bytes(payload)
-        tensor = (_loaded(data) if spec.get("format") == "torch_save"
-                  else _of_parts(name, spec, data))
+        if spec.get("format") == "torch_save":
+            # Only what these modules allow is loaded, nested tensors among it.
+            importlib.import_module("torch._dynamo")
+            importlib.import_module("torch.nested")
+            tensor = _loaded(data)
+        else:
+            tensor = _of_parts(name, spec, data)
         if rows is None:
             return tensor
         each = list(tensor.unbind())
