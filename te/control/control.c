@@ -139,6 +139,7 @@ void tei_control_close(struct te_engine *engine)
 	while (!tei_list_empty(conns))
 		tei_inbound_conn_leave(tei_list_entry(
 			conns->next, struct tei_inbound_conn, link));
+	tei_inbound_peers_stop_waiting(engine);
 }
 
 void tei_control_count_fault(struct te_engine *engine,

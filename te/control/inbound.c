@@ -52,6 +52,8 @@ static void inbound_came(struct tei_inbound_conn *conn,
 			 struct tei_inbound_peer *inbound)
 {
 	conn->inbound = inbound;
+	tei_timer_stop(inbound->alone);
+	inbound->alone = NULL;
 	tei_list_add_tail(&inbound->conns, &conn->of_peer);
 	if (tei_list_empty(&inbound->absent))
 		return;
@@ -80,6 +82,38 @@ void tei_inbound_peer_drop_link(struct tei_link *link)
 		return;
 	link->in.dropping = true;
 	tei_worker_post(link->engine->worker, &link->in.drop);
+}
+
+/* Steps of a connection in which a peer without one may come back. */
+#define ALONE_STEPS 15u
+
+static void nobody_came(void *arg)
+{
+	struct tei_inbound_peer *inbound = arg;
+
+	tei_timer_stop(inbound->alone);
+	inbound->alone = NULL;
+	tei_list_for_each (node, &inbound->links)
+		tei_inbound_peer_drop_link(
+			tei_list_entry(node, struct tei_link, link));
+}
+
+/*
+ * The last connection of a peer has left, which may have died. One that lives
+ * needs no connection while its links work, and finds them ended if it comes
+ * back late: it opens others.
+ */
+static void await_return(struct te_engine *engine,
+			 struct tei_inbound_peer *inbound)
+{
+	if (!engine->control->server || tei_list_empty(&inbound->links) ||
+	    !tei_list_empty(&inbound->conns))
+		return;
+	inbound->alone = tei_timer_start(
+		engine->loop, ALONE_STEPS * engine->config.connect_timeout,
+		false, nobody_came, inbound);
+	if (!inbound->alone) /* no memory */
+		nobody_came(inbound);
 }
 
 static void link_free(struct tei_link *link)
@@ -314,6 +348,25 @@ void tei_inbound_peers_break_links(struct te_engine *engine)
 
 	while (tei_hash_walk(&engine->control->inbound.table, &cursor, 1024,
 			     break_links, NULL))
+		;
+}
+
+static void stop_waiting(struct tei_hash_node *node, void *arg)
+{
+	struct tei_inbound_peer *inbound =
+		TEI_CONTAINER(node, struct tei_inbound_peer, node);
+
+	(void)arg;
+	tei_timer_stop(inbound->alone);
+	inbound->alone = NULL;
+}
+
+void tei_inbound_peers_stop_waiting(struct te_engine *engine)
+{
+	size_t cursor = 0;
+
+	while (tei_hash_walk(&engine->control->inbound.table, &cursor, 1024,
+			     stop_waiting, NULL))
 		;
 }
 
@@ -933,6 +986,7 @@ void tei_inbound_conn_leave(struct tei_inbound_conn *v)
 			tei_account_give_up(v->engine->inbox,
 					    v->inbound->account);
 		forget_conn_of_links(v);
+		await_return(v->engine, v->inbound);
 		tei_inbound_peer_release(v->engine, v->inbound);
 	}
 	tei_free(v->proofs);

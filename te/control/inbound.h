@@ -11,7 +11,8 @@
  * An inbound connection is one control connection of an inbound peer: groups
  * are proven, and count, per inbound connection. The inbound peer's target
  * links outlive its inbound connections until they are dropped or their lanes
- * close.
+ * close, or until nobody has come back for a while: where a NIC serves, nothing
+ * else shows that the other half is gone.
  *
  * An epoch that was never revoked equals `floor`, so inbound peers that are not
  * connected need to be remembered only above it. Those with a secret need it
@@ -64,6 +65,7 @@ struct tei_inbound_peer {
 	struct tei_list links; /* target links */
 	struct tei_list conns; /* by of_peer */
 	uint32_t n_links;
+	struct tei_timer *alone; /* ends its links: no connection; NULL */
 	/* Kept when the peer leaves, so that no notification comes twice. */
 	uint64_t taken;              /* number of the last one in the inbox */
 	struct tei_account *account; /* NULL: none yet */
@@ -122,6 +124,8 @@ struct tei_inbound_peers {
 int tei_inbound_peers_init(struct te_engine *engine); /* -ENOMEM. Set-up */
 /* Frees all inbound peers and their links; both threads have ended. */
 void tei_inbound_peers_fini(struct te_engine *engine);
+/* Waits for nobody any more to come back: the engine's ports are closed. */
+void tei_inbound_peers_stop_waiting(struct te_engine *engine);
 /*
  * Breaks the inbound peers' links when control has ended; who drives closes
  * them.

@@ -100,6 +100,7 @@ static void inbound_free(struct te_engine *engine,
 {
 	struct tei_inbound_peers *g = &engine->control->inbound;
 
+	tei_timer_stop(inbound->alone);
 	if (!tei_list_empty(&inbound->absent))
 		g->n_absent--;
 	tei_list_del(&inbound->absent);

@@ -175,6 +175,30 @@ static void who_does_not_know_it_is_not_told_of_a_lost_link(void **state)
 	close(fd);
 }
 
+/* ---- peers that leave their links behind ---- */
+
+static int set_up_hasty(void **state)
+{
+	static const char *const hasty[] = {"connect_timeout", "200ms", NULL};
+
+	(void)state;
+	te_log_set_level(0);
+	fake_reset();
+	return alone_open(hasty);
+}
+
+static void links_of_who_does_not_come_back_are_ended(void **state)
+{
+	uint8_t who[TE_INCARNATION_LEN] = "one that dies";
+	uint64_t epoch;
+	int fd = raw_greet(engine, who, &epoch);
+
+	(void)state;
+	make_link(fd, epoch);
+	close(fd);
+	assert_true(test_wait_until(is_over, NULL, RIG_WAIT_MS));
+}
+
 /* ---- links that are asked for ---- */
 
 /* Asks for LINK and another one; returns how many are gone, in gone[2]. */
@@ -217,6 +241,25 @@ static void who_asks_for_links_hears_which_are_gone(void **state)
 	close(fd);
 }
 
+/* The one that left after it has lost its link by the end. */
+static void links_of_who_comes_back_are_kept(void **state)
+{
+	uint8_t who[TE_INCARNATION_LEN] = "one that lives";
+	uint64_t epoch, gone[2];
+	int fd = raw_greet(engine, who, &epoch);
+
+	(void)state;
+	make_link(fd, epoch);
+	close(fd);
+	fd = raw_greet(engine, who, &epoch);
+	links_of_who_does_not_come_back_are_ended(NULL);
+	assert_int_equal(
+		test_stat(engine, "te_endpoint_drops_served_total", NULL), 1);
+	assert_int_equal(ask_for_links(fd, gone), 1);
+	assert_int_equal(gone[0], LINK + 1);
+	close(fd);
+}
+
 static void who_asks_for_more_links_than_it_may_have_is_refused(void **state)
 {
 	uint64_t numbers[TEI_INBOUND_LINKS_MAX + 1];
@@ -234,6 +277,8 @@ static void who_asks_for_more_links_than_it_may_have_is_refused(void **state)
 }
 
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define HASTY(test) \
+	cmocka_unit_test_setup_teardown(test, set_up_hasty, tear_down)
 
 int main(void)
 {
@@ -242,6 +287,8 @@ int main(void)
 		TEST(each_connection_is_told_of_the_end),
 		TEST(who_heeds_it_is_told_of_a_lost_link),
 		TEST(who_does_not_know_it_is_not_told_of_a_lost_link),
+		HASTY(links_of_who_does_not_come_back_are_ended),
+		HASTY(links_of_who_comes_back_are_kept),
 		TEST(who_asks_for_links_hears_which_are_gone),
 		TEST(who_asks_for_more_links_than_it_may_have_is_refused),
 	};
