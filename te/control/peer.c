@@ -381,11 +381,23 @@ void tei_peer_free(struct tei_peer *peer)
 
 /* ---- the connection ---- */
 
+/* True: some work waits for the end of a link. */
+static bool is_drop_urgent(const struct tei_peer *peer)
+{
+	uint64_t now = tei_now_ns();
+
+	tei_list_for_each (node, &peer->c->drops) {
+		if (tei_list_entry(node, struct tei_link, out.asked)
+			    ->out.drop_until > now)
+			return true;
+	}
+	return false;
+}
+
 static bool is_wanted(const struct tei_peer *peer)
 {
-	return !tei_list_empty(&peer->c->openers) ||
-	       !tei_list_empty(&peer->c->drops) || tei_notify_wants(peer) ||
-	       atomic_load(&peer->want) ||
+	return !tei_list_empty(&peer->c->openers) || is_drop_urgent(peer) ||
+	       tei_notify_wants(peer) || atomic_load(&peer->want) ||
 	       (atomic_load(&peer->asks) & TEI_ASK_PROBE);
 }
 
@@ -574,7 +586,6 @@ void tei_peer_failed(struct tei_peer *peer, int err, bool for_good)
 		count_refusals(peer, err);
 	say_why(peer, err);
 	tell_failure(peer, err, for_good && !stray);
-	tei_peer_prune_drops(peer);
 	if (for_good && !stray)
 		openers_end(peer, err);
 	else if (err == -ECONNREFUSED && !stray)

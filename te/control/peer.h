@@ -90,7 +90,8 @@ struct tei_peer_control {
 	struct tei_group_challenge challenge;
 	uint64_t hello_epoch;
 	struct tei_list openers; /* struct tei_opener */
-	struct tei_list drops;   /* links to be dropped, by out.asked */
+	struct tei_list drops;   /* links to be dropped, by out.asked: until
+				  * that is answered, or the peer restarts */
 	struct tei_frame_call hello, prove, describe, probe;
 	struct tei_notify_out notify;
 	uint64_t hello_taken, hello_losses; /* for tei_notify_greeted() */
@@ -139,8 +140,6 @@ void tei_peer_tell_epoch(struct tei_peer *peer, uint64_t epoch);
 extern const struct tei_frame_ops tei_peer_frame_ops;
 /* peer_calls.c: Connect, Drop and Probe for the worker's links. */
 void tei_peer_send_drops(struct tei_peer *peer);
-/* Give up those in which nobody is interested any more. */
-void tei_peer_prune_drops(struct tei_peer *peer);
 void tei_peer_probe(struct tei_peer *peer);
 
 /* The peer has answered a probe: ends the openers that asked for it. */

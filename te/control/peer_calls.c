@@ -527,6 +527,7 @@ static void connect_done(struct tei_frame_call *call, int err,
 {
 	struct tei_link *link = TEI_CONTAINER(call, struct tei_link, out.rpc);
 
+	link->out.unanswered = err != 0;
 	if (!err)
 		err = take_connected(link, f);
 	else if (err != -ETIMEDOUT)
@@ -591,8 +592,6 @@ static void drop_done(struct tei_frame_call *call, int err,
 		drop_end(link, take_dropped(link, f));
 	} else if (peer->c->conn && err == -ETIMEDOUT) {
 		tei_peer_failed(peer, err, false); /* asks again when up */
-	} else if (!peer->c->conn && link->out.drop_until <= tei_now_ns()) {
-		drop_end(link, err);
 	}
 }
 
@@ -627,27 +626,12 @@ void tei_peer_send_drops(struct tei_peer *peer)
 	}
 }
 
-void tei_peer_prune_drops(struct tei_peer *peer)
-{
-	uint64_t now = tei_now_ns();
-
-	tei_list_for_each_safe (node, tmp, &peer->c->drops) {
-		struct tei_link *link =
-			tei_list_entry(node, struct tei_link, out.asked);
-
-		if (!link->out.in_rpc && link->out.drop_until <= now)
-			drop_end(link, -ETIMEDOUT);
-	}
-}
-
 static void ask_drop(struct tei_call *call)
 {
 	struct tei_link *link = TEI_CONTAINER(call, struct tei_link, out.ask);
 	struct tei_peer *peer = link->out.peer;
 
 	tei_list_add_tail(&peer->c->drops, &link->out.asked);
-	if (peer->c->state != TEI_PEER_UP)
-		tei_peer_prune_drops(peer);
 	tei_peer_kick(peer);
 }
 

@@ -302,7 +302,7 @@ static void answered(struct tei_call *call)
 	struct tei_worker *w = link->engine->worker;
 	int err = link->out.err;
 
-	link->out.accepted = !err;
+	link->out.accepted = !err || link->out.unanswered;
 	link->out.state = TEI_LINK_CONNECTING;
 	if (!err)
 		err = link->out.doomed;
@@ -438,7 +438,7 @@ static void retire(struct tei_link *link)
 	tei_link_free(link);
 }
 
-/* Control has asked the owner to drop it, or has given up. Token. */
+/* The owner has dropped it, or is not there any more. Token. */
 static void dropped(struct tei_call *call)
 {
 	struct tei_link *link =

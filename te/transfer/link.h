@@ -61,11 +61,12 @@ struct tei_link_out {
 	uint32_t remote_pos;   /* place of its rail in the description */
 	uint32_t remote_rail;  /* its own number */
 	uint8_t state;
-	bool full;     /* post() took less than offered */
-	bool retiring; /* gets nothing new, is closed when idle; see below */
-	bool settled;  /* nothing of it can land: no limbo */
-	int doomed;    /* break it with that when control answers */
-	bool accepted; /* the owner has a target half */
+	bool full;       /* post() took less than offered */
+	bool retiring;   /* gets nothing new, is closed when idle; see below */
+	bool settled;    /* nothing of it can land: no limbo */
+	int doomed;      /* break it with that when control answers */
+	bool unanswered; /* Connect was: the owner may have a target half */
+	bool accepted;   /* it has, or may have, one */
 	bool was_up;
 	struct tei_list ready;  /* works not taken by the backend yet */
 	struct tei_list posted; /* works at the backend */
@@ -84,7 +85,7 @@ struct tei_link_out {
 	struct tei_call ask, answer;
 	struct tei_frame_call rpc;
 	struct tei_list asked; /* in the peer's drops */
-	uint64_t drop_until;   /* ns */
+	uint64_t drop_until;   /* ns: so long control connects for it */
 	bool in_rpc;           /* control's */
 	int err;
 	size_t address_len;

@@ -7,11 +7,18 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/hash.h"
+#include "base/loop.h"
 #include "base/net.h"
+#include "te/control/control.h"
+#include "te/control/inbound.h"
+#include "te/core/engine.h"
 #include "tests/lib/wait.h"
 
 #define LEN  ((size_t)8 << 20)
@@ -206,6 +213,141 @@ static void half_lost_after_a_change_of_ways_is_replaced(void **state)
 	te_batch_destroy(batch);
 }
 
+/* ---- halves that nobody answered for ---- */
+
+static void add_links(struct tei_hash_node *node, void *arg)
+{
+	*(uint32_t *)arg +=
+		TEI_CONTAINER(node, struct tei_inbound_peer, node)->n_links;
+}
+
+static void count_links(void *arg)
+{
+	size_t cursor = 0;
+
+	while (tei_hash_walk(&owner->control->inbound.table, &cursor, 1024,
+			     add_links, arg))
+		;
+}
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+static bool has_so_many_halves(void *arg)
+{
+	uint32_t n = 0;
+
+	assert_true(tei_loop_do(owner->loop, count_links, &n));
+	return n <= *(const uint32_t *)arg;
+}
+
+static bool is_opening(void *arg)
+{
+	(void)arg;
+	return atomic_load(&fake.opening) > 0;
+}
+
+/* The owner has been asked for halves, and does not answer yet. */
+static struct te_batch *ask_for_halves(void)
+{
+	struct iovec piece = {local, LEN};
+	struct te_request r = rig_request(segment, TE_WRITE, memory, &piece);
+	struct te_batch *batch;
+
+	r.timeout_ms = RIG_WAIT_MS;
+	atomic_store(&fake.dead, 4);
+	atomic_store(&fake.hold_open, true);
+	assert_int_equal(te_batch_create(user, 1, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, &r, 1), 0);
+	assert_true(test_wait_until(is_opening, NULL, RIG_WAIT_MS));
+	return batch;
+}
+
+/* At last the owner has @most halves. */
+static void go_on(struct te_batch *batch, uint32_t most)
+{
+	struct te_completion c;
+
+	atomic_store(&fake.hold_open, false);
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	assert_int_equal(te_batch_poll(batch, &c, 1), 1);
+	assert_int_equal(c.error, 0);
+	te_batch_destroy(batch);
+	assert_true(test_wait_until(has_so_many_halves, &most, RIG_WAIT_MS));
+}
+
+/* The user has given the answers up when they come. */
+static void halves_that_are_made_too_late_are_dropped(void **state)
+{
+	struct te_batch *batch = ask_for_halves();
+
+	(void)state;
+	assert_true(test_wait_until(has_asked_for_a_drop, NULL, RIG_WAIT_MS));
+	go_on(batch, 2);
+}
+
+static _Atomic bool stopped;
+
+static bool goes_on(void *arg)
+{
+	(void)arg;
+	return !atomic_load(&stopped);
+}
+
+static void stand_still(void *arg)
+{
+	(void)arg;
+	assert_true(test_wait_until(goes_on, NULL, RIG_WAIT_MS));
+}
+
+static void *stop_owner(void *arg)
+{
+	(void)arg;
+	assert_true(tei_loop_do(owner->loop, stand_still, NULL));
+	return NULL;
+}
+
+static bool has_lost_control(void *arg)
+{
+	(void)arg;
+	(void)te_peer_probe(user, te_engine_name(owner), 100, NULL);
+	return test_stat(user, "te_control_failed_total", NULL) > 0;
+}
+
+static bool have_both_come_up(void *arg)
+{
+	(void)arg;
+	assert_int_equal(rig_move(user, segment, TE_READ, memory, local, LEN),
+			 0);
+	return test_stat(user, "te_endpoints_up_total", NULL) == 2;
+}
+
+/* Nobody waits for that drop, so it is asked for with the next connection. */
+static void drop_outlasts_a_lost_connection(void **state)
+{
+	uint32_t one = 1;
+	pthread_t thread;
+
+	(void)state;
+	assert_true(test_wait_until(have_both_come_up, NULL, RIG_WAIT_MS));
+	atomic_store(&stopped, true);
+	assert_int_equal(pthread_create(&thread, NULL, stop_owner, NULL), 0);
+	assert_true(test_wait_until(has_lost_control, NULL, RIG_WAIT_MS));
+	atomic_store(&fake.break_after, 0);
+	assert_int_equal(rig_move(user, segment, TE_READ, memory, local, LEN),
+			 0);
+	assert_true(test_wait_until(has_asked_for_a_drop, NULL, RIG_WAIT_MS));
+	assert_true(tei_loop_do(user->loop, nothing, NULL));
+	atomic_store(&stopped, false);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(
+		te_peer_probe(user, te_engine_name(owner), RIG_WAIT_MS, NULL),
+		0);
+	assert_true(test_wait_until(has_so_many_halves, &one, RIG_WAIT_MS));
+}
+
 static int silent_port(uint16_t port)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET,
@@ -278,6 +420,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			half_lost_after_a_change_of_ways_is_replaced,
 			set_up_watchful, pair_close),
+		cmocka_unit_test_setup_teardown(drop_outlasts_a_lost_connection,
+						set_up_quick, pair_close),
+		cmocka_unit_test_setup_teardown(
+			halves_that_are_made_too_late_are_dropped, set_up_quick,
+			pair_close),
 		cmocka_unit_test_setup_teardown(
 			stranger_at_another_address_is_no_restart, set_up_quick,
 			pair_close),
