@@ -375,6 +375,7 @@ static void engine_ends_though_a_forked_child_lives(void **state)
 	piece = (struct iovec){r.local, 64};
 	request = rig_request(&r, TE_WRITE, r.memory, &piece);
 	request.flags = TE_FAIL_FAST;
+	request.timeout_ms = 10000;
 	err = rig_run(r.user, &request).error;
 	if (err != -ECONNREFUSED && err != -ECONNRESET &&
 	    !(rig_nic && err == -ETIMEDOUT))

@@ -18,6 +18,10 @@ bool rig_nic;
 bool rig_self;
 bool rig_one_process;
 
+/*
+ * Requests that are to succeed have as long as their test waits: an emulated
+ * machine whose host is busy moves no 400 MB in the usual 30 s.
+ */
 struct te_engine *rig_engine(const char *name)
 {
 	struct te_config *config;
@@ -28,6 +32,8 @@ struct te_engine *rig_engine(const char *name)
 	if (te_config_set(config, "backends", rig_backend, error,
 			  sizeof(error)))
 		fail_msg("%s", error);
+	assert_int_equal(
+		te_config_set(config, "transfer_timeout", "200s", NULL, 0), 0);
 	assert_int_equal(te_engine_create(config, name, &engine), 0);
 	te_config_destroy(config);
 	return engine;
