@@ -294,6 +294,15 @@ def test_images_come_back(monkeypatch):
     for rows in (decoded(field), chosen(field, [0, 1, 2])):
         assert rows[0].mode == "RGB" and rows[0].size == (2, 1)
         assert rows[0].tobytes() == b"abcdef" and rows[1] is None
+    payload, metadata = read(field)
+    for wrong in ({"mode": "no"}, {"mode": 5}, {"size": [2]},
+                  {"size": [1 << 20, 1 << 20]}, {"size": [-1, -2]},
+                  {"size": [2, 2]}, {"size": [1.0, 2]}):
+        encodings = list(metadata["media_encodings"])
+        encodings[0] = {**encodings[0], **wrong}
+        with pytest.raises(ValueError):
+            decode_field("media_bytes", payload, 3,
+                         {**metadata, "media_encodings": encodings})
     lists = encode_field(PATH, row_array([[one, b"x"], [two]]))
     assert lists.codec == "media_list_ragged"
     assert chosen(lists, [1])[0][0].tobytes() == b"g"

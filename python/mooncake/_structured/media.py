@@ -47,8 +47,10 @@ def _image_of(data: bytes, encoding: Metadata) -> Any:
     mode, size = encoding.get("mode"), encoding.get("size")
     if not isinstance(mode, str) or not (
             isinstance(size, list) and len(size) == 2
-            and all(type(side) is int and side >= 0 for side in size)):
-        raise ValueError(f"no image is of mode {mode!r} and size {size!r}")
+            and all(type(side) is int and side >= 0 for side in size)
+            and size[0] * size[1] <= 8 * len(data)):  # a bit is the least
+        raise ValueError(f"{len(data)} bytes are no image of mode {mode!r} and "
+                         f"size {size!r}")
     image = Image.frombytes(mode, tuple(size), data)
     image.format = encoding.get("format")
     return image
