@@ -83,14 +83,14 @@ def _named_group(config: Any) -> str | None:
     try:
         groups = [given] if isinstance(given, str) else list(given)
     except TypeError:
-        raise ValueError("config.group_ids must contain strings, not be a "
+        raise ValueError("config.group_ids must contain strings, not a "
                          f"{type(given).__name__}") from None
     for group in groups:
         if not isinstance(group, str):
             raise ValueError("config.group_ids must contain strings, not a "
                              f"{type(group).__name__}")
     if len(groups) > 1:
-        raise ValueError("config.group_ids must name at most one group for a "
+        raise ValueError("config.group_ids must name exactly one group for a "
                          f"batch, not {len(groups)}")
     return groups[0] if groups else None
 
