@@ -30,7 +30,7 @@
 struct wanted {
 	char *local_hostname, *metadata_server, *master_server_addr, *tenant_id;
 	uint64_t global_segment_size, local_buffer_size;
-	char *protocol, *rdma_devices;
+	char *protocol, *rdma_devices, *auto_discovery, *device_filters;
 	bool force_tcp;
 	uint64_t client_min_port, client_max_port;
 	uint64_t rpc_timeout, connect_timeout, replica_timeout; /* ms */
@@ -74,6 +74,14 @@ const struct tei_setting tes_pairs_rows[] = {
 	  .help = "how bytes move; rdma without such a device: as tcp" },
 	{ ROW(rdma_devices), .alias = "device_name", .type = TEI_CONF_STRING,
 	  .def = "", .help = "with rdma: those to use" },
+	{ ROW(auto_discovery), .expert = true, .env = "MC_MS_AUTO_DISC",
+	  .type = TEI_CONF_STRING, .def = "",
+	  .help = "with rdma: 1: use those of device_filters, whatever "
+		  "rdma_devices says; 0: rdma_devices must name some; default: "
+		  "1 if it names none" },
+	{ ROW(device_filters), .expert = true, .env = "MC_MS_FILTERS",
+	  .type = TEI_CONF_STRING, .def = "",
+	  .help = "with auto_discovery: those to use (a,b); default: all" },
 	{ ROW(force_tcp), .env = "MC_FORCE_TCP", .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "tcp, whatever the protocol is" },
 	{ ROW(client_min_port), .expert = true,
@@ -242,15 +250,62 @@ static int set_config(struct te_config *config, const char *name,
 	return rc ? -EINVAL : 0;
 }
 
+/* Mooncake's rules: a switch that is neither 0 nor 1 is as if it were unset. */
+static bool discovers(const struct wanted *w)
+{
+	if (!strcmp(w->auto_discovery, "1"))
+		return true;
+	if (!strcmp(w->auto_discovery, "0"))
+		return false;
+	if (*w->auto_discovery)
+		LOG_WARN("setup: auto_discovery '%s': should be 0 or 1 "
+			 "(ignored)",
+			 w->auto_discovery);
+	return !*w->rdma_devices;
+}
+
+/*
+ * Picks the devices to use, "" for all: logged where another setting has named
+ * some in vain. 0, -600.
+ */
+static int pick_devices(const struct wanted *w, const char **out)
+{
+	*out = "";
+	if (w->force_tcp || strcmp(w->protocol, "rdma") != 0)
+		return 0;
+	if (discovers(w)) {
+		*out = w->device_filters;
+		if (*w->rdma_devices)
+			LOG_INFO("setup: rdma_devices '%s': not looked at, "
+				 "since auto_discovery (MC_MS_AUTO_DISC) is 1",
+				 w->rdma_devices);
+		return 0;
+	}
+	*out = w->rdma_devices;
+	if (*w->device_filters)
+		LOG_WARN("setup: device_filters '%s' (MC_MS_FILTERS): ignored, "
+			 "for devices are not discovered: set "
+			 "MC_MS_AUTO_DISC=1, or give no rdma_devices",
+			 w->device_filters);
+	if (**out)
+		return 0;
+	return wrong(
+		"rdma_devices", "",
+		"must be given, for auto_discovery (MC_MS_AUTO_DISC) is 0");
+}
+
 static int configure(struct te_config *config, const struct wanted *w)
 {
 	char etcd[512];
+	const char *devices;
 	int rc = set_config(config, "protocol", w->protocol);
 
 	if (!rc && w->force_tcp)
 		rc = set_config(config, "backends", "tcp");
-	else if (!rc && *w->rdma_devices && !strcmp(w->protocol, "rdma"))
-		rc = set_config(config, "verbs.devices", w->rdma_devices);
+	if (!rc && pick_devices(w, &devices))
+		rc = -EINVAL;
+	if (!rc && *devices)
+		rc = set_config(config, "verbs.devices", devices);
 	if (rc)
 		return rc;
 	if (strstr(w->metadata_server, "://") ||
@@ -343,11 +398,17 @@ static int create_engine(const struct wanted *w, struct te_engine **out)
 /* The protocol must be the one of the engine that the caller brings. */
 static int check_protocol(const struct wanted *w, struct te_engine *engine)
 {
+	const char *devices;
+	int code;
+
 	if (strcmp(w->protocol, "rdma") || w->force_tcp ||
 	    te_engine_has_backend(engine, "verbs"))
 		return 0;
-	if (*w->rdma_devices)
-		return wrong("rdma_devices", w->rdma_devices,
+	code = pick_devices(w, &devices);
+	if (code)
+		return code;
+	if (*devices)
+		return wrong("rdma_devices", devices,
 			     "there is no such device");
 	LOG_WARN("setup: no RDMA device: bytes go by tcp, and by shared memory "
 		 "on this host");

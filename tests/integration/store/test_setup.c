@@ -228,6 +228,49 @@ static void rdma_without_a_device_goes_by_tcp(void **state)
 	te_store_close(store);
 }
 
+/* Joins by rdma with these, "" for none; the code. Mooncake's variables. */
+static int discover(const char *is_on, const char *filters, const char *devices)
+{
+	struct te_store *store = NULL;
+	int code;
+
+	lines[0] = '\0';
+	(void)setenv("MC_MS_AUTO_DISC", is_on, 1);
+	(void)setenv("MC_MS_FILTERS", filters, 1);
+	code = setup(WORDS("protocol", "rdma", "rdma_devices", devices), NULL,
+		     &store);
+	(void)unsetenv("MC_MS_AUTO_DISC");
+	(void)unsetenv("MC_MS_FILTERS");
+	te_store_close(store);
+	return code;
+}
+
+static void devices_are_discovered_by_mooncakes_rules(void **state)
+{
+	const int bad = TE_STORE_INVALID_PARAMS;
+
+	(void)state;
+	/* On: what is named by hand is not looked at. */
+	assert_int_equal(discover("1", "", "mlx5_77"), 0);
+	assert_non_null(strstr(lines, "no RDMA device"));
+	assert_int_equal(discover("1", "mlx5_78, mlx5_79", "mlx5_77"), bad);
+	assert_non_null(
+		strstr(lines, "verbs.devices: no device is called mlx5_78"));
+	/* Off: only what is named by hand. */
+	assert_int_equal(discover("0", "", ""), bad);
+	assert_non_null(strstr(lines, "must be given"));
+	assert_int_equal(discover("0", "mlx5_78", "mlx5_77"), bad);
+	assert_non_null(strstr(lines, "is called mlx5_77"));
+	assert_non_null(strstr(lines, "'mlx5_78' (MC_MS_FILTERS): ignored"));
+	/* Neither: on if nothing is named. */
+	assert_int_equal(discover("", "mlx5_78", ""), bad);
+	assert_non_null(strstr(lines, "is called mlx5_78"));
+	assert_int_equal(discover("2", "mlx5_78", "mlx5_77"), bad);
+	assert_non_null(strstr(lines, "auto_discovery '2': should be 0 or 1"));
+	assert_non_null(strstr(lines, "is called mlx5_77"));
+	assert_int_equal(discover("", "", ""), 0);
+}
+
 static void force_tcp_leaves_nothing_else(void **state)
 {
 	struct te_rail_info rails[16];
@@ -393,6 +436,7 @@ int main(void)
 		cmocka_unit_test(a_master_that_is_not_there_is_no_crash),
 		cmocka_unit_test(unknown_keys_are_named_and_do_no_harm),
 		cmocka_unit_test(rdma_without_a_device_goes_by_tcp),
+		cmocka_unit_test(devices_are_discovered_by_mooncakes_rules),
 		cmocka_unit_test(force_tcp_leaves_nothing_else),
 		cmocka_unit_test(names_without_a_port_get_one_of_the_range),
 		cmocka_unit_test(a_range_that_is_taken_is_left),
