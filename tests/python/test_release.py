@@ -2,7 +2,9 @@
 """mooncake._structured.release: results that lie in memory of a pool."""
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 
 import numpy as np
 import pytest
@@ -49,6 +51,21 @@ def test_rows_keep_their_owner():
     plain = row_array([np.zeros(2), np.zeros(2)])
     assert type(plain) is np.ndarray and plain.shape == (2,)
     assert with_owner(rows, None) is rows
+
+
+def test_copies_of_results_are_ordinary():
+    array = of(Lease())
+    rows = with_owner([array[:2], None], array._mooncake_pool_owner)
+    for copied in (copy.deepcopy, lambda value: pickle.loads(pickle.dumps(
+            value, 5)), lambda value: pickle.loads(pickle.dumps(value, 2))):
+        for value, kind in ((array, np.ndarray), (rows, list),
+                            (row_array(rows), np.ndarray)):
+            got = copied(value)
+            assert type(got) is kind
+            assert getattr(got, "_mooncake_pool_owner", None) is None
+        assert copied(rows)[0].tolist() == array[:2].tolist()
+        assert copied(array).tolist() == array.tolist()
+        assert type(copied(row_array(rows))[0]) is np.ndarray
 
 
 def test_all_memory_of_a_result_is_given_back_once():

@@ -6,6 +6,7 @@ copies do not, they have memory of their own.
 """
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -53,11 +54,22 @@ class PoolArray(np.ndarray):
         return (result[()] if return_scalar and type(result) is np.ndarray
                 else result)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return np.array(self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """An ordinary array is what another process gets."""
+        return self.view(np.ndarray).__reduce_ex__(protocol)
+
 
 class PoolRows(list[Any]):
     """Rows of which some lie in memory of a pool."""
 
     _mooncake_pool_owner: PoolOwner | None = None
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """An ordinary list is what a copy and another process get."""
+        return list, (), None, iter(self)
 
 
 class PoolRowArray(np.ndarray):
@@ -71,6 +83,13 @@ class PoolRowArray(np.ndarray):
     def tolist(self) -> Any:
         """The rows, which keep their owner."""
         return with_owner(super().tolist(), self._mooncake_pool_owner)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return copy.deepcopy(self.view(np.ndarray), memo)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """An ordinary array is what another process gets."""
+        return self.view(np.ndarray).__reduce_ex__(protocol)
 
 
 def pool_array(lease: Any, dtype: np.dtype, shape: tuple[int, ...]) -> PoolArray:
