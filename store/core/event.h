@@ -351,6 +351,8 @@ enum tes_owner_news {
 	TES_OWNER_SILENT, /* its objects are misses until it is back */
 	TES_OWNER_BACK,
 	TES_OWNER_GONE, /* its objects are lost */
+	/* Lost what it lent under the name of another, who is back. */
+	TES_OWNER_DISPLACED,
 };
 
 struct tes_core_segment_name {

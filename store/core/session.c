@@ -154,6 +154,16 @@ struct tes_session *tes_core_name_owner(const struct tes_core *core,
 	return NULL;
 }
 
+static void displace(struct tes_core *core, struct tes_mount *m)
+{
+	struct tes_session *s = m->owner;
+
+	tes_core_mount_drop(core, m);
+	s->displaced = true;
+	if (tei_list_empty(&s->changed))
+		tei_list_add_tail(&core->changed, &s->changed);
+}
+
 void tes_core_name_claim(struct tes_core *core, const struct tes_mount *m)
 {
 	struct tes_mount *next, *other = next_of_name(core, m->name, NULL);
@@ -163,7 +173,7 @@ void tes_core_name_claim(struct tes_core *core, const struct tes_mount *m)
 		if (!are_of_one_engine(m->owner, other->owner) &&
 		    (other->serial > m->serial ||
 		     comes_back_to(core, m->owner, other->owner, m->name)))
-			tes_core_mount_drop(core, other);
+			displace(core, other);
 	}
 }
 
@@ -713,6 +723,11 @@ static void report_owner(const struct tes_core *core, struct tes_session *s,
 	a->u.owner.engine = s->engine;
 	a->u.owner.left = s->left;
 	a->u.owner.silent_ms = core->now_ms - s->seen_ms;
+	if (s->displaced) {
+		a->u.owner.news = TES_OWNER_DISPLACED;
+		s->displaced = false;
+		return;
+	}
 	switch ((enum tes_session_state)s->state) {
 	case TES_SESSION_LIVE:
 		a->u.owner.news = TES_OWNER_BACK;

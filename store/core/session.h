@@ -29,10 +29,11 @@ struct tes_session {
 	struct tei_hash_node by_id, by_client, by_incarnation;
 	tes_session_id id;
 	uint8_t state;
-	bool left;    /* main connection closed */
-	bool beating; /* heartbeat came since it joined: fences may go */
-	bool buries;  /* learns what it has, and buries it */
-	bool probes;  /* answers probes */
+	bool left;      /* main connection closed */
+	bool displaced; /* has lost segments to who is back, as is to be told */
+	bool beating;   /* heartbeat came since it joined: fences may go */
+	bool buries;    /* learns what it has, and buries it */
+	bool probes;    /* answers probes */
 	bool executes;
 	unsigned int n_tasks;  /* TES_CORE_TASKS_EACH at most */
 	struct tei_list tasks; /* it executes */

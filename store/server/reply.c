@@ -702,7 +702,8 @@ void tes_server_tell_owner(const struct tes_action *action)
 {
 	static struct tei_log_limit silent = {.per_minute = OWNERS_PER_MINUTE},
 				    back = {.per_minute = OWNERS_PER_MINUTE},
-				    gone = {.per_minute = OWNERS_PER_MINUTE};
+				    gone = {.per_minute = OWNERS_PER_MINUTE},
+				    displaced = {.per_minute = 6};
 	const char *engine = action->u.owner.engine;
 
 	switch (action->u.owner.news) {
@@ -721,6 +722,13 @@ void tes_server_tell_owner(const struct tes_action *action)
 				 "its objects are gone",
 				 engine,
 				 (double)action->u.owner.silent_ms / 1000);
+		break;
+	case TES_OWNER_DISPLACED:
+		if (tei_log_allowed(&displaced))
+			LOG_WARN("master: %s lent memory under the name of an "
+				 "owner that is back: it is dropped with what "
+				 "was put there",
+				 engine);
 		break;
 	}
 }

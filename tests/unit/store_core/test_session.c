@@ -488,6 +488,16 @@ static void who_does_not_answer_gives_its_name_away(void **state)
 	rig_fini(&r);
 }
 
+static bool is_displaced(const struct rig *r, tes_session_id s)
+{
+	for (size_t i = 0; i < r->out.n; i++)
+		if (r->out.at[i].type == TES_ACTION_OWNER &&
+		    r->out.at[i].session == s &&
+		    r->out.at[i].u.owner.news == TES_OWNER_DISPLACED)
+			return true;
+	return false;
+}
+
 /* A stranger may be as quick as a successor, and an owner only slow. */
 static void who_comes_back_has_its_name_again(void **state)
 {
@@ -504,7 +514,10 @@ static void who_comes_back_has_its_name_again(void **state)
 	assert_int_equal(mount_as(&r, 2, 'n', "a:1"), 0);
 	assert_int_equal(rig_figures(&r).segments, 4);
 	rig_plain(&r, TES_EVENT_HEARTBEAT, 1);
+	assert_true(is_displaced(&r, 2));
 	assert_int_equal(rig_figures(&r).segments, 3);
+	rig_pass(&r, 100, "12");
+	assert_false(is_displaced(&r, 2));
 	assert_int_equal(mount_as(&r, 2, 'n', "a:1"), -601);
 	/* The same where it comes back on another connection. */
 	rig_plain(&r, TES_EVENT_LEAVE, 1);
