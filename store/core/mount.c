@@ -67,16 +67,15 @@ static const char *no_place(const struct tes_core *core,
 			    const struct tes_session *s)
 {
 	if (s->n_mounts >= TES_CORE_MOUNTS_EACH)
-		return "this client lends 256 segments already, the most that "
-		       "one may: unmount some, or lend larger ones";
+		return "this client lends 256 segments, the most that it may: "
+		       "lend larger ones";
 	if (core->n_all_mounts >= TES_CORE_MOUNTS_MAX)
-		return "the master has 4096 segments already, the most that it "
-		       "takes: lend fewer and larger ones";
+		return "the master has 4096 segments, the most that it takes: "
+		       "lend fewer, larger ones";
 	if (core->n_all_mounts >= TES_CORE_MOUNTS_SOURCE &&
 	    mounts_of_source(core, s) >= TES_CORE_MOUNTS_SOURCE)
-		return "clients of this user or address lend 3072 segments "
-		       "already, the most that they may: lend fewer and larger "
-		       "ones";
+		return "clients of this user or address lend 3072 segments, "
+		       "the most that they may: lend fewer, larger ones";
 	return NULL;
 }
 

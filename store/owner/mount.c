@@ -86,6 +86,8 @@ static void take_status(struct te_store *store, struct tes_segment *segment,
 		if (segment->lasting)
 			tes_store_set_ready(store, false, TE_STORE_RPC_FAIL);
 	} else {
+		if (*why)
+			cannot_mount(te_store_strerror(status), why);
 		settle_mount(store, segment, status);
 	}
 }

@@ -188,6 +188,31 @@ static void all_are_mounted_again_at_a_new_master(void **state)
 	pool_stop(&pool);
 }
 
+static bool lends_one_more(void *store)
+{
+	uint8_t id[TE_STORE_SEGMENT_ID_LEN];
+
+	return te_store_mount(store, 4096, id) == 0;
+}
+
+static void a_store_lends_as_many_segments_as_it_may(void **state)
+{
+	struct te_store *store = pool_client(*state, MIB);
+	uint8_t first[TE_STORE_SEGMENT_ID_LEN], id[TE_STORE_SEGMENT_ID_LEN];
+	int code, n = 1;
+
+	assert_int_equal(te_store_mount(store, 4096, first), 0);
+	while ((code = te_store_mount(store, 4096, id)) == 0)
+		assert_true(++n < 4096);
+	assert_int_equal(n, 255);
+	assert_int_equal(code, -1010);
+	assert_int_equal(te_store_health(store), 0);
+	assert_int_equal(te_store_unmount(store, first, 0), 0);
+	/* Its place is free when the master has dropped what was there. */
+	assert_true(test_wait_until(lends_one_more, store, POOL_START_MS));
+	te_store_close(store);
+}
+
 static void what_left_meanwhile_is_unmounted_later(void **state)
 {
 	uint8_t id[TE_STORE_SEGMENT_ID_LEN], other[TE_STORE_SEGMENT_ID_LEN];
@@ -478,6 +503,7 @@ int main(void)
 		cmocka_unit_test(part_of_a_file_can_be_lent),
 		cmocka_unit_test(files_that_do_not_fit_are_refused),
 		cmocka_unit_test(all_are_mounted_again_at_a_new_master),
+		cmocka_unit_test(a_store_lends_as_many_segments_as_it_may),
 		cmocka_unit_test(what_left_meanwhile_is_unmounted_later),
 		cmocka_unit_test(a_segment_is_read_until_its_grace_is_over),
 		cmocka_unit_test(a_new_master_hears_of_a_grace),
