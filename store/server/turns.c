@@ -12,14 +12,14 @@
  * its connections; connections without one share by where they come from.
  *
  * A batch of many keys, or of some with many replicas, is a job: it is decoded
- * at once, and then handled in parts, one each time its connection comes to the
- * front of the queue. Until it is answered the connection delivers nothing more,
- * so a client's requests are handled in the order in which they were sent, and a
- * client has one job. Jobs are few, and none is let in while those that have
- * begun take JOBS_BYTES: batches for which there is no room stay with their
- * connections, which read no more, in the order in which they came. So do the
- * frames of a connection that is owed many answers, for which owners have to
- * confirm something.
+ * at once, and then handled in parts, one each time its connection comes to
+ * the front of the queue. Until it is answered the connection delivers nothing
+ * more, so a client's requests are handled in the order in which they were
+ * sent, and a client has one job. Jobs are few, and none is let in while those
+ * that have begun take JOBS_BYTES: batches for which there is no room stay
+ * with their connections, which read no more, in the order in which they came.
+ * So do the frames of a connection that is owed many answers, for which owners
+ * have to confirm something.
  */
 #include <errno.h>
 #include <string.h>
