@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib
 import io
 import math
 import re
@@ -388,13 +387,8 @@ class MemberReader:
         import torch
 
         data = self.transport.read_bytes(payload)
-        if spec.get("format") == "torch_save":
-            # Only what these modules allow is loaded, nested tensors among it.
-            importlib.import_module("torch._dynamo")
-            importlib.import_module("torch.nested")
-            tensor = _loaded(data)
-        else:
-            tensor = _of_parts(name, spec, data)
+        tensor = (_loaded(data, nested=True) if spec.get("format") == "torch_save"
+                  else _of_parts(name, spec, data))
         if rows is None:
             return tensor
         each = list(tensor.unbind())
@@ -501,9 +495,12 @@ def deserialized(name: str, data: bytes) -> Any:
         raise ValueError(f"{name}: {error}") from None
 
 
-def _loaded(data: bytes) -> Any:
+def _loaded(data: bytes, nested: bool = False) -> Any:
     import torch
 
+    if nested:  # or else nested tensors are no weights
+        import torch._dynamo
+        import torch.nested
     return torch.load(io.BytesIO(data), weights_only=True)
 
 
