@@ -228,14 +228,15 @@ def test_only_what_is_wanted_is_read(transfer, store):
     assert transfer.get(ref, fields=[]) == {
         "batch": {}, "non_tensor_batch": {}, "meta_info": {"step": 3}}
     assert store.calls == []
-    assert list(transfer.get(ref, non_tensor_fields=["n", "text"])[
-        "non_tensor_batch"]) == ["n", "text"]
+    assert list(transfer.get(ref, non_tensor_fields=["text", "n"])[
+        "non_tensor_batch"]) == ["n", "text"]  # what is encoded comes last
     assert not transfer.get(ref, non_tensor_fields=["n"])["batch"]
     assert transfer.get(ref, fields=[], meta_info_keys=["no"])["meta_info"] == {}
-    for wrong in ({"fields": ["none"]}, {"batch_fields": ["text"]},
-                  {"non_tensor_fields": ["ids"]}):
+    got = transfer.get(ref, batch_fields=["text"])  # names, of any section
+    assert not got["batch"] and list(got["non_tensor_batch"]) == ["text"]
+    for wrong in ("fields", "batch_fields", "non_tensor_fields"):
         with pytest.raises(KeyError, match="unknown DataProto fields"):
-            transfer.get(ref, **wrong)
+            transfer.get(ref, **{wrong: ["none"]})
     with pytest.raises(ValueError, match="fields cannot be combined"):
         transfer.get(ref, fields=["ids"], batch_fields=[])
 
@@ -269,7 +270,7 @@ def test_results_are_of_the_class_that_is_wanted(transfer):
     with pytest.raises(TypeError, match="cannot be constructed"):
         transfer.get(ref, data_cls=int)
     flat = transfer.get(ref, type="dict")
-    assert list(flat) == ["step", "ids", "text", "n"]
+    assert list(flat) == ["step", "ids", "n", "text"]
     assert type(flat["text"]) is list and isinstance(flat["n"], np.ndarray)
     ref.meta_info["ids"] = 5
     with pytest.raises(ValueError, match="Duplicate keys"):

@@ -274,10 +274,9 @@ def test_fields_are_read_alone(transfer):
     assert np.array_equal(array, TOKENS[[3, 1]])
     assert list(transfer.get(ref, non_tensor_fields=["any"])[
         "non_tensor_batch"]) == ["any"]
-    for wrong in ({"fields": ["none"]}, {"batch_fields": ["text"]},
-                  {"non_tensor_fields": ["rewards"]}):
+    for wrong in ("fields", "batch_fields", "non_tensor_fields"):
         with pytest.raises(KeyError):
-            transfer.get(ref, **wrong)
+            transfer.get(ref, **{wrong: ["none"]})
 
 
 def test_fields_are_appended_in_stages(transfer, store):

@@ -217,7 +217,7 @@ class Batches:
     def values(self, ref: MooncakeDataProtoRef, names: Sequence[str],
                rows: range | list[int] | None,
                destinations: Mapping[str, Any]) -> dict[str, Any]:
-        """Fields of all rows, or of some."""
+        """Fields of all rows, or of some; those that are encoded come last."""
         values: dict[str, Any] = {}
         for encoded in (False, True):
             for stage, bundle in ref.stage_refs.items():
@@ -232,7 +232,7 @@ class Batches:
                         _decoded(reader, ref, name, rows) if encoded else
                         _plain(reader, ref.field_index[name].member, rows,
                                destinations.get(name)))
-        return {name: values[name] for name in names}
+        return values
 
     # ---- removing ----
 
@@ -353,14 +353,11 @@ def selected(ref: MooncakeDataProtoRef, fields: Sequence[str] | None,
     index = ref.field_index
     if fields is None and batch is None and others is None:
         return list(index)
-    wanted: list[tuple[str, str | None]] = [(name, None) for name in fields or ()]
-    wanted += [(name, "batch") for name in batch or ()]
-    wanted += [(name, "non_tensor_batch") for name in others or ()]
-    unknown = [name for name, section in wanted if name not in index
-               or section not in (None, index[name].section)]
+    wanted = [*(fields or ()), *(batch or ()), *(others or ())]
+    unknown = [name for name in wanted if name not in index]
     if unknown:
         raise KeyError(f"unknown DataProto fields: {unknown}")
-    return list(dict.fromkeys(name for name, _ in wanted))
+    return list(dict.fromkeys(wanted))
 
 
 def rows_of(rows: Any, batch_size: int) -> range | list[int] | None:
