@@ -108,7 +108,7 @@ def test_names_that_no_key_has_are_refused_before_any_write(plain):
         with pytest.raises(error, match=words):
             put(plain, {"a": b"a"}, metadata)
     for value in (5, "text", None, np.array([object()]), object()):
-        with pytest.raises(TypeError, match="a: .*bytes-like"):
+        with pytest.raises(TypeError, match="^a must be bytes-like"):
             put(plain, {"a": value})
     for policy, words in (
             (BundleTransferPolicy(0), "max_inflight_put"),
@@ -127,8 +127,10 @@ def test_bundles_are_raw(plain):
     assert plain.values[base + "buffer/a"] == TOKENS[:, ::2].tobytes()
     with pytest.raises(ValueError, match="buffer name"):
         transfer.put_bundle(b"meta", {"b": b"b", "a/b": b"x"})
-    with pytest.raises(TypeError, match="bytes-like"):
+    with pytest.raises(TypeError, match="b must be bytes-like"):
         transfer.put_bundle(b"meta", {"b": 5})
+    with pytest.raises(TypeError, match="meta must be bytes-like"):
+        transfer.put_bundle("meta", {})
     transfer.remove_bundle(ref)
     assert plain.values == {}
 

@@ -46,6 +46,13 @@ def encode_json(metadata: Mapping[str, Any]) -> bytes:
                         f"{error}") from None
 
 
+def _named_view(name: str, value: Any) -> memoryview:
+    try:
+        return bytes_view(value)
+    except TypeError as error:
+        raise TypeError(f"{name} {error}") from None
+
+
 class _BundleStore:
     """Writes, reads and removes objects under keys that begin with prefix."""
 
@@ -72,11 +79,11 @@ class _BundleStore:
         """Raw: buffers are written as bytes."""
         keys = ObjectKeys(self.prefix, manifests.new_object_id(partition))
         chunk = self.transport.chunk_bytes(chunk_bytes)
-        view, written = bytes_view(meta), list[str]()
+        view, written = _named_view("meta", meta), list[str]()
         with self._rolled_back(written):
             meta_spec = self._put_meta(keys, view, chunk, policy, config, written)
             writer = MemberWriter(self.transport, chunk, policy, config, written)
-            specs = {name: writer.write(keys.buffer(name), bytes_view(value))
+            specs = {name: writer.write(keys.buffer(name), _named_view(name, value))
                      for name, value in buffers.items()}
             return self._put_manifest(keys, meta_spec, specs, {}, config, written)
 

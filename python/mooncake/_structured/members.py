@@ -14,7 +14,8 @@ from mooncake._structured.facade import replaceable
 from mooncake._structured.manifest import payload_spec
 from mooncake._structured.payloads import _DirectCopyPayload, _MultiBufferPayload
 from mooncake._structured.transport import (
-    Payload, Transport, address_of, bytes_view, check_status, with_config)
+    Payload, Transport, address_of, bytes_view, check_status, is_real,
+    with_config)
 from mooncake._structured.values import BundleTransferPolicy, TensorObjectBuffer
 
 
@@ -58,14 +59,15 @@ def field_spec(name: str, value: Any) -> tuple[dict[str, Any], Any]:
         return _tensor_spec(name, value)
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:
-            raise TypeError(f"{name}: an array of {value.dtype} must be bytes-like "
-                            "to be a member, and is none")
+            raise TypeError(f"{name} must be bytes-like, an array of numbers or a "
+                            f"tensor, not an array of {value.dtype}")
         whole = np.ascontiguousarray(value)  # of one dimension at least
         return _array_spec(whole.dtype.str, whole.shape), bytes_view(whole)
     try:
         return {"encoding": "bytes"}, bytes_view(value)
-    except TypeError as error:
-        raise TypeError(f"{name}: {error}, an array or a tensor") from None
+    except TypeError:
+        raise TypeError(f"{name} must be bytes-like, an array or a tensor, not a "
+                        f"{type(value).__name__}") from None
 
 
 def _array_spec(dtype: str, shape: Any) -> dict[str, Any]:
@@ -228,8 +230,7 @@ def check_end(store: Any, key: str, place: Any) -> None:
 
     The store sees only the parts of it that it copies.
     """
-    registered = getattr(store, "_registered_bytes", None)
-    left = registered(place.ptr) if registered is not None else 0
+    left = store._registered_bytes(place.ptr) if is_real(store) else 0
     if left and place.size > left:
         raise ValueError(f"{key}: {place.size} bytes at {place.ptr:#x} run past "
                          f"the end of registered memory, which has {left} there")

@@ -64,7 +64,7 @@ def bytes_view(value: Any) -> memoryview:
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         # Of a type that buffers have no format for, as datetime64.
         return memoryview(np.ascontiguousarray(value).reshape(-1).view(np.uint8))
-    raise TypeError(f"a {type(value).__name__} must be bytes-like")
+    raise TypeError(f"must be bytes-like, not a {type(value).__name__}")
 
 
 def address_of(view: memoryview) -> int:
@@ -158,7 +158,7 @@ def in_threads(n_items: int, n_threads: int, put: Callable[[int], None]) -> None
 # ---- stores and pools ----
 
 
-def _is_real(store: Any) -> bool:
+def is_real(store: Any) -> bool:
     """Whether it is the one of this package, which may not be there."""
     try:
         from mooncake.store import MooncakeDistributedStore
@@ -202,7 +202,7 @@ class Transport:
                  buffer_pool: Any = None) -> None:
         self.store = store
         self.default_chunk_bytes = default_chunk_bytes
-        self.direct = buffer_pool is None and _is_real(store)
+        self.direct = buffer_pool is None and is_real(store)
         self.known_pool = buffer_pool  # the caller's, or made already
         self._pool_lock = threading.Lock()
         self._looked_for_pool = buffer_pool is not None or self.direct
