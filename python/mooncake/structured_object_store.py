@@ -70,11 +70,10 @@ _concat_arrays_into = _package_concat
 def _has_tensor_codec_helpers() -> bool:
     """Whether mooncake.store lays tensors down, and reads them."""
     try:
-        import mooncake.store
+        from mooncake.store import _deserialize_tensor, _serialize_tensor
     except ImportError:
         return False
-    return all(callable(getattr(mooncake.store, name, None))
-               for name in ("_serialize_tensor", "_deserialize_tensor"))
+    return callable(_serialize_tensor) and callable(_deserialize_tensor)
 
 
 _WRAPPED = "__mooncake_wrapped_object__"  # in the metadata: one value alone

@@ -294,13 +294,23 @@ def test_a_tensor_is_put_by_what_the_store_has(monkeypatch):
         read(transfer, to=raw_destination(memory.data_ptr(), size - 1))
 
     monkeypatch.setattr(sos, "_has_tensor_codec_helpers", lambda: False)
-    with pytest.raises(RuntimeError, match="_deserialize_tensor"):
-        read(transfer)
+    assert same(read(transfer), ids)  # it is of writers only
     transfer, spec = put(store, BundleTransferPolicy(copy_mode="copy"))
     assert spec["format"] == "torch_save" and len(spec["chunks"]) == 1
     assert same(read(transfer), ids) and same(read(transfer, 0, 6, 2), ids[::2])
     with pytest.raises(ValueError, match="does not support destinations"):
         read(transfer, 0, 1, to=place)
+
+
+def test_without_the_extension_tensors_are_saved_by_torch(monkeypatch):
+    store = FastStore()
+    transfer, spec = put(store)
+    monkeypatch.setitem(sys.modules, "mooncake.store", SimpleNamespace())
+    with pytest.raises(RuntimeError, match="_deserialize_tensor"):
+        read(transfer)
+    transfer, spec = put(store)
+    assert spec["format"] == "torch_save"
+    assert same(read(transfer), TENSORS["ids"])
 
 
 def test_a_tensor_without_zero_copy_is_refused():

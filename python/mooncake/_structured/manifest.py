@@ -158,7 +158,7 @@ def _ids_of(manifest: Mapping[str, Any]) -> list[str]:
 def checked_manifest(manifest: dict[str, Any], prefix: str) -> dict[str, Any]:
     """The manifest. ValueError: it is malformed, or names what is not its own."""
     if (manifest.get("version") != VERSION or manifest.get("layout") != LAYOUT):
-        raise ValueError("unsupported bundle manifest: version "
+        raise ValueError("invalid bundle manifest: version "
                          f"{manifest.get('version')!r}, layout "
                          f"{manifest.get('layout')!r}")
     bases = [f"{prefix}/{one}/" for one in _ids_of(manifest)]

@@ -35,12 +35,6 @@ def tensor_metadata_size() -> int:
         return 0
 
 
-def _tensor_helper(name: str) -> Any:
-    import mooncake.store
-
-    return getattr(mooncake.store, name)
-
-
 # ---- field specs ----
 
 
@@ -103,7 +97,9 @@ def _tensor_spec(name: str, tensor: Any) -> tuple[dict[str, Any], Any]:
 
 def serialized(tensor: Any) -> list[memoryview]:
     """Metadata and data as the store lays tensors down."""
-    head, addr, size, owner = _tensor_helper("_serialize_tensor")(tensor)
+    from mooncake.store import _serialize_tensor
+
+    head, addr, size, owner = _serialize_tensor(tensor)
     memory: Any = (ctypes.c_ubyte * size).from_address(addr) if size else b""
     if size:
         memory.owner = owner

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from mooncake._structured.facade import replaceable
 from mooncake._structured.members import check_end
 from mooncake._structured.release import pool_array
 from mooncake._structured.transport import Piece, Transport, allocate
@@ -484,13 +483,13 @@ def _tensor_of(name: str, memory: np.ndarray, dtype_name: object,
 
 def deserialized(name: str, data: bytes) -> Any:
     """A tensor as the store lays it down. RuntimeError: nothing here can."""
-    if not replaceable("_has_tensor_codec_helpers")():
-        raise RuntimeError(f"{name}: mooncake.store has no _deserialize_tensor, "
-                           "which this tensor needs")
-    import mooncake.store
-
     try:
-        return mooncake.store._deserialize_tensor(data)
+        from mooncake.store import _deserialize_tensor
+    except ImportError:
+        raise RuntimeError(f"{name}: mooncake.store has no _deserialize_tensor, "
+                           "which this tensor needs") from None
+    try:
+        return _deserialize_tensor(data)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
 
