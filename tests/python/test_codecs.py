@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from mooncake._structured import payloads
+from mooncake._structured import payloads, selection
 from mooncake._structured.codecs import (
     EncodedField, _encode_with_schema, decode_field, decode_rows, encode_field)
 from mooncake._structured.payloads import _DirectCopyPayload, _MultiBufferPayload
@@ -48,8 +48,9 @@ def decoded(field: EncodedField) -> list:
     return decode_field(field.codec, payload, field.rows, metadata)
 
 
-def chosen(field: EncodedField, indices: list[int]) -> list:
-    """Some rows, read by spans of their payloads."""
+def chosen(field: EncodedField, indices: list[int],
+           fragments: list[int] | None = None) -> list:
+    """Some rows, read by spans of their payloads, and how many of each."""
     payload, metadata = read(field)
     reads: list = []
 
@@ -60,6 +61,8 @@ def chosen(field: EncodedField, indices: list[int]) -> list:
             whole = payload[name]
             assert spans and all(0 <= a < b <= len(whole) for a, b in spans)
             parts = [whole[a:b] for a, b in spans]
+            if fragments is not None:
+                fragments.append(len(parts))
             got[name] = (b"".join(parts) if isinstance(whole, bytes)
                          else np.concatenate(parts))
         return got
@@ -383,6 +386,30 @@ def test_structures_with_what_no_codec_stores_are_refused():
 def test_lists_of_structures_are_taken_apart():
     check([[{"a": np.zeros(2)}], [], None, [None, {"a": np.ones(3)}]],
           "structured_recursive")
+
+
+# ---- some rows of many ----
+
+
+@pytest.mark.parametrize("make", [
+    lambda i: np.arange(i % 7), lambda i: bytes([i % 256]) * (i % 5),
+    lambda i: None if i % 3 else i, lambda i: [b"ab"] * (i % 3),
+    lambda i: {"a": b"x" * (i % 4), "b": [{"c": i}]}])
+def test_many_rows_are_read_in_few_fragments(make, monkeypatch):
+    monkeypatch.setattr(selection, "NEAR", 100)
+    values = [make(i) for i in range(3000)]
+    field = encode_field(PATH, row_array(values))
+    choice = random.Random(7)
+    for indices in (range(0, 3000, 2), range(0, 3000, 150),
+                    range(2999, 0, -3), choice.choices(range(3000), k=500),
+                    [*range(0, 100, 2), 2000, *range(1000, 1100, 2)]):
+        fragments: list = []
+        assert same(chosen(field, list(indices), fragments),
+                    [values[i] for i in indices])
+        if indices == range(0, 3000, 2):
+            assert max(fragments) < 20
+        if indices == range(0, 3000, 150):  # what is far is not read
+            assert max(fragments) == 20
 
 
 # ---- schemas ----

@@ -27,7 +27,8 @@ from mooncake._structured.recursive import (
     structure_of)
 from mooncake._structured.schema import (
     NON_TENSOR, FieldSchema, rows_of, schema_dtype)
-from mooncake._structured.selection import Ranges, payload_ranges, spans_of
+from mooncake._structured.selection import (
+    Ranges, payload_ranges, read_spans, spans_of)
 
 
 @dataclass(frozen=True)
@@ -281,7 +282,7 @@ def decode_rows(codec: str, metadata: Metadata, rows: int,
     first dimension, none of which is empty, at most three times. It returns of
     each payload the elements of its spans, one after the other, in one array,
     tensor or bytes; an element of bytes is a byte. What lies outside of a payload
-    it refuses. Indices are of 0 to rows.
+    it refuses. Of many spans near ones are read as one. Indices are of 0 to rows.
     """
     if type(rows) is not int or not isinstance(metadata, dict):
         raise ValueError(f"{codec}: rows are {rows!r}, metadata is a "
@@ -292,7 +293,7 @@ def decode_rows(codec: str, metadata: Metadata, rows: int,
     try:
         wanted = next(plan)
         while True:
-            wanted = plan.send(read(wanted))
+            wanted = plan.send(read_spans(wanted, read))
     except StopIteration as stop:
         payload, cut = stop.value
     return decode_field(codec, payload, len(indices), cut)

@@ -34,6 +34,49 @@ def spans_of(indices: Iterable[int]) -> Spans:
     return spans
 
 
+# A fragment costs as much as some KiB: of many short ones near ones are read as one.
+MANY, NEAR, SHORT = 16, 512, 4096  # fragments; elements between, and in one
+
+
+def _coalesced(spans: Spans) -> Spans:
+    """Spans that have these in them, in the same order: fewer, if that helps."""
+    if len(spans) <= MANY or _count(spans) > SHORT * len(spans):
+        return spans
+    fewer = spans[:1]
+    for begin, end in spans[1:]:
+        first, last = fewer[-1]
+        if first <= begin <= last + NEAR:
+            fewer[-1] = (first, max(last, end))
+        else:
+            fewer.append((begin, end))
+    return fewer if 2 * len(fewer) <= len(spans) else spans
+
+
+def _picked(got: Any, fewer: Spans, spans: Spans) -> np.ndarray:
+    """The elements of spans, of those of fewer ones that have them in them."""
+    array = np.frombuffer(got, np.uint8) if isinstance(got, (
+        bytes, bytearray, memoryview)) else np.asarray(got)
+    if len(array) != _count(fewer):
+        raise ValueError(f"{len(array)} elements were read of {_count(fewer)}")
+    parts, i, base = [], 0, 0
+    for begin, end in spans:
+        while not fewer[i][0] <= begin <= end <= fewer[i][1]:
+            base += fewer[i][1] - fewer[i][0]
+            i += 1
+        at = base + begin - fewer[i][0]
+        parts.append(array[at:at + end - begin])
+    return np.concatenate(parts)
+
+
+def read_spans(wanted: Ranges, read: Callable[[Ranges], Payload]) -> Payload:
+    """The elements of spans, read in fewer fragments where there are many."""
+    fewer = {name: _coalesced(spans) for name, spans in wanted.items()}
+    got = read(fewer)
+    return {name: got[name] if fewer[name] is spans
+            else _picked(got[name], fewer[name], spans)
+            for name, spans in wanted.items()}
+
+
 def _count(spans: Spans) -> int:
     return sum(end - begin for begin, end in spans)
 
@@ -48,20 +91,17 @@ def _within(offsets: np.ndarray, spans: Spans) -> tuple[Spans, np.ndarray]:
 
     ValueError: they are not offsets of so many rows.
     """
-    within: Spans = []
-    lengths = [np.empty(0, np.int64)]
-    at = 0
     if len(offsets) != _count(spans) + len(spans):
         raise ValueError(f"{len(offsets)} offsets are not those of "
                          f"{_count(spans)} rows")
-    for begin, end in spans:
-        run = offsets[at:at + end - begin + 1]
-        at += len(run)
-        lengths.append(np.diff(run))
-        if run[0] < 0 or (lengths[-1] < 0).any():
-            raise ValueError("offsets: rows do not lie one behind the other")
-        within.append((int(run[0]), int(run[-1])))
-    return within, np.concatenate(lengths)
+    if not spans:
+        return [], np.empty(0, np.int64)
+    ends = np.cumsum([end - begin + 1 for begin, end in spans])
+    begins = np.concatenate([[0], ends[:-1]])
+    lengths = np.delete(np.diff(offsets), ends[:-1] - 1)
+    if (offsets[begins] < 0).any() or (lengths < 0).any():
+        raise ValueError("offsets: rows do not lie one behind the other")
+    return list(zip(offsets[begins].tolist(), offsets[ends - 1].tolist())), lengths
 
 
 def _read_data(spans: Spans) -> Generator[Ranges, Payload, Any]:
