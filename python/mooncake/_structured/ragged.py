@@ -209,7 +209,9 @@ def _encode_typed_ragged_values(
         return regular
     ndims = [0 if array is None else array.ndim for array in arrays]
     max_ndim = max(ndims, default=0)
-    flat = [array.astype(dtype, order="C", copy=False).reshape(-1)
+    flat = [array if array.ndim == 1 and array.dtype == dtype
+            and array.flags.c_contiguous
+            else array.astype(dtype, order="C", copy=False).reshape(-1)
             for array in arrays if array is not None]
     lengths = [0 if array is None else array.size for array in arrays]
     return {
