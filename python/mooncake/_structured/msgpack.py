@@ -7,6 +7,7 @@ the work where it is installed, five times as fast and with the same bytes.
 """
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -191,17 +192,23 @@ def _refuse_extension(code: int, data: bytes) -> None:
     raise ValueError(f"an extension of type {code}")
 
 
-def unpack(data: memoryview) -> Any:
-    """The one value that data is. ValueError: it is none, or several."""
+def _unpack_one(data: memoryview) -> Any:
+    unpacker = _Unpacker(data)
     try:
-        if _library is not None:
-            return _library.unpackb(data, raw=False, strict_map_key=False,
-                                    ext_hook=_refuse_extension)
-        unpacker = _Unpacker(data)
         value = unpacker.value(0)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise ValueError(f"no value of MessagePack: {error}") from None
+    except RecursionError:
+        raise ValueError("nested too deep") from None
     if unpacker.at != len(data):
-        raise ValueError(f"{len(data) - unpacker.at} bytes follow a value of "
-                         "MessagePack")
+        raise ValueError(f"{len(data) - unpacker.at} bytes follow a value")
     return value
+
+
+def unpacker() -> Callable[[memoryview], Any]:
+    """What unpacks the one value that some bytes are.
+
+    ValueError, TypeError: they are none, or several.
+    """
+    if _library is None:
+        return _unpack_one
+    return functools.partial(_library.unpackb, raw=False, strict_map_key=False,
+                             ext_hook=_refuse_extension)

@@ -135,13 +135,14 @@ def _encode_msgpack_ragged_values(path: str, values: Sequence[Any]
 
 def _decode_msgpack_ragged_values(payload: Payload, rows: int) -> list[Any]:
     """ValueError: it is malformed."""
-    made: list[Any] = []
-    for piece in pieces_of(payload, rows):
-        try:
-            made.append(None if piece is None else msgpack.unpack(piece))
-        except ValueError as error:
-            raise ValueError(f"msgpack_ragged: decoded {len(made)} of {rows} "
-                             f"rows: {error}") from None
+    unpack, made = msgpack.unpacker(), []
+    pieces = pieces_of(payload, rows)
+    try:
+        for piece in pieces:
+            made.append(None if piece is None else unpack(piece))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"msgpack_ragged: decoded {len(made)} of {rows} rows: "
+                         f"{error}") from None
     return made
 
 
