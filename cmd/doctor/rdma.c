@@ -25,6 +25,11 @@ static const struct tei_rule node = {
 	"rdma.node", "a device node that this user may open",
 	"modprobe ib_uverbs; in a container --device=/dev/infiniband; mode 666 "
 	"by the udev rules of rdma-core"};
+static const struct tei_rule transport = {
+	"rdma.transport", "a device of InfiniBand or RoCE, not of iWARP",
+	"eRDMA: options erdma compat_mode=Y in /etc/modprobe.d, then rmmod "
+	"erdma, modprobe erdma; others: the RoCE mode of the driver, if it has "
+	"one"};
 static const struct tei_rule port_state = {
 	"rdma.port", "ACTIVE, LinkUp",
 	"Ethernet: ip link set INTERFACE up; InfiniBand in INIT: start a subnet "
@@ -87,6 +92,26 @@ static void check_node(const struct tei_host *h, const char *dev,
 	tei_report_add(r, rc ? TEI_MARK_FAIL : TEI_MARK_OK, &node, dev,
 		       "/%s%s%s", path, rc ? ": " : "",
 		       rc ? strerror(-rc) : "");
+}
+
+/* libibverbs, too, takes it from the node type: 4 is that of iWARP. */
+static void check_transport(const struct tei_host *h, const char *dev,
+			    struct tei_report *r)
+{
+	char type[32], compat[8] = "";
+	bool iwarp;
+
+	if (!tei_host_line(h, type, sizeof(type),
+			   "sys/class/infiniband/%s/node_type", dev))
+		return;
+	iwarp = type[0] == '4';
+	if (iwarp)
+		(void)tei_host_line(h, compat, sizeof(compat),
+				    "sys/module/erdma/parameters/compat_mode");
+	tei_report_add(r, iwarp ? TEI_MARK_WARN : TEI_MARK_OK, &transport, dev,
+		       "node type %s%s%s", type,
+		       *compat ? ", erdma loaded with compat_mode=" : "",
+		       compat);
 }
 
 /* ---- ports ---- */
@@ -209,8 +234,10 @@ void tei_check_rdma(const struct tei_host *h, struct tei_report *r)
 	char dev[TEI_HOST_NAME];
 	size_t n;
 
-	for (n = 0; tei_host_entry(h, "sys/class/infiniband", n, dev); n++)
+	for (n = 0; tei_host_entry(h, "sys/class/infiniband", n, dev); n++) {
 		check_node(h, dev, r);
+		check_transport(h, dev, r);
+	}
 	tei_report_add(r, n ? TEI_MARK_OK : TEI_MARK_WARN, &devices, "",
 		       n ? "%zu in /sys/class/infiniband"
 			 : "none in /sys/class/infiniband",

@@ -32,6 +32,19 @@ static void a_healthy_machine_has_nothing_to_mend(void **state)
 	patient_close(&p);
 }
 
+static void a_device_of_iwarp_is_found(void **state)
+{
+	static const struct ailment list[] = {
+		{"sys/class/infiniband/mlx5_0/node_type", "4: RNIC\n",
+		 "rdma.transport", "mlx5_0", TEI_MARK_WARN, "4: RNIC"},
+		{"sys/class/infiniband/mlx5_0/node_type", "1: CA\n",
+		 "rdma.transport", "mlx5_0", TEI_MARK_OK, "1: CA"},
+	};
+
+	(void)state;
+	patients_show("two-nics", list, TEST_COUNT(list));
+}
+
 static void devices_that_cannot_be_opened_are_found(void **state)
 {
 	static const struct ailment list[] = {
@@ -239,6 +252,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_healthy_machine_has_nothing_to_mend),
+		cmocka_unit_test(a_device_of_iwarp_is_found),
 		cmocka_unit_test(devices_that_cannot_be_opened_are_found),
 		cmocka_unit_test(a_node_that_cannot_be_opened_is_found),
 		cmocka_unit_test(ports_that_are_not_ready_are_found),
