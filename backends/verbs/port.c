@@ -300,8 +300,20 @@ static bool is_gid_index(const char *text)
 	       (n <= 5 && strspn(text, "0123456789") == n);
 }
 
+/*
+ * Tells whether it is a GID of InfiniBand on an Ethernet port: some drivers
+ * have one there that is made of the MAC and no address that routes.
+ */
+static bool is_foreign(const struct verbs_port *port,
+		       const struct ibv_gid_entry *entry)
+{
+	return port->link == VERBS_LINK_ETHERNET &&
+	       entry->gid_type == IBV_GID_TYPE_IB;
+}
+
 static int choose_gid(const struct verbs_port *port, struct verbs_gid *out)
 {
+	int wanted = wanted_gid(port->config);
 	struct ibv_gid_entry *entries;
 	struct verbs_gid *gids;
 	size_t n = 0;
@@ -317,10 +329,11 @@ static int choose_gid(const struct verbs_port *port, struct verbs_gid *out)
 	if (all < 0)
 		goto out;
 	for (ssize_t i = 0; i < all; i++) {
-		if (entries[i].port_num == port->number)
+		if (entries[i].port_num == port->number &&
+		    (wanted >= 0 || !is_foreign(port, &entries[i])))
 			gids[n++] = gid_of(&entries[i]);
 	}
-	place = tei_verbs_gid_choose(gids, n, wanted_gid(port->config));
+	place = tei_verbs_gid_choose(gids, n, wanted);
 	if (place >= 0)
 		*out = gids[place];
 out:
@@ -493,6 +506,24 @@ void tei_verbs_port_close(struct verbs_port *port)
 	port->context = NULL;
 }
 
+/*
+ * iWARP joins its queue pairs by connections of its own. The kernel's way to an
+ * eRDMA device reports that, unless its driver is told otherwise.
+ */
+static void say_iwarp(const struct verbs_config *config,
+		      const struct ibv_device *device)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+
+	if (device->transport_type == IBV_TRANSPORT_IWARP &&
+	    is_chosen(config, device->name, device->name) &&
+	    tei_log_allowed(&limit))
+		LOG_WARN("device %s: left out: it reports iWARP, not RoCE; an "
+			 "eRDMA device reports RoCE when its driver is loaded "
+			 "with compat_mode=Y (modprobe erdma compat_mode=Y)",
+			 device->name);
+}
+
 int tei_verbs_ports_find(const struct verbs_provider *api,
 			 const struct verbs_config *config,
 			 tei_device_fn *found, void *arg)
@@ -517,8 +548,11 @@ int tei_verbs_ports_find(const struct verbs_provider *api,
 	for (int i = 0; i < n && !rc; i++) {
 		struct verbs_port port = {.api = api, .config = config};
 
-		if (list[i]->transport_type != IBV_TRANSPORT_IB ||
-		    open_device(&port, list[i]))
+		if (list[i]->transport_type != IBV_TRANSPORT_IB) {
+			say_iwarp(config, list[i]);
+			continue;
+		}
+		if (open_device(&port, list[i]))
 			continue;
 		rc = report_ports(&port, list[i], found, arg);
 		tei_verbs_port_close(&port);

@@ -337,6 +337,17 @@ const char *tei_verbs_refusal(int err, uint64_t length, uint64_t memlock)
 	}
 }
 
+#define ALIBABA 0x1ded
+
+const char *tei_verbs_refusal_hint(const struct ibv_device_attr *device)
+{
+	if (device->vendor_id != ALIBABA)
+		return "";
+	return "; an eRDMA device takes about 64 GiB of registered memory in "
+	       "pages of 4 KiB: use huge pages (setting hugetlb), or register "
+	       "less";
+}
+
 static uint64_t memlock_limit(void)
 {
 	struct rlimit limit;
@@ -407,13 +418,15 @@ static int register_chunks(const struct verbs_regions *regions,
 		if (!mr) {
 			rc = tei_verbs_error(-1);
 			if (tei_log_allowed(&limit))
-				LOG_ERROR("device %s: %" PRIu64
-					  " bytes at %#" PRIx64
-					  " cannot be registered: %s",
-					  port->name, region->length,
-					  region->base,
-					  tei_verbs_refusal(rc, region->length,
-							    memlock_limit()));
+				LOG_ERROR(
+					"device %s: %" PRIu64
+					" bytes at %#" PRIx64
+					" cannot be registered: %s%s",
+					port->name, region->length,
+					region->base,
+					tei_verbs_refusal(rc, region->length,
+							  memlock_limit()),
+					tei_verbs_refusal_hint(&port->device));
 			give_back(regions, region);
 			return rc == -ENOSPC ? -ENOBUFS : rc;
 		}

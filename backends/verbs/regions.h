@@ -95,5 +95,7 @@ uint32_t tei_verbs_region_key(const struct verbs_region *region, uint64_t addr,
  * the process's limit, UINT64_MAX for none. Pure.
  */
 const char *tei_verbs_refusal(int err, uint64_t length, uint64_t memlock);
+/* Returns what is known of such devices, for behind it, or "". Pure. */
+const char *tei_verbs_refusal_hint(const struct ibv_device_attr *device);
 
 #endif

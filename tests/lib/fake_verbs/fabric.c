@@ -137,6 +137,27 @@ void fake_verbs_set_gid(unsigned int device, uint8_t port, uint32_t index,
 		assert(!"an address");
 }
 
+void fake_verbs_make_erdma(unsigned int device, bool compat_mode)
+{
+	static const uint8_t mac[] = {0x00, 0x16, 0x3e, 1, 2, 3};
+	struct fake_device *d = &fake.devices[device];
+	char address[32];
+
+	(void)snprintf(d->base.name, sizeof(d->base.name), "erdma_%u", device);
+	d->base.node_type = compat_mode ? IBV_NODE_CA : IBV_NODE_RNIC;
+	d->base.transport_type =
+		compat_mode ? IBV_TRANSPORT_IB : IBV_TRANSPORT_IWARP;
+	d->attr.vendor_id = 0x1ded;
+	d->attr.max_sge = d->attr.max_sge_rd = 1;
+	d->attr.max_mr_size = 64ull << 30;
+	d->no_inline = true;
+	fake_verbs_set_gid(device, 1, 0, "::", IBV_GID_TYPE_IB);
+	memcpy(d->gids[0][0].gid.raw, mac, sizeof(mac));
+	fake_verbs_set_gid(device, 1, 1, NULL, IBV_GID_TYPE_IB);
+	(void)snprintf(address, sizeof(address), "10.9.1.%u", device + 1);
+	fake_verbs_set_gid(device, 1, 5, address, IBV_GID_TYPE_ROCE_V2);
+}
+
 /* ---- trouble ---- */
 
 void fake_verbs_fail(unsigned int nth, int err)

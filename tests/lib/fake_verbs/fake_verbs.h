@@ -40,6 +40,13 @@ struct ibv_port_attr *fake_verbs_port(unsigned int device, uint8_t port);
 void fake_verbs_set_gid(unsigned int device, uint8_t port, uint32_t index,
 			const char *text, enum ibv_gid_type type);
 
+/*
+ * Makes it an eRDMA device, "erdma_N": one local piece of a work request, no
+ * inline data, keys of 64 GiB, and of GIDs one that is no address, at index 0,
+ * and 10.9.1.N + 1 at index 5. Unless @compat_mode it reports iWARP.
+ */
+void fake_verbs_make_erdma(unsigned int device, bool compat_mode);
+
 /* ---- trouble ---- */
 
 /* The @nth call from now on that can fail does, with @err; 0: none does. */

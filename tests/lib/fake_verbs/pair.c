@@ -20,16 +20,18 @@ static struct fake_qp *qp_of(struct ibv_qp *qp)
 	return (struct fake_qp *)(void *)qp;
 }
 
-static bool fits(const struct ibv_device_attr *device,
+static bool fits(const struct fake_device *fake_device,
 		 const struct ibv_qp_init_attr *attr)
 {
+	const struct ibv_device_attr *device = &fake_device->attr;
 	const struct ibv_qp_cap *cap = &attr->cap;
+	bool no_inline = fake.no_inline || fake_device->no_inline;
 
 	return attr->qp_type == IBV_QPT_RC && cap->max_send_wr &&
 	       cap->max_send_wr <= (unsigned)device->max_qp_wr &&
 	       cap->max_send_sge <= (unsigned)device->max_sge &&
 	       cap->max_send_sge <= FAKE_SGE_MAX &&
-	       cap->max_inline_data <= (fake.no_inline ? 0 : FAKE_INLINE_MAX) &&
+	       cap->max_inline_data <= (no_inline ? 0 : FAKE_INLINE_MAX) &&
 	       attr->send_cq == attr->recv_cq;
 }
 
@@ -58,7 +60,7 @@ struct ibv_qp *fake_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	if (fake_fails())
 		return NULL;
 	errno = EINVAL;
-	if (!fits(&device->attr, attr))
+	if (!fits(device, attr))
 		return NULL;
 	qp = tei_calloc(1, sizeof(*qp));
 	if (!qp)

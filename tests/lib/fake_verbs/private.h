@@ -19,7 +19,7 @@ struct fake_device {
 	struct ibv_port_attr ports[FAKE_PORTS_MAX];
 	struct ibv_gid_entry gids[FAKE_PORTS_MAX][FAKE_GIDS_MAX];
 	bool used[FAKE_PORTS_MAX][FAKE_GIDS_MAX];
-	bool hangs;
+	bool hangs, no_inline;
 	int refuses_memory; /* errno; 0: it does not */
 };
 

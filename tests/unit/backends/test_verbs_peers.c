@@ -181,6 +181,34 @@ static void queue_pairs_without_inline_data_are_used_without(void **state)
 	fake_slice_destroy(s);
 }
 
+static void an_erdma_device_carries_what_others_do(void **state)
+{
+	static const uint32_t ops[] = {TEI_WRITE, TEI_READ};
+	struct fake_slice *s;
+
+	(void)state;
+	verbs_rig_close();
+	fake_verbs_start(1);
+	fake_verbs_make_erdma(0, true);
+	assert_int_equal(
+		verbs_rig_open_on(&fake_verbs, "erdma_0/1", NULL, RIG_RW), 0);
+	for (size_t i = 0; i < TEST_COUNT(ops); i++) {
+		const struct iovec pieces[] = {{rig.near, 8},
+					       {rig.near + 100, 5000},
+					       {rig.near + 9000, 3}};
+
+		verbs_rig_fill(i ? rig.far : rig.near, 10000, i + 1);
+		s = verbs_rig_pieces(ops[i], 64, pieces, TEST_COUNT(pieces));
+		verbs_rig_carry(s);
+		assert_int_equal(s->err, 0);
+		assert_memory_equal(rig.far + 64, rig.near, 8);
+		assert_memory_equal(rig.far + 72, rig.near + 100, 5000);
+		assert_memory_equal(rig.far + 5072, rig.near + 9000, 3);
+		fake_slice_destroy(s);
+	}
+	assert_int_equal(fake_verbs_counts().inlined, 0);
+}
+
 /* ---- events ---- */
 
 static void lost_link_and_fatal_errors_are_told(void **state)
@@ -361,6 +389,7 @@ int main(void)
 		TEST(thousand_connections_leave_no_queue_pair),
 		TEST(room_of_an_ended_endpoint_is_the_next_one_s_at_once),
 		TEST(queue_pairs_without_inline_data_are_used_without),
+		TEST(an_erdma_device_carries_what_others_do),
 		TEST(lost_link_and_fatal_errors_are_told),
 		TEST(another_lid_is_another_address),
 		TEST(failed_completion_queue_ends_the_rail),

@@ -3,9 +3,11 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "backends/verbs/port.h"
+#include "base/log.h"
 #include "tests/lib/fake_verbs/fake_verbs.h"
 #include "tests/lib/faults.h"
 #include "tests/lib/test.h"
@@ -104,6 +106,43 @@ static void settings_choose_devices_and_ports(void **state)
 	assert_int_equal(find(&config, &seen), 0);
 	assert_int_equal(seen.n, 1);
 	assert_string_equal(seen.device[0].name, "fake1/2");
+}
+
+static char warned[512];
+
+static void keep_warning(int level, const char *line, void *arg)
+{
+	(void)arg;
+	if (level == TEI_LOG_WARN)
+		(void)snprintf(warned, sizeof(warned), "%s", line);
+}
+
+static void an_iwarp_device_is_left_out_with_the_way_out(void **state)
+{
+	struct verbs_config config = usual();
+	char exclude[] = "erdma_1";
+	struct seen seen;
+
+	(void)state;
+	fake_verbs_make_erdma(1, false);
+	warned[0] = '\0';
+	tei_log_set_sink(keep_warning, NULL);
+	assert_int_equal(find(&config, &seen), 0);
+	assert_int_equal(seen.n, 2);
+	assert_non_null(strstr(warned, "erdma_1: left out: it reports iWARP"));
+	assert_non_null(strstr(warned, "compat_mode=Y"));
+	/* Who does not want it is not told. */
+	warned[0] = '\0';
+	config.exclude = exclude;
+	assert_int_equal(find(&config, &seen), 0);
+	tei_log_set_sink(NULL, NULL);
+	assert_string_equal(warned, "");
+	config.exclude = NULL;
+	fake_verbs_make_erdma(1, true);
+	assert_int_equal(find(&config, &seen), 0);
+	assert_int_equal(seen.n, 3);
+	assert_string_equal(seen.device[1].name, "erdma_1/1");
+	assert_int_equal(seen.device[1].address.ss.ss_family, AF_INET);
 }
 
 static void unknown_name_is_refused(void **state)
@@ -293,6 +332,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(every_port_is_found_and_those_with_a_link_have_an_address),
 		TEST(settings_choose_devices_and_ports),
+		TEST(an_iwarp_device_is_left_out_with_the_way_out),
 		TEST(unknown_name_is_refused),
 		TEST(port_without_a_usable_gid_is_found_but_not_used),
 		TEST(device_that_can_never_be_used_is_left_out),

@@ -415,6 +415,10 @@ static void refusals_are_told_in_words(void **state)
 			    "not mapped, or not for this access");
 	assert_string_equal(tei_verbs_refusal(-EIO, 1, UINT64_MAX),
 			    strerror(EIO));
+	assert_string_equal(tei_verbs_refusal_hint(fake_verbs_device(0)), "");
+	fake_verbs_make_erdma(0, true);
+	assert_non_null(
+		strstr(tei_verbs_refusal_hint(fake_verbs_device(0)), "64 GiB"));
 }
 
 /* ---- several threads ---- */
