@@ -102,8 +102,8 @@ te_pytest(consumers services)
 # What is installed has no sanitizers.
 if(NOT TE_SANITIZE)
 	te_pytest(python wheel)
-	# Builds all of the tree once more, unless it has done so before.
-	set_tests_properties(integration.python.wheel PROPERTIES TIMEOUT 1800
+	# Builds all of the tree and two libraries once more, unless it has done so before.
+	set_tests_properties(integration.python.wheel PROPERTIES TIMEOUT 2700
 		FIXTURES_SETUP python_wheel)
 	te_pytest(consumers packaging)
 	set_property(TEST integration.consumers.packaging APPEND PROPERTY

@@ -54,6 +54,30 @@ store.close()
 master.kill()
 """
 
+# What an engine says of a directory: nothing of one that answers; https is spoken, too,
+# which a server without it does not understand.
+JOIN = """
+import sys
+from mooncake.engine import TransferEngine
+engine = TransferEngine()
+assert engine.initialize("127.0.0.1:0", sys.argv[1], "tcp", "") == 0
+"""
+DIRECTORY = f"""
+import subprocess, sys
+from mooncake.http_metadata_server import KVBootstrapServer, KVPoll
+server = KVBootstrapServer(0, "127.0.0.1")
+server.run()
+assert server.poll() is KVPoll.Success
+for kind, path, says in (("http", "/metadata", None), ("https", "/metadata", "SSL"),
+                         ("redis", "", "")):
+    url = f"{{kind}}://127.0.0.1:{{server.port}}{{path}}"
+    done = subprocess.run([sys.executable, "-c", {JOIN!r}, url], check=True,
+                          stderr=subprocess.PIPE, text=True)
+    assert done.stderr == "" if says is None else (
+        f"directory {{url}}: " in done.stderr and says in done.stderr), done.stderr
+    assert ".so" not in done.stderr, done.stderr
+"""
+
 
 def run(*command: object, **options) -> str:
     """Without what would let it find this tree; fails with what it said."""
@@ -83,6 +107,7 @@ def test_wheel_works_in_a_fresh_environment(tmp_path):
     assert "from the pool" in run(
         venv / "bin/python", "-c", PUT, venv / "bin/mooncake_master",
         cwd=tmp_path)
+    run(venv / "bin/python", "-c", DIRECTORY, cwd=tmp_path)
     for program in ("mooncake_master", "mooncake_client"):
         assert run(venv / "bin" / program, "--version").strip()
     listed = run(venv / "bin/python", "-m", "pip", "show", "-f",

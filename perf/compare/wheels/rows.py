@@ -151,7 +151,7 @@ def _rows() -> list[Row]:
             bound("at most", 50)),
         Row("idle client", "% of a core", _IDLE.name, "percent_of_core",
             bound("at most", 0.1)),
-        Row("wheel", "MB", _WHEEL.name, "wheel_mb", bound("at most", 10)),
+        Row("wheel", "MB", _WHEEL.name, "wheel_mb", bound("at most", 6)),
     ]
     return rows
 
