@@ -6,8 +6,9 @@ import ctypes
 import sys
 import threading
 
-import numpy as np
 from mooncake.store import _is_usable
+
+from mooncake._needs import numpy as np
 
 
 def concat_arrays_into(arrays: list[np.ndarray], dest_ptr: int, dest_size: int,

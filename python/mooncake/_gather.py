@@ -10,12 +10,12 @@ import ctypes
 import logging
 from typing import NamedTuple
 
-import torch
 from mooncake.store import _is_usable
 
 from mooncake import _parallelism as parallel
 from mooncake import _tensors as tensors
 from mooncake._layout import METADATA
+from mooncake._needs import torch
 from mooncake._parallelism import ParallelAxis
 from mooncake._shards import each, has_axes, read_manifest
 from mooncake._tensors import Layout, Metadata, are_places

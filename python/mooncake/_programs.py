@@ -20,6 +20,15 @@ def find(program: str) -> pathlib.Path:
                             "was installed without its programs")
 
 
+def store_service() -> None:
+    """mc_store_rest_server: what it lacks is one line of its own, no traceback."""
+    try:
+        from mooncake.mooncake_store_service import sync_main
+    except ImportError as error:
+        sys.exit(f"mc_store_rest_server: {error}")
+    sync_main()
+
+
 def become(program: str, args: Sequence[str] | None = None) -> NoReturn:
     """Its process is this one: signals and the exit code need no forwarding."""
     path = find(program)

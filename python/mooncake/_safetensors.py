@@ -11,8 +11,7 @@ import logging
 import math
 import os
 
-import torch
-
+from mooncake._needs import torch
 from mooncake._tensors import INVALID_PARAMS, OBJECT_NOT_FOUND
 
 HEADER_MAX = 100 << 20  # as the format has it

@@ -11,10 +11,9 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import torch
-
 from mooncake import _parallelism as parallel
 from mooncake import _tensors as tensors
+from mooncake._needs import torch
 from mooncake._parallelism import ParallelAxis
 from mooncake._tensors import DTYPES, INVALID_PARAMS, Layout, Metadata
 

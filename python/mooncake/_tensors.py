@@ -12,10 +12,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-import torch
 from mooncake.store import _is_usable
 
 from mooncake._layout import AXIS, HEADER, LAYOUT, METADATA, NAMES, has_strides
+from mooncake._needs import torch
 from mooncake._parallelism import KINDS, MAX_AXES, MAX_SHARDS, ParallelAxis
 
 if TYPE_CHECKING:

@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING, Any
 try:
     from aiohttp import web
 except ImportError as error:
-    raise ImportError(
-        f"mooncake.mooncake_store_service needs aiohttp ({error}): "
-        "pip install aiohttp") from None
+    lacks = (f"mooncake.mooncake_store_service needs aiohttp ({error}): "
+             "pip install aiohttp")
+    if __name__ == "__main__":
+        sys.exit(lacks)
+    raise ImportError(lacks) from None
 
 from mooncake._insecure import ALLOW_UIDS, Members, insecure
 from mooncake._rest_objects import ObjectHandlers

@@ -80,6 +80,30 @@ import mooncake.cli, mooncake.cli_bench, mooncake.cli_client
 import mooncake.http_metadata_server, mooncake.transfer_engine_topology_dump
 """
 
+# What needs more says what, in one line: modules, and methods that are imported late.
+LACKING = """
+import importlib, pkgutil, re, mooncake
+from mooncake.store import MooncakeDistributedStore
+store = MooncakeDistributedStore()
+calls = {one.name: lambda name=one.name: importlib.import_module(name)
+         for one in pkgutil.iter_modules(mooncake.__path__, "mooncake.")
+         if "._" not in one.name}
+tensors = [name for name in dir(store) if "tensor" in name]
+calls |= {name: getattr(store, name) for name in tensors}
+lacking = {}
+for name, call in calls.items():
+    try:
+        call()
+    except ImportError as error:
+        said = re.fullmatch(r".* needs (\\w+) .*: pip install (\\w+)", str(error))
+        assert said and said[1] == said[2], (name, error)
+        lacking[name] = said[1]
+assert {lacking[name] for name in tensors} == {"torch"}, lacking
+assert set(lacking.values()) == {"aiohttp", "numpy", "torch"}, lacking
+assert lacking["mooncake.structured_object_store"] == "numpy"
+assert not {"mooncake.engine", "mooncake.store"} & set(lacking)
+"""
+
 
 @pytest.fixture(scope="module")
 def bin_dir() -> pathlib.Path:
@@ -112,7 +136,7 @@ def run(*command: object) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("program", [ONE_DISTRIBUTION, VERSION, SIGNATURES, ABSENT,
-                                     MODULES])
+                                     MODULES, LACKING])
 def test_what_is_looked_at_is_there(bin_dir, program):
     version = run(bin_dir / "mooncake_master", "--version").stdout.split()[-1]
     done = run(bin_dir / "python", "-c", program, version)
@@ -161,8 +185,10 @@ def test_the_topology_is_that_of_this_machine(bin_dir):
     assert done.stdout.startswith("Local topology [te/discover]: "), done.stderr
 
 
-def test_what_needs_more_says_what(bin_dir):
-    done = run(bin_dir / "mc_store_rest_server", "--help")
+@pytest.mark.parametrize("command", [
+    ["mc_store_rest_server"], ["python", "-m", "mooncake.mooncake_store_service"]])
+def test_what_needs_more_says_what(bin_dir, command):
+    done = run(bin_dir / command[0], *command[1:], "--help")
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].endswith(
-        "pip install aiohttp")
+    line, = done.stderr.splitlines()
+    assert line.endswith("pip install aiohttp")

@@ -107,7 +107,7 @@ def serialized(tensor: Any) -> list[memoryview]:
 
 
 def _saved(tensor: Any) -> memoryview:
-    import torch
+    from mooncake._needs import torch
 
     buffer = io.BytesIO()
     torch.save(tensor, buffer)

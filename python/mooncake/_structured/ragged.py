@@ -301,11 +301,8 @@ def _decode_typed_ragged_values(payload: Payload, rows: int,
 
 
 def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise ImportError("rows of tensors need torch: pip install torch"
-                          ) from None
+    from mooncake._needs import torch
+
     return torch
 
 

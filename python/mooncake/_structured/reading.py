@@ -383,7 +383,7 @@ class MemberReader:
 
     def _nested(self, name: str, spec: Mapping[str, Any],
                 payload: Mapping[str, Any], rows: Rows | None) -> Any:
-        import torch
+        from mooncake._needs import torch
 
         data = self.transport.read_bytes(payload)
         tensor = (_loaded(data, nested=True) if spec.get("format") == "torch_save"
@@ -401,7 +401,7 @@ class MemberReader:
 
 
 def _joined_spans(tensor: Any, spans: Sequence[tuple[int, int]]) -> Any:
-    import torch
+    from mooncake._needs import torch
 
     return torch.cat([tensor[:0], *(tensor[begin:end] for begin, end in spans)])
 
@@ -467,7 +467,7 @@ def _patch(metadata: np.ndarray, size: int, n_rows: int) -> None:
 def _tensor_of(name: str, memory: np.ndarray, dtype_name: object,
                shape: tuple[int, ...]) -> Any:
     """ValueError: torch has no such type of elements."""
-    import torch
+    from mooncake._needs import torch
 
     prefix, _, short = str(dtype_name).partition(".")
     dtype = getattr(torch, short, None) if prefix == "torch" else None
@@ -495,7 +495,7 @@ def deserialized(name: str, data: bytes) -> Any:
 
 
 def _loaded(data: bytes, nested: bool = False) -> Any:
-    import torch
+    from mooncake._needs import torch
 
     if nested:  # or else nested tensors are no weights
         import torch._dynamo
@@ -520,7 +520,7 @@ def _ragged_of(tensor: Any) -> int:
 
 def _of_parts(name: str, spec: Mapping[str, Any], data: bytes) -> Any:
     """ValueError: the table of its parts is not that of its bytes."""
-    import torch
+    from mooncake._needs import torch
 
     sizes, has_lengths = spec.get("part_bytes"), spec.get("has_lengths")
     ragged = spec.get("ragged_idx", 1)
@@ -550,7 +550,7 @@ def _of_parts(name: str, spec: Mapping[str, Any], data: bytes) -> Any:
 
 def _renested(tensor: Any, chosen: list[Any]) -> Any:
     """Some rows of a tensor whose ragged dimension is not the first of a row."""
-    import torch
+    from mooncake._needs import torch
 
     dim = _ragged_of(tensor) - 1
     offsets = torch.tensor([0, *np.cumsum([one.shape[dim] for one in chosen])],
@@ -560,7 +560,7 @@ def _renested(tensor: Any, chosen: list[Any]) -> Any:
 
 
 def _empty_jagged(tensor: Any) -> Any:
-    import torch
+    from mooncake._needs import torch
 
     dim = _ragged_of(tensor) - 1
     values = tensor.values()
