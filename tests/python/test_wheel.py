@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUTSIDE = ("PYTHONPATH", "LD_LIBRARY_PATH")
 
@@ -94,7 +96,7 @@ def run(*command: object, **options) -> str:
 def test_wheel_works_in_a_fresh_environment(tmp_path):
     # Where other tests find it, too.
     where = pathlib.Path(os.environ["TE_WHEEL_DIR"])
-    print(run(ROOT / "tools/make-wheel", sys.executable, where / "dist"))
+    print(run(ROOT / "tools/make-wheel", where / "dist", sys.executable))
     wheel, = (where / "dist").glob("*.whl")
     assert wheel.name.startswith("mooncake_transfer_engine-")
     venv = where / "venv"
@@ -113,3 +115,28 @@ def test_wheel_works_in_a_fresh_environment(tmp_path):
     listed = run(venv / "bin/python", "-m", "pip", "show", "-f",
                  "mooncake-transfer-engine")
     assert "mooncake/engine." in listed and "mooncake/store." in listed
+
+
+def later() -> list[pathlib.Path]:
+    """An interpreter of each later version that is on this host."""
+    found = []
+    for minor in range(sys.version_info.minor + 1, 20):
+        name = f"3.{minor}"
+        places = [pathlib.Path(shutil.which(f"python{name}") or "/none"),
+                  *pathlib.Path.home().glob(f".pyenv/versions/{name}.*/bin/python")]
+        found += [path for path in places if path.exists() and subprocess.run(
+            [path, "-c", "import venv, ensurepip"], check=False,
+            capture_output=True).returncode == 0][:1]
+    return found
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="a wheel for 3.10 alone")
+@pytest.mark.parametrize("python", later() or [None], ids=str)
+def test_later_interpreters_take_the_same_wheel(tmp_path, python):
+    if not python:
+        pytest.skip("no later interpreter is here")
+    wheel, = (pathlib.Path(os.environ["TE_WHEEL_DIR"]) / "dist").glob("*.whl")
+    run(python, "-m", "venv", tmp_path)
+    run(tmp_path / "bin/python", "-m", "pip", "install", "-q", "--no-index", wheel)
+    assert "from the pool" in run(
+        tmp_path / "bin/python", "-c", PUT, tmp_path / "bin/mooncake_master")
