@@ -166,15 +166,19 @@ static void displace(struct tes_core *core, struct tes_mount *m)
 
 void tes_core_name_claim(struct tes_core *core, const struct tes_mount *m)
 {
-	struct tes_mount *next, *other = next_of_name(core, m->name, NULL);
+	struct tes_mount *other = NULL;
+	struct tei_list going, *link;
 
-	for (; other; other = next) {
-		next = next_of_name(core, m->name, other);
+	/* None is dropped before all are found: that moves the others. */
+	tei_list_init(&going);
+	while ((other = next_of_name(core, m->name, other)))
 		if (!are_of_one_engine(m->owner, other->owner) &&
 		    (other->serial > m->serial ||
 		     comes_back_to(core, m->owner, other->owner, m->name)))
-			displace(core, other);
-	}
+			tei_list_add_tail(&going, &other->drop_link);
+	while ((link = tei_list_pop(&going)))
+		displace(core,
+			 tei_list_entry(link, struct tes_mount, drop_link));
 }
 
 /* The first mount under the name of the session's engine; NULL: none. */

@@ -100,7 +100,7 @@ struct tes_mount {
 	struct tes_session *owner;
 	struct tei_hash_node by_name;
 	struct tei_list link;      /* owner's mounts */
-	struct tei_list drop_link; /* core's dropping */
+	struct tei_list drop_link; /* core's dropping, or about to be there */
 	struct tei_list parked;    /* objects while the owner is suspect */
 	uint64_t serial;           /* grows in mount order */
 	uint64_t base, size;       /* as mounted */

@@ -530,6 +530,25 @@ static void who_comes_back_has_its_name_again(void **state)
 	rig_fini(&r);
 }
 
+static void who_comes_back_has_its_name_alone(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	assert_int_equal(join_as(&r, 1, 'a', 'A', "a:1"), 0);
+	assert_int_equal(mount_as(&r, 1, 'm', "a:1"), 0);
+	rig_plain(&r, TES_EVENT_LEAVE, 1);
+	assert_int_equal(join_as(&r, 2, 'b', 'B', "b:1"), 0);
+	for (char id = 1; id <= 20; id++)
+		assert_int_equal(mount_as(&r, 2, id, "a:1"), 0);
+	assert_int_equal(rig_figures(&r).segments, 21);
+	assert_int_equal(join_as(&r, 3, 'a', 'A', "a:1"), 0);
+	assert_int_equal(rig_figures(&r).segments, 1);
+	assert_int_equal(rig_unmount(&r, 3, 'm'), 0);
+	rig_fini(&r);
+}
+
 /* Who was there in its place, and silent when it came back, has no claim. */
 static void a_silent_successor_has_no_claim(void **state)
 {
@@ -653,6 +672,7 @@ int main(void)
 		cmocka_unit_test(a_name_is_its_first_living_owners),
 		cmocka_unit_test(who_lends_nothing_has_no_name),
 		cmocka_unit_test(who_comes_back_has_its_name_again),
+		cmocka_unit_test(who_comes_back_has_its_name_alone),
 		cmocka_unit_test(a_silent_successor_has_no_claim),
 		cmocka_unit_test(a_new_master_gives_names_to_who_had_them_last),
 		cmocka_unit_test(
