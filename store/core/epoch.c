@@ -42,6 +42,7 @@
  */
 #define EPOCHS_MAX     UINT16_MAX
 #define EPOCHS_OFFERED (EPOCHS_MAX / 8 * 7)
+#define EPOCHS_MIN     2u /* room; it doubles */
 /* A raise goes at most so far above the number that it exceeds: 17 s. */
 #define RAISE_MAX ((uint64_t)1 << 24)
 
@@ -57,8 +58,9 @@ _Static_assert(1u << PART_BITS == TES_TOMBSTONE_PARTS, "the first bits");
 
 int tes_core_epochs_init(struct tes_core *core)
 {
-	core->epochs = tei_malloc(2 * sizeof(*core->epochs));
-	core->epochs_by_number = tei_malloc(sizeof(uint16_t));
+	core->epochs = tei_malloc(EPOCHS_MIN * sizeof(*core->epochs));
+	core->epochs_by_number =
+		tei_malloc(EPOCHS_MIN * sizeof(*core->epochs_by_number));
 	if (!core->epochs || !core->epochs_by_number) {
 		tei_free(core->epochs);
 		tei_free(core->epochs_by_number);
@@ -69,6 +71,7 @@ int tes_core_epochs_init(struct tes_core *core)
 		(struct tes_epoch){.number = core->config.epoch, .ours = true};
 	core->epochs_by_number[0] = FIRST;
 	core->n_epochs = 2;
+	core->epochs_room = EPOCHS_MIN;
 	core->n_known_epochs = core->n_idle_epochs = 1;
 	core->own_epoch = FIRST;
 	core->floor_epoch = core->config.epoch;
@@ -158,20 +161,23 @@ static void forget_idle_epochs(struct tes_core *core)
 /* Makes room for one more in both arrays. -ENOMEM. */
 static int grow_epochs(struct tes_core *core)
 {
+	size_t room = 2 * core->epochs_room;
 	struct tes_epoch *grown;
 	uint16_t *sorted;
 
-	grown = tei_realloc(core->epochs,
-			    (core->n_epochs + 1) * sizeof(*grown));
+	if (core->n_epochs < core->epochs_room)
+		return 0;
+	grown = tei_realloc(core->epochs, room * sizeof(*grown));
 	if (!grown)
 		return -ENOMEM;
 	core->epochs = grown;
-	sorted = tei_realloc(core->epochs_by_number,
-			     core->n_epochs * sizeof(*sorted));
+	sorted = tei_realloc(core->epochs_by_number, room * sizeof(*sorted));
 	if (!sorted)
 		return -ENOMEM;
 	core->epochs_by_number = sorted;
-	core->heap_bytes += sizeof(*grown) + sizeof(*sorted);
+	core->heap_bytes +=
+		(room - core->epochs_room) * (sizeof(*grown) + sizeof(*sorted));
+	core->epochs_room = room;
 	return 0;
 }
 

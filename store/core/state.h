@@ -119,6 +119,7 @@ struct tes_core {
 	/* epochs_by_number[n_known_epochs]: indices, sorted */
 	uint16_t *epochs_by_number;
 	size_t n_epochs, n_known_epochs;
+	size_t epochs_room;   /* of both arrays */
 	size_t n_idle_epochs; /* known ones that no object is of */
 	uint16_t own_epoch;   /* index */
 	/* Objects that were begun below it are not committed, and clients that
