@@ -51,7 +51,7 @@ void tei_hash_insert(struct tei_hash *h, struct tei_hash_node *node,
 void tei_hash_remove(struct tei_hash *h, struct tei_hash_node *node);
 
 /*
- * First node with exactly @hash, then the next; NULL: none. Up to a remove only,
+ * First node of exactly @hash, then the next; NULL: none. Up to a remove only,
  * which moves nodes: for (n = first(h, x); n; n = next(h, n)) if (same key) ...
  */
 struct tei_hash_node *tei_hash_first(const struct tei_hash *h, uint64_t hash);
