@@ -708,7 +708,7 @@ static void retire(struct tes_agent_session *s)
 static bool make_way(struct tes_agent *agent, enum share share,
 		     struct tes_agent_session *comer)
 {
-	struct candidate best = {NULL}, its = {NULL};
+	struct candidate best = {.of_user = 0}, its = {.of_user = 0};
 	const struct tes_agent_session *s;
 
 	if (comer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import io
 import math
 import re
@@ -498,8 +499,8 @@ def _loaded(data: bytes, nested: bool = False) -> Any:
     from mooncake._needs import torch
 
     if nested:  # or else nested tensors are no weights
-        import torch._dynamo
-        import torch.nested
+        importlib.import_module("torch._dynamo")
+        importlib.import_module("torch.nested")
     return torch.load(io.BytesIO(data), weights_only=True)
 
 
