@@ -65,6 +65,7 @@ struct tes_agent_session {
 	uint64_t used_ns;     /* when its last call or connection came */
 	size_t queued_bytes;  /* of its jobs' bodies */
 	bool leaving;         /* takes no new calls; ends with its last */
+	bool chosen;          /* to make way, if that gives enough room */
 	bool ended;           /* nobody is there any more */
 	struct tei_call post; /* memory is unmapped: back to the loop */
 
@@ -192,7 +193,10 @@ enum tes_greeting_status tes_session_find(struct tes_agent *agent,
 void tes_session_connect(struct tes_agent_session *session, int socket);
 /* The dummy is gone: what waits is dropped, what runs is waited for. */
 void tes_session_end(struct tes_agent_session *session);
-/* Ends a session for want of descriptors. False: none has many. */
+/*
+ * Has a session make way for want of descriptors. False: none has many, or one
+ * has made way and gives its own back when the calls that run are over.
+ */
 bool tes_session_make_way(struct tes_agent *agent);
 /* Frees sessions that nobody will unmap any more: workers have ended. */
 void tes_sessions_clear(struct tes_agent *agent);

@@ -624,7 +624,7 @@ static struct candidate candidate_of(struct tes_agent_session *s,
 		const struct tes_agent_session *other =
 			tei_list_entry(pos, struct tes_agent_session, link);
 
-		if (!other->leaving)
+		if (!other->leaving && !other->chosen)
 			add_weight(&c, other, share);
 	}
 	if (comer)
@@ -702,69 +702,119 @@ static void retire(struct tes_agent_session *s)
 }
 
 /*
- * Retires the session that makes way for @comer, which is in no list, or, with
- * NULL, for want of descriptors. False: there is none.
+ * Finds the session that is to make way for @comer, which is in no list, or,
+ * with NULL, for want of descriptors. NULL: there is none.
  */
-static bool make_way(struct tes_agent *agent, enum share share,
-		     struct tes_agent_session *comer)
+static struct tes_agent_session *choose_session(const struct tes_agent *agent,
+						enum share share,
+						struct tes_agent_session *comer)
 {
 	struct candidate best = {.of_user = 0}, its = {.of_user = 0};
-	const struct tes_agent_session *s;
 
 	if (comer)
 		its = candidate_of(comer, share, comer);
 	tei_list_for_each (pos, &agent->sessions) {
-		struct candidate c = candidate_of(
-			tei_list_entry(pos, struct tes_agent_session, link),
-			share, comer);
+		struct tes_agent_session *s =
+			tei_list_entry(pos, struct tes_agent_session, link);
+		struct candidate c = candidate_of(s, share, comer);
 
-		if (!c.session->leaving &&
+		if (!s->leaving && !s->chosen &&
 		    may_go(&c, share, comer ? &its : NULL) &&
 		    (!best.session || goes_before(&c, &best)))
 			best = c;
 	}
-	s = best.session;
-	if (!s)
-		return false;
-	if (tei_log_allowed(&agent->made_way))
+	return best.session;
+}
+
+/* Retires @s, whose process has most of what @what names. */
+static void make_way(struct tes_agent_session *s, const char *what)
+{
+	if (tei_log_allowed(&s->agent->made_way))
 		LOG_WARN("dummies: a session of pid %d, uid %u makes way, idle "
 			 "for %llu ms: its process has more %s than others",
 			 (int)s->pid, (unsigned int)s->uid,
 			 (unsigned long long)((tei_now_ns() - s->used_ns) /
 					      TEI_NS_PER_MS),
-			 share == SHARE_SESSIONS ? "sessions"
-			 : share == SHARE_MEMORY ? "memory"
-						 : "connections");
-	retire(best.session);
-	return true;
+			 what);
+	retire(s);
+}
+
+/* True: one that makes way gives descriptors back when its calls are over. */
+static bool any_are_coming(const struct tes_agent *agent)
+{
+	tei_list_for_each (pos, &agent->sessions) {
+		const struct tes_agent_session *s =
+			tei_list_entry(pos, struct tes_agent_session, link);
+
+		if (s->leaving && s->n_conns)
+			return true;
+	}
+	return false;
 }
 
 bool tes_session_make_way(struct tes_agent *agent)
 {
-	return make_way(agent, SHARE_CONNS, NULL);
+	struct tes_agent_session *s = NULL;
+
+	if (!any_are_coming(agent))
+		s = choose_session(agent, SHARE_CONNS, NULL);
+	if (!s)
+		return false;
+	make_way(s, "connections");
+	return true;
+}
+
+/* Chooses who makes way, so that there is room for @comer. */
+static enum tes_greeting_status choose_sessions(struct tes_agent *agent,
+						struct tes_agent_session *comer)
+{
+	uint64_t left = agent->memory_max - agent->memory_bytes;
+	unsigned int n = agent->n_sessions;
+	struct tes_agent_session *s;
+
+	for (; n >= TES_AGENT_SESSIONS_MAX; n--) {
+		s = choose_session(agent, SHARE_SESSIONS, comer);
+		if (!s)
+			return TES_GREETING_CROWD;
+		s->chosen = true;
+		left += s->memory.length;
+	}
+	while (comer->memory.length > left) {
+		s = choose_session(agent, SHARE_MEMORY, comer);
+		if (!s)
+			return TES_GREETING_NO_MEMORY;
+		s->chosen = true;
+		left += s->memory.length;
+	}
+	return TES_GREETED;
 }
 
 /*
  * Finds room for @comer. What is to be unmapped yet is limited by itself, so
- * that room is there at once.
+ * that room is there at once. Nobody has to go where that does not suffice.
  */
 static enum tes_greeting_status make_room(struct tes_agent *agent,
 					  struct tes_agent_session *comer)
 {
-	uint64_t length = comer->memory.length;
+	bool is_crowd = agent->n_sessions >= TES_AGENT_SESSIONS_MAX;
+	enum tes_greeting_status status;
 
 	if (agent->n_leaving >= TES_AGENT_SESSIONS_MAX)
 		return TES_GREETING_CROWD;
-	if (length > agent->memory_max ||
+	if (comer->memory.length > agent->memory_max ||
 	    agent->leaving_bytes > agent->memory_max)
 		return TES_GREETING_NO_MEMORY;
-	while (agent->n_sessions >= TES_AGENT_SESSIONS_MAX)
-		if (!make_way(agent, SHARE_SESSIONS, comer))
-			return TES_GREETING_CROWD;
-	while (length > agent->memory_max - agent->memory_bytes)
-		if (!make_way(agent, SHARE_MEMORY, comer))
-			return TES_GREETING_NO_MEMORY;
-	return TES_GREETED;
+	status = choose_sessions(agent, comer);
+	tei_list_for_each_safe (pos, tmp, &agent->sessions) {
+		struct tes_agent_session *s =
+			tei_list_entry(pos, struct tes_agent_session, link);
+
+		if (s->chosen && !status)
+			make_way(s, is_crowd ? "sessions" : "memory");
+		else
+			s->chosen = false;
+	}
+	return status;
 }
 
 /* ---- sessions ---- */

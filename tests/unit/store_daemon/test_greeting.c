@@ -9,10 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <te/te.h>
 
 #include "base/fault.h"
 #include "base/log.h"
@@ -562,6 +565,98 @@ static void connections_make_way_when_descriptors_are_gone(void **state)
 	play_stop(&play);
 }
 
+static _Atomic unsigned int n_made_way;
+
+static void note_line(int level, const char *line, void *arg)
+{
+	(void)level;
+	(void)arg;
+	if (strstr(line, "makes way"))
+		atomic_fetch_add(&n_made_way, 1);
+}
+
+/* Leaves no descriptor to this process; returns the limit that was there. */
+static struct rlimit take_descriptors(void)
+{
+	struct rlimit before, none;
+	int lowest = dup(STDOUT_FILENO);
+
+	assert_true(lowest >= 0);
+	(void)close(lowest);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = before;
+	none.rlim_cur = (rlim_t)lowest;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	return before;
+}
+
+static void one_at_a_time_makes_way_for_descriptors(void **state)
+{
+	struct play_dummy many[2];
+	int sockets[2][N_JOINED], status = 0;
+	struct rlimit before;
+	struct play play;
+	pid_t pid;
+
+	(void)state;
+	te_log_set(note_line, NULL);
+	play_start(&play, 2, 0);
+	atomic_store(&play_store.shut, true);
+	for (size_t i = 0; i < 2; i++) {
+		play_attach(&play, &many[i]);
+		for (size_t n = 0; n < N_JOINED; n++)
+			sockets[i][n] = play_join(&play, &many[i]);
+		play_ask_piece(&many[i], AGENT__AGENT_TYPE__AGENT_GET,
+			       many[i].session.region, 0, 1, PLAY_MS);
+	}
+	play_await(&play_store.n_waiting, 2);
+	before = take_descriptors();
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		(void)setrlimit(RLIMIT_NOFILE, &before);
+		_exit(attach_elsewhere(&play, PLAY_SIZE));
+	}
+	play_await(&n_made_way, 1);
+	/* Its descriptors come when its call is over: nobody else goes. */
+	atomic_store(&play_store.shut, false);
+	for (size_t i = 0; i < 2; i++)
+		assert_int_equal(play_result(&many[i]), 1);
+	assert_true(play_ends(many[0].socket));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), TES_GREETED);
+	assert_int_equal(exist(&many[1]), 1);
+	assert_int_equal(atomic_load(&n_made_way), 1);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	for (size_t i = 0; i < 2; i++) {
+		for (size_t n = 0; n < N_JOINED; n++)
+			(void)close(sockets[i][n]);
+		play_leave(&many[i]);
+	}
+	play_stop(&play);
+	te_log_set(NULL, NULL);
+}
+
+static void nobody_goes_where_that_would_not_do(void **state)
+{
+	struct play_dummy all[16];
+	struct play play;
+
+	(void)state;
+	play_start(&play, 1, 16 * PLAY_SIZE);
+	for (size_t i = 0; i < 16; i++)
+		play_attach(&play, &all[i]);
+	/* Four may go for it, by what it asks for: too few. */
+	assert_int_equal(attach_elsewhere(&play, 12 * (uint64_t)PLAY_SIZE),
+			 TES_GREETING_NO_MEMORY);
+	for (size_t i = 0; i < 16; i++)
+		assert_int_equal(exist(&all[i]), 1);
+	for (size_t i = 0; i < 16; i++)
+		play_leave(&all[i]);
+	play_stop(&play);
+}
+
 #define N_SILENT 100
 
 static void who_says_nothing_shuts_nobody_out(void **state)
@@ -723,6 +818,8 @@ int main(void)
 		cmocka_unit_test(a_call_that_runs_ends_before_its_session),
 		cmocka_unit_test(
 			connections_make_way_when_descriptors_are_gone),
+		cmocka_unit_test(one_at_a_time_makes_way_for_descriptors),
+		cmocka_unit_test(nobody_goes_where_that_would_not_do),
 		cmocka_unit_test(who_says_nothing_shuts_nobody_out),
 		cmocka_unit_test(memory_that_is_taken_cannot_shrink),
 		cmocka_unit_test(starting_fails_cleanly),
