@@ -10,9 +10,8 @@
  * is chance: else two lives that are raised from the same number would have the
  * same epoch, and each take the other's objects for its own. What is being put
  * meanwhile is committed under the number before, and may take its time: until
- * then that client waits. An object that was
- * put in this life, under whatever number, is newer than everything that comes
- * from others.
+ * then that client waits. An object that was put in this life, under whatever
+ * number, is newer than everything that comes from others.
  *
  * Owners bring objects of earlier lives one after the other, some late. Values
  * that were removed or replaced here meanwhile must not come back with one of
@@ -239,11 +238,11 @@ void tes_core_epoch_change(struct tes_core *core, struct tes_object *o,
 }
 
 /*
- * Ends the time of puts that were begun below our epoch, when there are none
- * any more: the oldest one shows that. Starts of a batch in parts may be behind
- * later ones; should one be left, it is refused and begun again.
+ * Raises the floor to our epoch when no put is left that was begun below it:
+ * the oldest one shows that. Starts of a batch in parts may be behind later
+ * ones; should one be left, it is refused and begun again.
  */
-static void settle(struct tes_core *core)
+static void settle_floor(struct tes_core *core)
 {
 	const struct tei_list *all = &core->building;
 
@@ -290,7 +289,7 @@ int tes_core_epoch_exceed(struct tes_core *core, uint64_t epoch)
 		return -EINVAL;
 	if (epoch > core->asked_epoch)
 		core->asked_epoch = epoch;
-	settle(core);
+	settle_floor(core);
 	if (epoch <= core->floor_epoch)
 		return 0;
 	if (core->floor_epoch < core->config.epoch || is_raised_lately(core))
@@ -298,7 +297,7 @@ int tes_core_epoch_exceed(struct tes_core *core, uint64_t epoch)
 	rc = raise_epoch(core, core->asked_epoch);
 	if (rc)
 		return rc;
-	settle(core);
+	settle_floor(core);
 	return epoch <= core->floor_epoch ? 0 : -EAGAIN;
 }
 

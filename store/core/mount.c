@@ -60,8 +60,8 @@ static size_t mounts_of_source(const struct tes_core *core,
 }
 
 /*
- * Why @s may lend no more; NULL: it may. Neither one client nor one source may
- * use up what is there for all.
+ * Tells why @s may lend no more; NULL: it may. Neither one client nor one
+ * source may use up what is there for all.
  */
 static const char *no_place(const struct tes_core *core,
 			    const struct tes_session *s)

@@ -154,7 +154,7 @@ struct tes_session *tes_core_name_owner(const struct tes_core *core,
 	return NULL;
 }
 
-static void displace(struct tes_core *core, struct tes_mount *m)
+static void displace_mount(struct tes_core *core, struct tes_mount *m)
 {
 	struct tes_session *s = m->owner;
 
@@ -177,8 +177,8 @@ void tes_core_name_claim(struct tes_core *core, const struct tes_mount *m)
 		     comes_back_to(core, m->owner, other->owner, m->name)))
 			tei_list_add_tail(&going, &other->drop_link);
 	while ((link = tei_list_pop(&going)))
-		displace(core,
-			 tei_list_entry(link, struct tes_mount, drop_link));
+		displace_mount(core, tei_list_entry(link, struct tes_mount,
+						    drop_link));
 }
 
 /* The first mount under the name of the session's engine; NULL: none. */

@@ -205,7 +205,7 @@ static bool believes(struct tes_server *s,
 	return false;
 }
 
-/* What the client of @hello has proved to have had at an earlier master. */
+/* Returns what the client of @hello proves to have had at an earlier master. */
 static struct tes_core_hold
 held_before(const struct tes_server *s,
 	    const struct tes_server_rpc_hello *hello)
