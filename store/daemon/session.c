@@ -613,7 +613,7 @@ static void add_weight(struct candidate *c, const struct tes_agent_session *s,
 		c->of_process += weight(s, share);
 }
 
-/* What its user and process have, with what @comer, if any, asks for. */
+/* Adds up what its user and process have, with what @comer, if any, wants. */
 static struct candidate candidate_of(struct tes_agent_session *s,
 				     enum share share,
 				     const struct tes_agent_session *comer)
@@ -664,8 +664,8 @@ static bool goes_before(const struct candidate *a, const struct candidate *b)
 	return a->session->used_ns < b->session->used_ns;
 }
 
-/* It takes no more of what there is for all, but until it is unmapped. */
-static void discount(struct tes_agent_session *s)
+/* Frees the place of @s; its memory is counted apart until it is unmapped. */
+static void discount_session(struct tes_agent_session *s)
 {
 	if (s->leaving)
 		return;
@@ -680,10 +680,10 @@ static void discount(struct tes_agent_session *s)
  * Has @s make way. Its calls that run go on, and only then does it end: the end
  * of a connection says that nobody touches the dummy's memory.
  */
-static void retire(struct tes_agent_session *s)
+static void retire_session(struct tes_agent_session *s)
 {
 	s->agent->stats.made_way++;
-	discount(s);
+	discount_session(s);
 	s->n_jobs++; /* it stays until we are through with it */
 	tei_list_for_each (pos, &s->conns) {
 		struct tes_agent_conn *conn =
@@ -736,7 +736,7 @@ static void make_way(struct tes_agent_session *s, const char *what)
 			 (unsigned long long)((tei_now_ns() - s->used_ns) /
 					      TEI_NS_PER_MS),
 			 what);
-	retire(s);
+	retire_session(s);
 }
 
 /* True: one that makes way gives descriptors back when its calls are over. */
@@ -872,7 +872,7 @@ static struct tes_agent_session *create(struct tes_agent *agent,
 }
 
 /* Makes @s one of the agent's; watch_session() is next. */
-static void enlist(struct tes_agent_session *s)
+static void enlist_session(struct tes_agent_session *s)
 {
 	struct tes_agent *agent = s->agent;
 
@@ -912,7 +912,7 @@ enum tes_greeting_status tes_session_open(struct tes_agent *agent, int fd,
 		return rc == -EINVAL ? TES_GREETING_MEMORY
 				     : TES_GREETING_NO_MEMORY;
 	}
-	enlist(s);
+	enlist_session(s);
 	if (watch_session(s)) {
 		tes_session_end(s);
 		return TES_GREETING_NO_SESSION;
@@ -949,7 +949,7 @@ void tes_session_end(struct tes_agent_session *s)
 	if (s->ended)
 		return;
 	s->ended = true;
-	discount(s);
+	discount_session(s);
 	if (s->pidfd >= 0) {
 		(void)event_del(&s->died);
 		(void)close(s->pidfd);

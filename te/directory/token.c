@@ -26,7 +26,7 @@
 #define FILE_NAME "directory-secret"
 #define PLACES    2
 
-/* -ENOENT, or why it cannot be used. A descriptor of a directory of ours. */
+/* Opens a directory that is ours alone. -ENOENT, or why it cannot be used. */
 static int open_place(unsigned int which)
 {
 	const char *run = getenv("XDG_RUNTIME_DIR");
@@ -72,7 +72,7 @@ static int read_secret(int dir, uint8_t out[TEI_DIR_SECRET_LEN])
 	return rc;
 }
 
-/* Another process may do the same: whoever links first has made it. */
+/* Another process may write one, too: whoever links first has made it. */
 static int write_secret(int dir, const uint8_t secret[TEI_DIR_SECRET_LEN])
 {
 	char name[64];
@@ -128,8 +128,8 @@ int tei_dir_secret(uint8_t out[TEI_DIR_SECRET_LEN])
 	return RAND_bytes(out, TEI_DIR_SECRET_LEN) == 1 ? 0 : -EIO;
 }
 
-static bool mac(const uint8_t key[TEI_DIR_SECRET_LEN], const char *text,
-		uint8_t out[TEI_DIR_SECRET_LEN])
+static bool make_mac(const uint8_t key[TEI_DIR_SECRET_LEN], const char *text,
+		     uint8_t out[TEI_DIR_SECRET_LEN])
 {
 	unsigned int len = TEI_DIR_SECRET_LEN;
 
@@ -143,7 +143,8 @@ int tei_dir_token(const struct tei_directory *dir, const char *key,
 {
 	uint8_t of_dir[TEI_DIR_SECRET_LEN], of_key[TEI_DIR_SECRET_LEN];
 
-	if (!mac(dir->secret, dir->text, of_dir) || !mac(of_dir, key, of_key))
+	if (!make_mac(dir->secret, dir->text, of_dir) ||
+	    !make_mac(of_dir, key, of_key))
 		return -ENOMEM;
 	for (size_t i = 0; i < sizeof(of_key); i++)
 		(void)snprintf(out + 2 * i, 3, "%02x", of_key[i]);
