@@ -171,11 +171,13 @@ void tes_core_name_claim(struct tes_core *core, const struct tes_mount *m)
 
 	/* None is dropped before all are found: that moves the others. */
 	tei_list_init(&going);
-	while ((other = next_of_name(core, m->name, other)))
+	while ((other = next_of_name(core, m->name, other))) {
+		other->claimed = core->claims;
 		if (!are_of_one_engine(m->owner, other->owner) &&
 		    (other->serial > m->serial ||
 		     comes_back_to(core, m->owner, other->owner, m->name)))
 			tei_list_add_tail(&going, &other->drop_link);
+	}
 	while ((link = tei_list_pop(&going)))
 		displace_mount(core, tei_list_entry(link, struct tes_mount,
 						    drop_link));
@@ -246,20 +248,18 @@ static void note_owner_state(struct tes_core *core, struct tes_session *s)
 
 /*
  * The owner @s is back: its names are its own again. Mounts are in the order of
- * their serials, so the first of a name claims all that the next ones would.
+ * their serials, so the first of a name claims all that the next ones would: no
+ * mount is looked at twice, in whatever order an owner has named its own.
  */
 static void claim_names(struct tes_core *core, struct tes_session *s)
 {
-	const char *claimed = NULL;
-
+	core->claims++;
 	tei_list_for_each (link, &s->mounts) {
 		struct tes_mount *m =
 			tei_list_entry(link, struct tes_mount, link);
 
-		if (m->dropping || (claimed && strcmp(claimed, m->name) == 0))
-			continue;
-		tes_core_name_claim(core, m);
-		claimed = m->name;
+		if (!m->dropping && m->claimed != core->claims)
+			tes_core_name_claim(core, m);
 	}
 }
 

@@ -103,6 +103,7 @@ struct tes_mount {
 	struct tei_list drop_link; /* core's dropping, or about to be there */
 	struct tei_list parked;    /* objects while the owner is suspect */
 	uint64_t serial;           /* grows in mount order */
+	uint64_t claimed;          /* core's claims when its name last was */
 	uint64_t base, size;       /* as mounted */
 	uint8_t id[TES_CORE_ID_LEN];
 	bool dropping;

@@ -11,6 +11,8 @@
  *   crumbs            the same, in messages of 5 MiB of tiny fields: they are
  *                     refused, and the next connection goes on
  *   hellos            N connections that say hello and go, again and again
+ *   returns           N connections that come and go as clients of one engine
+ *                     that lends 3072 segments under two names
  *   pages             N readers of /batch_query_keys, who begin anew when they
  *                     have all of it
  * Prints "ready" once all are at work; ends when it is killed.
@@ -33,16 +35,29 @@
 #define PAGE_KEYS  1024
 #define KEY_MAX    1024u
 #define CRUMBS_LEN ((5u << 20) - 2)
+#define OWNERS     12u /* lend all that one source may */
+#define SEGMENTS   256u
 
 struct bytes {
 	uint8_t *at;
 	size_t len;
 };
 
-enum way { LOOKUPS, EXISTS, BODIES, SHORT, CRUMBS, HELLOS, PAGES, N_WAYS };
+enum way {
+	LOOKUPS,
+	EXISTS,
+	BODIES,
+	SHORT,
+	CRUMBS,
+	HELLOS,
+	RETURNS,
+	PAGES,
+	N_WAYS,
+};
 
 static const char *const ways[N_WAYS] = {
-	"lookups", "exists", "bodies", "short", "crumbs", "hellos", "pages",
+	"lookups", "exists", "bodies",  "short",
+	"crumbs",  "hellos", "returns", "pages",
 };
 
 /* A connection that says hello once, and the same again and again. */
@@ -67,22 +82,70 @@ static struct bytes frame(uint16_t type, uint64_t id, const void *message)
 	return b;
 }
 
+static void send_message(int fd, uint16_t type, const void *message)
+{
+	struct bytes b = frame(type, 1, message);
+
+	if (send(fd, b.at, b.len, MSG_NOSIGNAL) != (ssize_t)b.len)
+		abort();
+	free(b.at);
+}
+
 /* Names a client of its own for each connection. */
 static void say_hello(int fd, uint32_t who)
 {
 	uint8_t id[TES_STORE_SECRET_LEN] = "an attacker";
+	uint8_t engine[TES_STORE_SECRET_LEN] = "an engine";
 	Store__Hello m = STORE__HELLO__INIT;
-	struct bytes b;
 
+	if (way == RETURNS)
+		who %= OWNERS;
 	memcpy(id + 12, &who, sizeof(who));
 	m.version = TES_STORE_VERSION;
-	m.client_secret.data = m.engine_secret.data = id;
+	m.client_secret.data = id;
+	m.engine_secret.data = way == RETURNS ? engine : id;
 	m.client_secret.len = m.engine_secret.len = sizeof(id);
 	m.engine = (char *)(uintptr_t) "attacker:1";
-	b = frame(STORE__STORE_TYPE__STORE_HELLO, 1, &m);
-	if (send(fd, b.at, b.len, MSG_NOSIGNAL) != (ssize_t)b.len)
+	send_message(fd, STORE__STORE_TYPE__STORE_HELLO, &m);
+}
+
+static void receive(int fd, void *to, size_t len)
+{
+	if (len && recv(fd, to, len, MSG_WAITALL) != (ssize_t)len)
 		abort();
-	free(b.at);
+}
+
+static void await_answer(int fd)
+{
+	uint8_t head[TEI_FRAME_HEADER_LEN], body[1024];
+	struct tei_frame f;
+
+	receive(fd, head, sizeof(head));
+	tei_frame_decode_header(head, &f);
+	if (f.len > sizeof(body))
+		abort();
+	receive(fd, body, f.len);
+}
+
+/* Lends, as the client @who, segments under two names in turn. */
+static void lend(uint16_t port, uint32_t who)
+{
+	uint32_t id[4] = {0};
+	Store__Mount m = STORE__MOUNT__INIT;
+	int fd = test_dial(port);
+
+	say_hello(fd, who);
+	await_answer(fd);
+	m.segment.data = (uint8_t *)id;
+	m.segment.len = sizeof(id);
+	m.size = 4096;
+	for (id[0] = 0; id[0] < SEGMENTS; id[0]++) {
+		m.name = (char *)(uintptr_t)(id[0] % 2 ? "odd:1" : "even:1");
+		m.address = (id[0] + 1) * m.size;
+		send_message(fd, STORE__STORE_TYPE__STORE_MOUNT, &m);
+		await_answer(fd);
+	}
+	close(fd);
 }
 
 static struct bytes batch(uint16_t type, size_t n_keys)
@@ -176,6 +239,11 @@ static void say_more(struct talker *t, const struct bytes *b)
 		t->sent = 0;
 }
 
+static bool comes_and_goes(void)
+{
+	return way == HELLOS || way == RETURNS;
+}
+
 static void attack(struct talker *talkers, size_t n, uint16_t port,
 		   const struct bytes *b)
 {
@@ -196,7 +264,7 @@ static void attack(struct talker *talkers, size_t n, uint16_t port,
 			if (fds[i].revents & POLLOUT)
 				say_more(&talkers[i], b);
 			if (!(fds[i].revents & (POLLIN | POLLHUP | POLLERR)) ||
-			    (drain(talkers[i].fd) && way != HELLOS))
+			    (drain(talkers[i].fd) && !comes_and_goes()))
 				continue;
 			close(talkers[i].fd);
 			open_talker(&talkers[i], port, who++);
@@ -212,6 +280,7 @@ static struct bytes what_to_say(size_t n_keys)
 	case CRUMBS:
 		return crumbs();
 	case HELLOS:
+	case RETURNS:
 		return (struct bytes){NULL, 0};
 	case LOOKUPS:
 	case SHORT:
@@ -240,6 +309,8 @@ int main(int argc, char **argv)
 		return 2;
 	port = (uint16_t)atoi(way == PAGES ? argv[2] : argv[1]);
 	b = what_to_say(n_keys);
+	for (uint32_t i = 0; way == RETURNS && i < OWNERS; i++)
+		lend(port, i);
 	for (size_t i = 0; i < n; i++)
 		open_talker(&talkers[i], port, (uint32_t)i);
 	printf("ready\n");

@@ -375,6 +375,11 @@ static void who_comes_and_goes_keeps_nobody_waiting(void **state)
 	watch_attack(*state, "hellos", 100);
 }
 
+static void owners_that_come_back_keep_nobody_waiting(void **state)
+{
+	watch_attack(*state, "returns", 4);
+}
+
 /* Answers are 60 bytes for a key of 3, and wait until they are whole. */
 static void batches_that_wait_take_little_memory(void **state)
 {
@@ -532,6 +537,7 @@ int main(void)
 		cmocka_unit_test(the_longest_keys_keep_nobody_waiting),
 		cmocka_unit_test(what_does_not_decode_keeps_nobody_waiting),
 		cmocka_unit_test(who_comes_and_goes_keeps_nobody_waiting),
+		cmocka_unit_test(owners_that_come_back_keep_nobody_waiting),
 		cmocka_unit_test(readers_of_pages_keep_nobody_waiting),
 		cmocka_unit_test(a_dear_pattern_keeps_nobody_waiting),
 		cmocka_unit_test(many_removals_keep_nobody_waiting),
