@@ -39,7 +39,7 @@
  * others may write to, is not used: in its stead, unless a setting names it,
  * one of another name, which the rail removes. While it lives it has the lock
  * of it (flock): one that nobody has locked was left by a process that was
- * killed, and the next one that looks for a place in /tmp removes it.
+ * killed, and the next one that needs one, too, removes it.
  */
 
 #define SWEEP_MAX  256
@@ -414,8 +414,8 @@ static int open_dir(struct shm_rail *rail)
 	if (rc)
 		return rc == -EINVAL || tei_is_shortage(rc) ? rc : -ENODEV;
 	shm_dir_sweep(rail->dir_fd);
-	if (!is_named(rail) &&
-	    !strncmp(rail->dir, TEMPORARY, strlen(TEMPORARY)))
+	/* Where nobody is in the way none is made, and none left. */
+	if (rail->dir_is_temporary)
 		remove_all_left(rail);
 	return 0;
 }

@@ -209,6 +209,24 @@ static void end_by_kill(pid_t pid)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
+/* In a process of TEST_USER_A: an engine in another place, that ends. */
+static void look_and_leave(void)
+{
+	struct te_engine *engine;
+	int status;
+	pid_t pid = test_fork_as(TEST_USER_A);
+
+	if (!pid) {
+		(void)unsetenv("XDG_RUNTIME_DIR");
+		if (te_engine_create(NULL, "127.0.0.1", &engine))
+			_exit(1);
+		te_engine_destroy(engine);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 /* One file in a directory that looks like a left one. */
 static void make_left(const char *path, uid_t uid, const char *file)
 {
@@ -259,12 +277,16 @@ static void places_of_killed_processes_are_removed(void **state)
 	killed = start_to_be_killed();
 	assert_int_equal(count_begun_by(place + strlen("/tmp/")), 2);
 	end_by_kill(killed);
-	/* Where the place is its own, too. */
+	/* Who has the place that is its own looks for no others. */
 	assert_int_equal(rmdir(place), 0);
 	killed = start_to_be_killed();
-	assert_int_equal(count_begun_by(place + strlen("/tmp/")), 1);
+	assert_int_equal(count_begun_by(place + strlen("/tmp/")), 2);
 	end_by_kill(killed);
 	test_tmpdir_remove(place);
+	make_left(place, TEST_USER_B, NULL);
+	look_and_leave();
+	assert_int_equal(count_begun_by(place + strlen("/tmp/")), 1);
+	assert_int_equal(rmdir(place), 0);
 }
 
 /* Last: what fails in the child ends it at the end of main(). */
