@@ -16,7 +16,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -37,17 +36,11 @@
  * Ours alone (0700), or open to pass through (0711) when other users are
  * allowed to attach. A directory that somebody else has put there, or that
  * others may write to, is not used: in its stead, unless a setting names it,
- * one of another name, which the rail removes. While it lives it has the lock
- * of it (flock): one that nobody has locked was left by a process that was
- * killed, and the next one that needs one, too, removes it.
+ * one of another name, which the rail removes.
  */
 
-#define SWEEP_MAX  256
-#define LEFT_LOOKS 4096 /* names of /tmp that are looked at */
-#define LEFT_MAX   16   /* directories that one rail removes */
-#define ANOTHER    8    /* attempts, against others who sweep meanwhile */
-#define TMP        "/tmp"
-#define TEMPORARY  TMP "/te-"
+#define SWEEP_MAX 256
+#define TEMPORARY "/tmp/te-"
 
 /* Tells whether a setting says which directory it is. */
 static bool is_named(const struct shm_rail *rail)
@@ -105,57 +98,25 @@ static int open_own(struct shm_rail *rail)
 	return rc;
 }
 
-/* Tells whether @name is in @parent what @fd has opened. */
-static bool is_at(int parent, const char *name, int fd)
-{
-	struct stat opened, named;
-
-	return !fstat(fd, &opened) &&
-	       !fstatat(parent, name, &named, AT_SYMLINK_NOFOLLOW) &&
-	       opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
-}
-
-/*
- * Opens a directory that was just made, and locks it. -EAGAIN: one who sweeps
- * has taken it for left.
- */
-static int open_locked(struct shm_rail *rail)
-{
-	int rc = open_own(rail);
-
-	if (rc)
-		return rc == -ENOENT ? -EAGAIN : rc;
-	if (!flock(rail->dir_fd, LOCK_EX | LOCK_NB) &&
-	    is_at(AT_FDCWD, rail->dir, rail->dir_fd))
-		return 0;
-	close(rail->dir_fd);
-	rail->dir_fd = -1;
-	return -EAGAIN;
-}
-
 /* Anybody can put something under the name that is ours in /tmp. */
 static int open_another(struct shm_rail *rail)
 {
-	char taken[SHM_DIR_MAX];
-	int rc = -EAGAIN;
+	char dir[SHM_DIR_MAX];
+	int rc;
 
-	memcpy(taken, rail->dir, sizeof(taken));
-	for (int i = 0; rc == -EAGAIN && i < ANOTHER; i++) {
-		if (snprintf(rail->dir, sizeof(rail->dir), "%s-XXXXXX",
-			     taken) >= (int)sizeof(rail->dir))
-			return -ENAMETOOLONG;
-		if (!mkdtemp(rail->dir))
-			return -errno;
-		rc = open_locked(rail);
-		if (rc)
-			(void)rmdir(rail->dir);
-	}
-	if (rc)
-		return rc;
-	rail->dir_is_temporary = true;
+	if (snprintf(dir, sizeof(dir), "%s-XXXXXX", rail->dir) >=
+	    (int)sizeof(dir))
+		return -ENAMETOOLONG;
+	if (!mkdtemp(dir))
+		return -errno;
 	LOG_WARN("rail shm/0: directory %s is not ours alone: %s is used",
-		 taken, rail->dir);
-	return 0;
+		 rail->dir, dir);
+	memcpy(rail->dir, dir, sizeof(dir));
+	rail->dir_is_temporary = true;
+	rc = open_own(rail);
+	if (rc)
+		(void)rmdir(rail->dir);
+	return rc;
 }
 
 /* Find or make the directory; fills dir_fd and dir. Logs the cause. */
@@ -178,7 +139,7 @@ static int shm_dir_open(struct shm_rail *rail)
 }
 
 /* "te-PID-..." whose process is gone and where nobody listens. */
-static bool is_left(int dir_fd, const char *name)
+static bool is_left(const struct shm_rail *rail, const char *name)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
 	char *end;
@@ -191,7 +152,7 @@ static bool is_left(int dir_fd, const char *name)
 	if (pid <= 0 || *end != '-' || !kill((pid_t)pid, 0) || errno == EPERM)
 		return false;
 	if ((size_t)snprintf(un.sun_path, sizeof(un.sun_path),
-			     "/proc/self/fd/%d/%s", dir_fd,
+			     "/proc/self/fd/%d/%s", rail->dir_fd,
 			     name) >= sizeof(un.sun_path))
 		return false;
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -203,10 +164,10 @@ static bool is_left(int dir_fd, const char *name)
 	return rc == ECONNREFUSED;
 }
 
-/* Removes sockets of processes that are gone. */
-static void shm_dir_sweep(int dir_fd)
+/* Remove sockets of processes that are gone. */
+static void shm_dir_sweep(const struct shm_rail *rail)
 {
-	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = openat(rail->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *entry;
 	int n = 0;
@@ -217,65 +178,10 @@ static void shm_dir_sweep(int dir_fd)
 		return;
 	}
 	while (n++ < SWEEP_MAX && (entry = readdir(dir))) {
-		if (is_left(dir_fd, entry->d_name))
-			(void)unlinkat(dir_fd, entry->d_name, 0);
+		if (is_left(rail, entry->d_name))
+			(void)unlinkat(rail->dir_fd, entry->d_name, 0);
 	}
 	closedir(dir);
-}
-
-/* ---- directories of killed processes ---- */
-
-/* "te-UID-XXXXXX" or "te-UID-open-XXXXXX", as mkdtemp() makes them. */
-static bool is_another(const struct shm_rail *rail, const char *name)
-{
-	static const char letters[] = "abcdefghijklmnopqrstuvwxyz"
-				      "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-	char begin[32];
-	int n = snprintf(begin, sizeof(begin), "te-%u-", rail->host.uid);
-
-	if (strncmp(name, begin, (size_t)n) != 0)
-		return false;
-	name += n;
-	if (!strncmp(name, "open-", 5))
-		name += 5;
-	return strlen(name) == 6 && strspn(name, letters) == 6;
-}
-
-/*
- * Removes the directory @name of /tmp if it is this user's and no process has
- * it locked. Whatever else lies in it stays, and so does the directory then.
- * False: it was not removed.
- */
-static bool remove_left(const struct shm_rail *rail, int tmp, const char *name)
-{
-	int fd = openat(tmp, name,
-			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	bool removed = false;
-
-	if (fd < 0)
-		return false;
-	if (!check_owner(rail, fd, 0711) && !flock(fd, LOCK_EX | LOCK_NB) &&
-	    is_at(tmp, name, fd)) {
-		shm_dir_sweep(fd);
-		removed = !unlinkat(tmp, name, AT_REMOVEDIR);
-	}
-	close(fd);
-	return removed;
-}
-
-static void remove_all_left(const struct shm_rail *rail)
-{
-	DIR *dir = opendir(TMP);
-	int looks = LEFT_LOOKS, left = LEFT_MAX;
-	struct dirent *entry;
-
-	while (dir && left && looks-- && (entry = readdir(dir))) {
-		if (is_another(rail, entry->d_name) &&
-		    remove_left(rail, dirfd(dir), entry->d_name))
-			left--;
-	}
-	if (dir)
-		closedir(dir);
 }
 
 /*
@@ -413,10 +319,7 @@ static int open_dir(struct shm_rail *rail)
 		rc = shm_dir_open(rail);
 	if (rc)
 		return rc == -EINVAL || tei_is_shortage(rc) ? rc : -ENODEV;
-	shm_dir_sweep(rail->dir_fd);
-	/* Where nobody is in the way none is made, and none left. */
-	if (rail->dir_is_temporary)
-		remove_all_left(rail);
+	shm_dir_sweep(rail);
 	return 0;
 }
 

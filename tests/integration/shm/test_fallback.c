@@ -5,8 +5,6 @@
  * Two engines as an application makes them, nothing said about backends.
  */
 #include <dirent.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,122 +171,6 @@ static unsigned int count_begun_by(const char *name)
 	return n;
 }
 
-/* In a process of TEST_USER_A: an engine in another place, and no end. */
-static void be_killed(int done)
-{
-	struct te_engine *engine;
-
-	(void)unsetenv("XDG_RUNTIME_DIR");
-	if (te_engine_create(NULL, "127.0.0.1", &engine) ||
-	    write(done, "", 1) != 1)
-		_exit(1);
-	for (;;)
-		(void)pause();
-}
-
-/* A process of TEST_USER_A that has made its place by now. */
-static pid_t start_to_be_killed(void)
-{
-	int done[2];
-	char byte;
-	pid_t pid;
-
-	assert_int_equal(pipe(done), 0);
-	pid = test_fork_as(TEST_USER_A);
-	if (!pid)
-		be_killed(done[1]);
-	close(done[1]);
-	assert_int_equal(read(done[0], &byte, 1), 1);
-	close(done[0]);
-	return pid;
-}
-
-static void end_by_kill(pid_t pid)
-{
-	assert_int_equal(kill(pid, SIGKILL), 0);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
-}
-
-/* In a process of TEST_USER_A: an engine in another place, that ends. */
-static void look_and_leave(void)
-{
-	struct te_engine *engine;
-	int status;
-	pid_t pid = test_fork_as(TEST_USER_A);
-
-	if (!pid) {
-		(void)unsetenv("XDG_RUNTIME_DIR");
-		if (te_engine_create(NULL, "127.0.0.1", &engine))
-			_exit(1);
-		te_engine_destroy(engine);
-		_exit(0);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
-}
-
-/* One file in a directory that looks like a left one. */
-static void make_left(const char *path, uid_t uid, const char *file)
-{
-	char in[80];
-	int fd;
-
-	assert_int_equal(mkdir(path, 0700), 0);
-	if (file) {
-		(void)snprintf(in, sizeof(in), "%s/%s", path, file);
-		fd = open(in, O_WRONLY | O_CREAT | O_EXCL, 0600);
-		assert_true(fd >= 0);
-		close(fd);
-	}
-	assert_int_equal(chown(path, uid, uid), 0);
-}
-
-/* Nothing is removed but what a dead process of the same user has left. */
-static void places_of_killed_processes_are_removed(void **state)
-{
-	char place[32], others[64], full[48], link[48];
-	pid_t killed, lives;
-
-	(void)state;
-	if (geteuid())
-		skip(); /* who is not root cannot be two users */
-	(void)snprintf(place, sizeof(place), "/tmp/te-%u", TEST_USER_A);
-	(void)snprintf(others, sizeof(others), "%s-bbbbbb", place);
-	(void)snprintf(full, sizeof(full), "%s-ffffff", place);
-	(void)snprintf(link, sizeof(link), "%s-llllll", place);
-	(void)rmdir(place);
-	make_left(place, TEST_USER_B, NULL);
-	lives = start_to_be_killed();
-	killed = start_to_be_killed();
-	end_by_kill(killed);
-	make_left(others, TEST_USER_B, NULL);
-	make_left(full, TEST_USER_A, "file");
-	assert_int_equal(symlink(others, link), 0);
-	assert_int_equal(count_begun_by(place + strlen("/tmp/")), 6);
-	killed = start_to_be_killed();
-	/* Gone is the one, and there is the new one. */
-	assert_int_equal(count_begun_by(place + strlen("/tmp/")), 6);
-	end_by_kill(killed);
-	end_by_kill(lives);
-	assert_int_equal(rmdir(others), 0);
-	assert_int_equal(unlink(link), 0);
-	(void)snprintf(others, sizeof(others), "%s/file", full);
-	assert_int_equal(unlink(others), 0);
-	killed = start_to_be_killed();
-	assert_int_equal(count_begun_by(place + strlen("/tmp/")), 2);
-	end_by_kill(killed);
-	/* Who has the place that is its own looks for no others. */
-	assert_int_equal(rmdir(place), 0);
-	killed = start_to_be_killed();
-	assert_int_equal(count_begun_by(place + strlen("/tmp/")), 2);
-	end_by_kill(killed);
-	test_tmpdir_remove(place);
-	make_left(place, TEST_USER_B, NULL);
-	look_and_leave();
-	assert_int_equal(count_begun_by(place + strlen("/tmp/")), 1);
-	assert_int_equal(rmdir(place), 0);
-}
-
 /* Last: what fails in the child ends it at the end of main(). */
 static void nobody_takes_shared_memory_away_by_a_name(void **state)
 {
@@ -321,7 +203,6 @@ int main(void)
 		cmocka_unit_test(tcp_carries_where_the_socket_is_gone),
 		cmocka_unit_test(
 			tcp_carries_where_the_owner_wants_no_shared_memory),
-		cmocka_unit_test(places_of_killed_processes_are_removed),
 		cmocka_unit_test(nobody_takes_shared_memory_away_by_a_name),
 	};
 
