@@ -615,7 +615,25 @@ static void a_new_master_gives_names_to_who_had_them_last(void **state)
 	assert_int_equal(hold_of(&r, 2), 0);
 	assert_int_equal(join_as(&r, 5, 'd', 'D', "a:1"), 0);
 	assert_int_equal(rig_unmount(&r, 2, 'm'), -101);
-	assert_int_equal(hold_of(&r, 5), 1);
+	rig_fini(&r);
+}
+
+/*
+ * A hold of a young master goes behind those of earlier lives, also of who lost
+ * the name then: in its place the owner's own one from then would be gone.
+ */
+static void a_young_master_leaves_an_owner_the_hold_that_it_brings(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	assert_int_equal(join_after(&r, 1, 'a', 'A', "a:1", held(5, 2, 0)), 0);
+	assert_int_equal(mount_as(&r, 1, 'm', "a:1"), 0);
+	assert_int_equal(hold_of(&r, 1), 0);
+	rig_pass(&r, 6 * rig_config.client_ttl_ms + 100, "1");
+	assert_int_equal(hold_of(&r, 1), 1);
+	assert_false(tes_core_name_hold(r.core, 1).young);
 	rig_fini(&r);
 }
 
@@ -675,6 +693,8 @@ int main(void)
 		cmocka_unit_test(who_comes_back_has_its_name_alone),
 		cmocka_unit_test(a_silent_successor_has_no_claim),
 		cmocka_unit_test(a_new_master_gives_names_to_who_had_them_last),
+		cmocka_unit_test(
+			a_young_master_leaves_an_owner_the_hold_that_it_brings),
 		cmocka_unit_test(
 			a_hold_of_a_young_master_yields_to_an_earlier_one),
 		cmocka_unit_test(an_old_master_gives_names_to_who_is_there),
