@@ -7,6 +7,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include <openssl/crypto.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -252,6 +254,9 @@ static void *publish_entry(void *arg)
 	if (p->published)
 		withdraw(p);
 	tei_dir_link_close(&p->link);
+	/* Whoever waits for the end may be the process's: what OpenSSL keeps
+	 * for this thread, since it makes tokens, goes before. */
+	OPENSSL_thread_stop();
 	tei_mutex_lock(&p->mu);
 	p->ended = true;
 	tei_cond_broadcast(&p->changed);
