@@ -30,6 +30,7 @@ struct tei_publisher {
 	struct tei_cond changed;
 	bool leaving;          /* guarded by mu: the engine's wish */
 	bool ended;            /* guarded by mu */
+	bool calling;          /* guarded by mu: the directory, or is about to */
 	struct tei_entry news; /* guarded by mu: what to say from now on */
 	bool renewed;          /* guarded by mu: it was not looked at yet */
 
@@ -224,12 +225,14 @@ static bool wait_for(struct tei_publisher *p, uint64_t ms)
 	bool leaving;
 
 	tei_mutex_lock(&p->mu);
+	p->calling = false;
 	while (!p->leaving && !p->renewed &&
 	       tei_cond_wait(&p->changed, &p->mu, until))
 		;
 	leaving = p->leaving;
 	if (p->renewed)
 		take_news(p);
+	p->calling = !leaving || p->published;
 	tei_mutex_unlock(&p->mu);
 	return !leaving;
 }
@@ -293,6 +296,7 @@ int tei_publisher_start(struct tei_directory *dir, const char *name,
 	atomic_init(&p->refs, 1);
 	tei_mutex_init(&p->mu);
 	tei_cond_init(&p->changed);
+	p->calling = true;
 	p->dir = tei_directory_get(dir);
 	tei_dir_link_init(&p->link, dir);
 	rc = prepare(p, name, self);
@@ -337,7 +341,7 @@ void tei_publisher_stop(struct tei_publisher *p, uint64_t until_ns)
 		return;
 	tei_publisher_leave(p);
 	tei_mutex_lock(&p->mu);
-	while (!p->ended && !atomic_load(&p->hopeless) &&
+	while (!p->ended && !(p->calling && atomic_load(&p->hopeless)) &&
 	       tei_cond_wait(&p->changed, &p->mu, until_ns))
 		;
 	tei_mutex_unlock(&p->mu);
