@@ -30,7 +30,7 @@ struct tei_publisher {
 	struct tei_cond changed;
 	bool leaving;          /* guarded by mu: the engine's wish */
 	bool ended;            /* guarded by mu */
-	bool calling;          /* guarded by mu: the directory, or is about to */
+	bool calling;          /* guarded by mu; or is about to */
 	struct tei_entry news; /* guarded by mu: what to say from now on */
 	bool renewed;          /* guarded by mu: it was not looked at yet */
 
