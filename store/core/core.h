@@ -140,7 +140,8 @@ void tes_core_destroy(struct tes_core *core);
 /*
  * The session's hold of the name of its engine, without life and epoch. None:
  * it lends nothing under the name, or only as long as somebody else is silent;
- * or we are young, and it has brought one of an earlier life, which goes before.
+ * or we are young, and it has brought one of an earlier life, which goes
+ * before.
  */
 struct tes_core_hold tes_core_name_hold(struct tes_core *core,
 					tes_session_id session);
