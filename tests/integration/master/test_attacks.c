@@ -21,6 +21,9 @@
 /* AddressSanitizer keeps memory that was freed for a while. */
 #if defined(__SANITIZE_ADDRESS__)
 #define KEPT ((uint64_t)300 << 20)
+#elif defined(__SANITIZE_THREAD__)
+/* The shadow of what is allocated, whether it is filled or not. */
+#define KEPT ((uint64_t)160 << 20)
 #else
 #define KEPT 0
 #endif
