@@ -83,6 +83,26 @@ static struct test_process *client(const struct master *m, const char *metadata,
 	return p;
 }
 
+/* A master with @args, and a client of it whose entry is *@published. */
+static struct test_process *published_client(struct master *m,
+					     const char *const args[],
+					     char name[64],
+					     struct question *published)
+{
+	struct test_process *owner;
+	char url[64];
+
+	master_start(m, args);
+	*published = (struct question){.port = metadata_port(m), .status = 200};
+	snprintf(url, sizeof(url), "http://127.0.0.1:%u/metadata",
+		 published->port);
+	owner = client(m, url, name);
+	snprintf(published->key, sizeof(published->key),
+		 "mooncake/rpc_meta/%.64s", name);
+	assert_true(test_wait_until(is_answered, published, SOON_MS));
+	return owner;
+}
+
 static void what_others_wrote_for_a_client_goes_with_it(void **state)
 {
 	static const char *const args[] = {
@@ -90,23 +110,17 @@ static void what_others_wrote_for_a_client_goes_with_it(void **state)
 		"--http_metadata_server_port=0",
 		"--enable_metadata_cleanup_on_timeout", "--client_ttl=1", NULL};
 	struct question published, described;
-	char url[64], name[64], answer[4096];
+	char name[64], answer[4096];
 	struct test_process *owner;
 	struct master m;
 	uint16_t port;
 
 	(void)state;
-	master_start(&m, args);
-	port = metadata_port(&m);
-	snprintf(url, sizeof(url), "http://127.0.0.1:%u/metadata", port);
-	owner = client(&m, url, name);
-	published = (struct question){.port = port, .status = 200};
+	owner = published_client(&m, args, name, &published);
+	port = published.port;
 	described = published;
-	snprintf(published.key, sizeof(published.key),
-		 "mooncake/rpc_meta/%.64s", name);
 	snprintf(described.key, sizeof(described.key), "mooncake/ram/%.64s",
 		 name);
-	assert_true(test_wait_until(is_answered, &published, SOON_MS));
 	/* As others do, without a time limit. */
 	assert_int_equal(ask(port, "PUT", described.key, "{}", answer), 200);
 	test_process_signal(owner, SIGKILL);
@@ -123,7 +137,7 @@ static void reader_of_an_entry_cannot_change_it(void **state)
 					   "--http_metadata_server_port=0",
 					   NULL};
 	static const char word[] = "\"incarnation\":\"";
-	char url[64], name[64], before[4096], answer[4096], with[256];
+	char name[64], before[4096], answer[4096], with[256];
 	struct question published;
 	struct test_process *owner;
 	const char *life;
@@ -131,14 +145,8 @@ static void reader_of_an_entry_cannot_change_it(void **state)
 	uint16_t port;
 
 	(void)state;
-	master_start(&m, args);
-	port = metadata_port(&m);
-	snprintf(url, sizeof(url), "http://127.0.0.1:%u/metadata", port);
-	owner = client(&m, url, name);
-	published = (struct question){.port = port, .status = 200};
-	snprintf(published.key, sizeof(published.key),
-		 "mooncake/rpc_meta/%.64s", name);
-	assert_true(test_wait_until(is_answered, &published, SOON_MS));
+	owner = published_client(&m, args, name, &published);
+	port = published.port;
 	assert_int_equal(ask(port, "GET", published.key, "", before), 200);
 	life = strstr(before, word);
 	assert_non_null(life);
