@@ -223,7 +223,8 @@ int tei_directory_open(const struct tei_config *config,
 	dir = make_directory(config, &place);
 	if (!dir)
 		return -ENOMEM;
-	rc = tei_dir_secret(dir->secret);
+	if (place.kind == TEI_PLACE_HTTP) /* tokens are shown to no others */
+		rc = tei_dir_secret(dir->secret);
 	if (rc) {
 		tei_directory_put(dir);
 		return rc;

@@ -103,7 +103,7 @@ struct tei_directory {
 	struct tei_place place;
 	char *text, *cluster, *user, *password;
 	uint64_t db, ttl_ms, timeout_ms;
-	uint8_t secret[TEI_DIR_SECRET_LEN]; /* tei_dir_secret() */
+	uint8_t secret[TEI_DIR_SECRET_LEN]; /* tei_dir_secret(); of HTTP */
 };
 
 struct tei_dir_link {
