@@ -16,7 +16,6 @@
 #define CLIENT_TEXT "te store client"
 #define EPOCH_TEXT  "te store epoch"
 #define NAME_TEXT   "te store name"
-#define LIFE_TEXT   "te incarnation"
 
 #define NAME_HEAD_LEN (TES_STORE_NAME_LEN - TES_STORE_PROOF_LEN)
 
@@ -31,21 +30,6 @@ int tes_client_id(const uint8_t secret[TES_STORE_SECRET_LEN],
 	if (!EVP_Digest(text, sizeof(text), digest, NULL, EVP_sha256(), NULL))
 		return -ENOMEM;
 	memcpy(id, digest, TES_STORE_CLIENT_ID_LEN);
-	return 0;
-}
-
-/* As the engine itself makes it (te/region/group.c). */
-int tes_incarnation(const uint8_t secret[TES_STORE_ENGINE_LEN],
-		    uint8_t incarnation[TES_STORE_LIFE_LEN])
-{
-	uint8_t hash[SHA256_DIGEST_LENGTH];
-	unsigned int len = sizeof(hash);
-
-	if (!HMAC(EVP_sha256(), secret, TES_STORE_ENGINE_LEN,
-		  (const uint8_t *)LIFE_TEXT, sizeof(LIFE_TEXT) - 1, hash,
-		  &len))
-		return -ENOMEM;
-	memcpy(incarnation, hash, TES_STORE_LIFE_LEN);
 	return 0;
 }
 

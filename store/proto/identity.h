@@ -5,7 +5,7 @@
  * A client draws a secret and tells it in its hellos; its id is a hash of the
  * secret, made by whoever hears it. So the id may be shown to anybody: it names
  * the client and proves nothing. The incarnation of its engine is a hash of a
- * secret of the engine in the same way.
+ * secret of the engine in the same way (base/incarnation.h).
  *
  * Masters that follow one another share a key. Each gives its clients a proof
  * of its epoch, and the next one believes the epoch of whoever shows that. So
@@ -23,10 +23,6 @@
 /* The id of the client with @secret. -ENOMEM. */
 int tes_client_id(const uint8_t secret[TES_STORE_SECRET_LEN],
 		  uint8_t id[TES_STORE_CLIENT_ID_LEN]);
-
-/* The incarnation of the engine with @secret. -ENOMEM. */
-int tes_incarnation(const uint8_t secret[TES_STORE_ENGINE_LEN],
-		    uint8_t incarnation[TES_STORE_LIFE_LEN]);
 /* Prove that a master with @key has served under @epoch. -ENOMEM. */
 int tes_epoch_prove(const uint8_t key[TES_STORE_EPOCH_KEY_LEN], uint64_t epoch,
 		    uint8_t proof[TES_STORE_PROOF_LEN]);

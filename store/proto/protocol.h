@@ -6,6 +6,7 @@
 #define STORE_PROTO_PROTOCOL_H
 
 #include "base/frame.h"
+#include "base/incarnation.h"
 
 #define TES_STORE_VERSION       3  /* of Hello */
 #define TES_STORE_BURIES        1  /* feature of a client: see Hello */
@@ -18,10 +19,11 @@
 #define TES_STORE_PROOF_LEN     32 /* of an epoch */
 #define TES_STORE_NAME_LEN      57 /* proof of a name: see identity.h */
 /* An epoch above it needs a proof to be believed of anybody. */
-#define TES_STORE_EPOCH_MAX      ((uint64_t)1 << 62)
-#define TES_STORE_SECRET_LEN     32 /* of a client: see identity.h */
-#define TES_STORE_ENGINE_LEN     32 /* secret of an engine: see Hello */
-#define TES_STORE_LIFE_LEN       16 /* incarnation of an engine */
+#define TES_STORE_EPOCH_MAX  ((uint64_t)1 << 62)
+#define TES_STORE_SECRET_LEN 32 /* of a client: see identity.h */
+/* Secret of an engine, see Hello, and its incarnation. */
+#define TES_STORE_ENGINE_LEN     TEI_LIFE_SECRET_LEN
+#define TES_STORE_LIFE_LEN       TEI_INCARNATION_LEN
 #define TES_STORE_GROUP_LEN      32
 #define TES_STORE_SEGMENT_ID_LEN 16
 #define TES_STORE_HOST_MAX       64 /* bytes of Hello.host */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/incarnation.h"
 #include "base/net.h"
 #include "base/text.h"
 #include "store/core/core.h"
@@ -165,7 +166,7 @@ int tes_server_rpc_hello(struct tei_arena *arena, const void *body, size_t len,
 	if (m->engine_secret.len != TES_STORE_ENGINE_LEN)
 		return malformed(why, "hello: an engine's secret is 32 bytes");
 	if (tes_client_id(m->client_secret.data, out->client_id) ||
-	    tes_incarnation(m->engine_secret.data, out->incarnation))
+	    tei_incarnation(m->engine_secret.data, out->incarnation))
 		return malformed(why, "hello: no memory for the client's id");
 	if (!rpc_is_name(m->engine))
 		return malformed(why, "hello: no usable engine name");

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/incarnation.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "te/api/api.h"
@@ -26,6 +27,10 @@
 #define DEFAULT_NAME "127.0.0.1"
 #define CANCEL_MS    1000u /* of the 2 s that destroying may take */
 #define LEAVE_MS     1000u /* from its beginning, for the directory */
+
+_Static_assert(TE_ENGINE_SECRET_LEN == TEI_LIFE_SECRET_LEN &&
+		       TE_INCARNATION_LEN == TEI_INCARNATION_LEN,
+	       "te.h says again what incarnation.h says");
 
 /* An engine and the state of its rooms, in one allocation. */
 struct whole {

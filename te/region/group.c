@@ -18,10 +18,7 @@
 #define TAG_TEXT   "te group tag"
 #define PROOF_TEXT "te group"
 #define PEER_TEXT  "te peer "
-#define LIFE_TEXT  "te incarnation"
 
-_Static_assert(TE_ENGINE_SECRET_LEN == TE_GROUP_SECRET_LEN,
-	       "hmac() takes as much as a group's");
 _Static_assert(TEI_PEER_SECRET_LEN == TE_GROUP_SECRET_LEN,
 	       "hmac() takes as much as a group's");
 _Static_assert(TEI_PEER_SECRET_LEN == TEI_GROUP_PROOF_LEN,
@@ -161,17 +158,6 @@ int tei_peer_secret(const uint8_t own[TEI_PEER_SECRET_LEN], const char *name,
 
 	assert(len > 0 && (size_t)len < sizeof(text));
 	return hmac(own, text, (size_t)len, out);
-}
-
-int tei_incarnation(const uint8_t secret[TE_ENGINE_SECRET_LEN],
-		    uint8_t out[TE_INCARNATION_LEN])
-{
-	uint8_t hash[TEI_GROUP_PROOF_LEN];
-	int rc = hmac(secret, LIFE_TEXT, strlen(LIFE_TEXT), hash);
-
-	if (!rc)
-		memcpy(out, hash, TE_INCARNATION_LEN);
-	return rc;
 }
 
 int tei_random(void *bytes, size_t len)

@@ -87,10 +87,6 @@ bool tei_group_verify(const struct tei_group *group,
 int tei_peer_secret(const uint8_t own[TEI_PEER_SECRET_LEN], const char *name,
 		    uint8_t out[TEI_PEER_SECRET_LEN]);
 
-/* Makes the incarnation of the engine with @secret. -ENOMEM (of OpenSSL). */
-int tei_incarnation(const uint8_t secret[TE_ENGINE_SECRET_LEN],
-		    uint8_t out[TE_INCARNATION_LEN]);
-
 /* @len random bytes. -EIO. */
 int tei_random(void *bytes, size_t len);
 

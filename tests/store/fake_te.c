@@ -12,8 +12,8 @@
 #include <isa-l/crc.h>
 
 #include "base/clock.h"
+#include "base/incarnation.h"
 #include "base/log.h"
-#include "store/proto/identity.h"
 
 #define N_ENGINES 16
 #define N_REGIONS 32
@@ -79,7 +79,7 @@ int te_engine_create(const struct te_config *config, const char *name,
 		       name ? name : "127.0.0.1", 10000 + i);
 	(void)snprintf((char *)e->secret, sizeof(e->secret), "life %u",
 		       ++n_lives);
-	if (tes_incarnation(e->secret, e->incarnation))
+	if (tei_incarnation(e->secret, e->incarnation))
 		abort();
 	for (i = 0; i < N_ENGINES; i++)
 		e->epochs[i] = 1;

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/frame.h"
+#include "base/incarnation.h"
 #include "base/loop.h"
 #include "base/net.h"
 #include "store/proto/identity.h"
@@ -244,7 +245,7 @@ void caller_incarnation(uint8_t who, uint8_t incarnation[16])
 	uint8_t own[TES_STORE_ENGINE_LEN];
 
 	memset(own, who + 100, sizeof(own));
-	assert_int_equal(tes_incarnation(own, incarnation), 0);
+	assert_int_equal(tei_incarnation(own, incarnation), 0);
 }
 
 int32_t caller_mount(struct caller *c, uint8_t id, uint64_t size)

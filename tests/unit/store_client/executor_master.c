@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/proto/identity.h"
+#include "base/incarnation.h"
 #include "store/proto/protocol.h"
 #include "tests/lib/test.h"
 #include "tests/store/fake_te.h"
@@ -48,7 +48,7 @@ static void on_hello(struct tei_frame_conn *conn, const struct tei_frame *f)
 	o = owner_of(hello->engine);
 	assert_int_equal(hello->engine_secret.len, TES_STORE_ENGINE_LEN);
 	assert_int_equal(
-		tes_incarnation(hello->engine_secret.data, o->incarnation), 0);
+		tei_incarnation(hello->engine_secret.data, o->incarnation), 0);
 	if (hello->heartbeat) {
 		o->heart = conn;
 		atomic_fetch_add(&master.n_hearts, 1);

@@ -25,22 +25,6 @@ static void an_id_is_the_hash_of_its_secret(void **state)
 	assert_memory_not_equal(id, other, sizeof(id));
 }
 
-/* HMAC-SHA256 of the same bytes as key, of "te incarnation". */
-static void an_incarnation_is_the_hash_of_its_secret(void **state)
-{
-	static const uint8_t right[TES_STORE_LIFE_LEN] = {
-		0x22, 0x92, 0x87, 0xc9, 0x72, 0x21, 0x50, 0xad,
-		0x39, 0xc9, 0x49, 0x25, 0xd3, 0x37, 0xf5, 0xc4,
-	};
-	uint8_t secret[TES_STORE_ENGINE_LEN], incarnation[TES_STORE_LIFE_LEN];
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(secret); i++)
-		secret[i] = (uint8_t)i;
-	assert_int_equal(tes_incarnation(secret, incarnation), 0);
-	assert_memory_equal(incarnation, right, sizeof(right));
-}
-
 /* HMAC-SHA256 of the same bytes as key, of the text and of 0x0102030405060708 */
 static void an_epoch_is_proven_by_its_own_proof(void **state)
 {
@@ -114,7 +98,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_id_is_the_hash_of_its_secret),
-		cmocka_unit_test(an_incarnation_is_the_hash_of_its_secret),
 		cmocka_unit_test(an_epoch_is_proven_by_its_own_proof),
 		cmocka_unit_test(a_name_is_proven_by_its_own_proof),
 	};

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/incarnation.h"
 #include "base/net.h"
 #include "te/control/control.h"
 #include "te/control/peer.h"

@@ -119,22 +119,6 @@ static void peer_secret_is_of_one_life_and_one_name(void **state)
 	assert_memory_not_equal(a, b, sizeof(a));
 }
 
-/* HMAC-SHA256 of bytes 0 .. 31 as key, of "te incarnation". */
-static void incarnation_is_the_hash_of_its_secret(void **state)
-{
-	static const uint8_t right[TE_INCARNATION_LEN] = {
-		0x22, 0x92, 0x87, 0xc9, 0x72, 0x21, 0x50, 0xad,
-		0x39, 0xc9, 0x49, 0x25, 0xd3, 0x37, 0xf5, 0xc4,
-	};
-	uint8_t secret[TE_ENGINE_SECRET_LEN], incarnation[TE_INCARNATION_LEN];
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(secret); i++)
-		secret[i] = (uint8_t)i;
-	assert_int_equal(tei_incarnation(secret, incarnation), 0);
-	assert_memory_equal(incarnation, right, sizeof(right));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -147,7 +131,6 @@ int main(void)
 		cmocka_unit_test_setup(group_is_found_by_its_tag_and_added_once,
 				       prepare),
 		cmocka_unit_test_setup(groups_end_at_64, prepare),
-		cmocka_unit_test(incarnation_is_the_hash_of_its_secret),
 		cmocka_unit_test(peer_secret_is_of_one_life_and_one_name),
 	};
 
