@@ -40,8 +40,6 @@
 /* Waiting ones looked at when one was added or is done; they take turns. */
 #define LOOKS 16u
 #define LATER 1 /* besides codes: try again */
-/* Mounts whose names cost as much as an object to look at. */
-#define NAMES_EACH 8u
 
 /* ---- targets ---- */
 
@@ -62,16 +60,14 @@ static int32_t reserve_on(struct tes_core *core, const struct tes_task *t,
 static int32_t reserve_named(struct tes_core *core, const struct tes_task *t,
 			     struct tes_object *copy, uint8_t replica)
 {
+	struct tes_mount *m =
+		tes_core_mount_named(core, t->targets[t->next].name);
 	int32_t best = CODE_NO_SEGMENT;
 
-	tes_core_spend(&core->effort, core->n_mounts / NAMES_EACH);
-	for (size_t i = 0; i < core->n_mounts; i++) {
-		struct tes_mount *m = core->mounts[i];
-		int32_t code;
+	for (; m; m = tes_core_mount_namesake(m)) {
+		int32_t code = reserve_on(core, t, copy, replica, m);
 
-		if (strcmp(m->name, t->targets[t->next].name) != 0)
-			continue;
-		code = reserve_on(core, t, copy, replica, m);
+		tes_core_spend(&core->effort, 1);
 		if (!code)
 			return CODE_OK;
 		if (best == CODE_NO_SEGMENT || code > best)

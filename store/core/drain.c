@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -238,12 +239,66 @@ struct drain_scope {
 	const uint8_t *segment;            /* one of its; NULL: all */
 };
 
-static bool is_drained(const struct drain_scope *w, const struct tes_mount *m)
+/* Serials of mounts are counted, and listed where there is room. */
+struct serial_list {
+	uint64_t *at; /* at[n]; NULL: they are only counted */
+	size_t n;
+};
+
+static void note_serial(struct serial_list *list, const struct tes_mount *m)
 {
-	if (!w->leaving)
-		return has_name(w->names, w->n_names, m->name);
-	return m->owner == w->leaving &&
-	       (!w->segment || memcmp(m->id, w->segment, TES_CORE_ID_LEN) == 0);
+	if (list->at)
+		list->at[list->n] = m->serial;
+	list->n++;
+}
+
+static int compare_serials(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Finds all that bear one of the names, in mount order; returns how many. */
+static size_t find_named(const struct tes_core *core, const char *const *names,
+			 size_t n, uint64_t *serials)
+{
+	struct serial_list found = {.at = serials};
+
+	for (size_t i = 0; i < n; i++) {
+		const struct tes_mount *m =
+			tes_core_mount_named(core, names[i]);
+
+		for (; m; m = tes_core_mount_namesake(m))
+			note_serial(&found, m);
+	}
+	if (serials)
+		qsort(serials, found.n, sizeof(*serials), compare_serials);
+	return found.n;
+}
+
+/* Finds what the owner leaves with, in mount order; returns how many. */
+static size_t find_leaving(const struct drain_scope *w, uint64_t *serials)
+{
+	struct serial_list found = {.at = serials};
+
+	tei_list_for_each (link, &w->leaving->mounts) {
+		const struct tes_mount *m =
+			tei_list_entry(link, struct tes_mount, link);
+
+		if (!m->dropping &&
+		    (!w->segment ||
+		     memcmp(m->id, w->segment, TES_CORE_ID_LEN) == 0))
+			note_serial(&found, m);
+	}
+	return found.n;
+}
+
+static size_t find_sources(const struct tes_core *core,
+			   const struct drain_scope *w, uint64_t *serials)
+{
+	return w->leaving ? find_leaving(w, serials)
+			  : find_named(core, w->names, w->n_names, serials);
 }
 
 static size_t names_room(const struct drain_scope *w)
@@ -260,14 +315,8 @@ static void fill_drain(const struct tes_core *core, struct tes_drain *d,
 {
 	char *at = (char *)&d->names[w->n_names];
 
-	for (size_t i = 0; i < core->n_mounts; i++) {
-		const struct tes_mount *m = core->mounts[i];
-
-		if (is_drained(w, m))
-			d->sources[d->n_sources++] = m->serial;
-		else if (has_name(w->targets, w->n_targets, m->name))
-			d->targets[d->n_targets++] = m->serial;
-	}
+	d->n_sources = find_sources(core, w, d->sources);
+	d->n_targets = find_named(core, w->targets, w->n_targets, d->targets);
 	for (size_t i = 0; i < w->n_names; i++) {
 		size_t room = strlen(w->names[i]) + 1;
 
@@ -281,15 +330,10 @@ static void fill_drain(const struct tes_core *core, struct tes_drain *d,
 static struct tes_drain *create_drain(struct tes_core *core,
 				      const struct drain_scope *w)
 {
-	size_t n_sources = 0, n_targets = 0, bytes;
+	size_t n_sources = find_sources(core, w, NULL), bytes;
+	size_t n_targets = find_named(core, w->targets, w->n_targets, NULL);
 	struct tes_drain *d;
 
-	for (size_t i = 0; i < core->n_mounts; i++) {
-		const struct tes_mount *m = core->mounts[i];
-
-		n_sources += is_drained(w, m);
-		n_targets += has_name(w->targets, w->n_targets, m->name);
-	}
 	bytes = sizeof(*d) + (n_sources + n_targets) * sizeof(uint64_t) +
 		w->n_names * sizeof(char *) + names_room(w);
 	d = tei_calloc(1, bytes);
@@ -336,32 +380,26 @@ static int32_t begin_drain(struct tes_core *core, const struct drain_scope *w,
 
 static int32_t check_segment(const struct tes_core *core, const char *name)
 {
-	int32_t code = CODE_NO_SEGMENT;
+	const struct tes_mount *m = tes_core_mount_named(core, name);
 
-	for (size_t i = 0; i < core->n_mounts; i++) {
-		const struct tes_mount *m = core->mounts[i];
-
-		if (strcmp(m->name, name) != 0)
-			continue;
+	if (!m)
+		return CODE_NO_SEGMENT;
+	for (; m; m = tes_core_mount_namesake(m))
 		if (!tes_core_mount_live(m) || m->status != TES_CORE_SEGMENT_OK)
 			return CODE_NOT_NOW;
-		code = CODE_OK;
-	}
-	return code;
+	return CODE_OK;
 }
 
 static int32_t check_target(const struct tes_core *core, const char *name)
 {
-	int32_t code = CODE_NO_SEGMENT;
+	const struct tes_mount *m = tes_core_mount_named(core, name);
 
-	for (size_t i = 0; i < core->n_mounts; i++) {
-		if (strcmp(core->mounts[i]->name, name) != 0)
-			continue;
-		if (tes_core_mount_takes(core->mounts[i]))
+	if (!m)
+		return CODE_NO_SEGMENT;
+	for (; m; m = tes_core_mount_namesake(m))
+		if (tes_core_mount_takes(m))
 			return CODE_OK;
-		code = CODE_NOT_NOW;
-	}
-	return code;
+	return CODE_NOT_NOW;
 }
 
 static int32_t check_job(const struct tes_core *core,

@@ -32,6 +32,59 @@ struct tes_mount *tes_core_mount_find(const struct tes_session *s,
 	return NULL;
 }
 
+/* ---- mounts by name ---- */
+
+struct tes_mount *tes_core_mount_named(const struct tes_core *core,
+				       const char *name)
+{
+	struct tei_hash_node *n = tei_hash_first(
+		&core->names, tes_core_hash(core, name, strlen(name)));
+
+	for (; n; n = tei_hash_next(&core->names, n)) {
+		struct tes_mount *m =
+			TEI_CONTAINER(n, struct tes_mount, by_name);
+
+		if (strcmp(m->name, name) == 0)
+			return m;
+	}
+	return NULL;
+}
+
+struct tes_mount *tes_core_mount_namesake(const struct tes_mount *m)
+{
+	struct tes_mount *next =
+		tei_list_entry(m->namesakes.next, struct tes_mount, namesakes);
+
+	/* Behind the last one of the ring is the first. */
+	return next->serial > m->serial ? next : NULL;
+}
+
+static void add_name(struct tes_core *core, struct tes_mount *m)
+{
+	struct tes_mount *first = tes_core_mount_named(core, m->name);
+
+	if (first)
+		tei_list_add_tail(&first->namesakes, &m->namesakes);
+	else
+		tei_hash_insert(&core->names, &m->by_name,
+				tes_core_hash(core, m->name, strlen(m->name)));
+}
+
+static void remove_name(struct tes_core *core, struct tes_mount *m)
+{
+	struct tes_mount *next = tes_core_mount_namesake(m);
+
+	if (tes_core_mount_named(core, m->name) == m) {
+		tei_hash_remove(&core->names, &m->by_name);
+		if (next)
+			tei_hash_insert(&core->names, &next->by_name,
+					m->by_name.hash);
+	}
+	tei_list_del(&m->namesakes);
+}
+
+/* ---- a mount comes ---- */
+
 static bool overlaps(const struct tes_session *s, uint64_t base, uint64_t size)
 {
 	tei_list_for_each (link, &s->mounts) {
@@ -140,6 +193,7 @@ static struct tes_mount *new_mount(struct tes_core *core,
 		tei_free(m);
 		return NULL;
 	}
+	tei_list_init(&m->namesakes);
 	tei_list_init(&m->drop_link);
 	tei_list_init(&m->parked);
 	tei_list_init(&m->resyncs);
@@ -245,8 +299,7 @@ int tes_core_on_mount(struct tes_step *step)
 	s->n_mounts++;
 	s->hold = (struct tes_core_hold){0};
 	m->offering = ev->u.mount.offering;
-	tei_hash_insert(&core->names, &m->by_name,
-			tes_core_hash(core, m->name, strlen(m->name)));
+	add_name(core, m);
 	tes_core_name_claim(core, m);
 	tei_list_add_tail(&s->mounts, &m->link);
 	core->mounts[core->n_mounts++] = m;
@@ -360,7 +413,7 @@ void tes_core_mount_drop(struct tes_core *core, struct tes_mount *m)
 	if (tes_core_mount_live(m))
 		tes_core_mount_count(core, m, -1);
 	m->dropping = true;
-	tei_hash_remove(&core->names, &m->by_name);
+	remove_name(core, m);
 	m->status = TES_CORE_SEGMENT_UNMOUNTING;
 	tei_list_del(&m->grace);
 	set_pool_bytes(core, core->pool_bytes - m->space.size);

@@ -70,16 +70,17 @@ static void resolve_preferred(const struct tes_core *core,
 {
 	const struct tes_core_replicate *how = placement->how;
 
-	for (size_t n = 0; n < how->n_preferred; n++)
-		for (size_t i = 0; i < core->n_mounts; i++) {
-			struct tes_mount *m = core->mounts[i];
+	for (size_t i = 0; i < how->n_preferred; i++) {
+		struct tes_mount *m =
+			tes_core_mount_named(core, how->preferred[i]);
 
+		for (; m; m = tes_core_mount_namesake(m)) {
+			/* A name that is said again gives nothing more. */
 			if (placement->n_preferred == core->n_mounts)
 				return;
-			if (strcmp(m->name, how->preferred[n]) == 0)
-				placement->preferred[placement->n_preferred++] =
-					m;
+			placement->preferred[placement->n_preferred++] = m;
 		}
+	}
 }
 
 /* Index of the epoch of the event's starts: one reply has one. */

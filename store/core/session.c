@@ -92,26 +92,6 @@ static bool are_of_one_engine(const struct tes_session *a,
 	return memcmp(a->incarnation, b->incarnation, TES_CORE_ID_LEN) == 0;
 }
 
-/* Goes through the mounts under @name, in no order; @m NULL: the first. */
-static struct tes_mount *next_of_name(const struct tes_core *core,
-				      const char *name,
-				      const struct tes_mount *m)
-{
-	struct tei_hash_node *n =
-		m ? tei_hash_next(&core->names, &m->by_name)
-		  : tei_hash_first(&core->names,
-				   tes_core_hash(core, name, strlen(name)));
-
-	for (; n; n = tei_hash_next(&core->names, n)) {
-		struct tes_mount *found =
-			TEI_CONTAINER(n, struct tes_mount, by_name);
-
-		if (strcmp(found->name, name) == 0)
-			return found;
-	}
-	return NULL;
-}
-
 /*
  * True: @a goes before @b. The later one does, unless it is young: then who had
  * the name in a life before that was still to come back.
@@ -144,9 +124,9 @@ struct tes_session *tes_core_name_owner(const struct tes_core *core,
 					const struct tes_session *s,
 					const char *name)
 {
-	struct tes_mount *m = NULL;
+	const struct tes_mount *m = tes_core_mount_named(core, name);
 
-	while ((m = next_of_name(core, name, m)))
+	for (; m; m = tes_core_mount_namesake(m))
 		if (m->owner->state == TES_SESSION_LIVE &&
 		    !are_of_one_engine(m->owner, s) &&
 		    !comes_back_to(core, s, m->owner, name))
@@ -166,21 +146,16 @@ static void displace_mount(struct tes_core *core, struct tes_mount *m)
 
 void tes_core_name_claim(struct tes_core *core, const struct tes_mount *m)
 {
-	struct tes_mount *other = NULL;
-	struct tei_list going, *link;
+	struct tes_mount *other = tes_core_mount_named(core, m->name), *next;
 
-	/* None is dropped before all are found: that moves the others. */
-	tei_list_init(&going);
-	while ((other = next_of_name(core, m->name, other))) {
+	for (; other; other = next) {
+		next = tes_core_mount_namesake(other);
 		other->claimed = core->claims;
 		if (!are_of_one_engine(m->owner, other->owner) &&
 		    (other->serial > m->serial ||
 		     comes_back_to(core, m->owner, other->owner, m->name)))
-			tei_list_add_tail(&going, &other->drop_link);
+			displace_mount(core, other);
 	}
-	while ((link = tei_list_pop(&going)))
-		displace_mount(core, tei_list_entry(link, struct tes_mount,
-						    drop_link));
 }
 
 /* The first mount under the name of the session's engine; NULL: none. */
@@ -200,12 +175,13 @@ static const struct tes_mount *own_mount(const struct tes_session *s)
 static bool holds_name(const struct tes_core *core, const struct tes_session *s)
 {
 	const struct tes_mount *own = own_mount(s);
-	struct tes_mount *m = NULL;
+	const struct tes_mount *m;
 
 	if (!own)
 		return false;
-	while ((m = next_of_name(core, s->engine, m)))
-		if (m->serial < own->serial && !are_of_one_engine(m->owner, s))
+	m = tes_core_mount_named(core, s->engine);
+	for (; m != own; m = tes_core_mount_namesake(m))
+		if (!are_of_one_engine(m->owner, s))
 			return false;
 	return true;
 }

@@ -98,13 +98,14 @@ void tes_core_sessions_tick(struct tes_core *core, unsigned int *budget);
 struct tes_mount {
 	struct tes_space space;
 	struct tes_session *owner;
-	struct tei_hash_node by_name;
-	struct tei_list link;      /* owner's mounts */
-	struct tei_list drop_link; /* core's dropping, or about to be there */
-	struct tei_list parked;    /* objects while the owner is suspect */
-	uint64_t serial;           /* grows in mount order */
-	uint64_t claimed;          /* core's claims when its name last was */
-	uint64_t base, size;       /* as mounted */
+	struct tei_hash_node by_name; /* in core's names: first of its name */
+	struct tei_list namesakes;    /* ring of a name, in mount order */
+	struct tei_list link;         /* owner's mounts */
+	struct tei_list drop_link;    /* core's dropping */
+	struct tei_list parked;       /* objects while the owner is suspect */
+	uint64_t serial;              /* grows in mount order */
+	uint64_t claimed;             /* core's claims when its name last was */
+	uint64_t base, size;          /* as mounted */
 	uint8_t id[TES_CORE_ID_LEN];
 	bool dropping;
 	uint8_t status;          /* enum tes_core_segment_status */
@@ -117,6 +118,14 @@ struct tes_mount {
 	char name[];
 };
 
+/*
+ * Goes through the mounts called @name that are not being dropped, in mount
+ * order: the first, then the one behind @m; NULL: no more. Each may be dropped
+ * once the next is known.
+ */
+struct tes_mount *tes_core_mount_named(const struct tes_core *core,
+				       const char *name);
+struct tes_mount *tes_core_mount_namesake(const struct tes_mount *m);
 /* Drops what others lend under the name of @m, as far as they yield to it. */
 void tes_core_name_claim(struct tes_core *core, const struct tes_mount *m);
 /*

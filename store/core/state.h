@@ -70,7 +70,7 @@ struct tes_core {
 
 	struct tei_hash objects, sessions, clients, groups;
 	struct tei_hash incarnations; /* sessions, by incarnation */
-	struct tei_hash names;        /* mounts, unless dropping, by name */
+	struct tei_hash names;        /* by name: the first mount of each */
 	uint64_t claims;              /* owners that came back for theirs */
 	struct tei_slab extents;
 	struct tei_slab blocks[TES_CORE_BLOCK_SLABS]; /* objects */

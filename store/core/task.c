@@ -311,30 +311,27 @@ int32_t tes_core_task_add(struct tes_core *core,
 
 /* ---- clients create tasks and ask about them ---- */
 
-/* True: some mount is called @name, and has a replica of @o unless that is
- * NULL. */
-static bool is_mounted(const struct tes_core *core, const char *name,
-		       const struct tes_object *o)
+/* True: some mount called @name has a replica of @o. */
+static bool is_on_named(const struct tes_core *core, const struct tes_object *o,
+			const char *name)
 {
-	for (size_t i = 0; i < core->n_mounts; i++)
-		if (strcmp(core->mounts[i]->name, name) == 0 &&
-		    (!o || tes_core_object_on(o, core->mounts[i])))
-			return true;
-	return false;
+	const struct tes_mount *m = tes_core_mount_named(core, name);
+
+	while (m && !tes_core_object_on(o, m))
+		m = tes_core_mount_namesake(m);
+	return m != NULL;
 }
 
 static int32_t check_target(const struct tes_core *core, const char *name)
 {
-	int32_t code = CODE_NO_SEGMENT;
+	const struct tes_mount *m = tes_core_mount_named(core, name);
 
-	for (size_t i = 0; i < core->n_mounts; i++) {
-		if (strcmp(core->mounts[i]->name, name) != 0)
-			continue;
-		if (core->mounts[i]->status == TES_CORE_SEGMENT_OK)
+	if (!m)
+		return CODE_NO_SEGMENT;
+	for (; m; m = tes_core_mount_namesake(m))
+		if (m->status == TES_CORE_SEGMENT_OK)
 			return CODE_OK;
-		code = CODE_NOT_NOW;
-	}
-	return code;
+	return CODE_NOT_NOW;
 }
 
 static int32_t check_task(const struct tes_core *core,
@@ -360,11 +357,11 @@ static int32_t check_task(const struct tes_core *core,
 	}
 	if (!ev->u.task_create.move)
 		return CODE_OK;
-	if (!is_mounted(core, source, NULL))
+	if (!tes_core_mount_named(core, source))
 		return CODE_NO_SEGMENT;
 	if (strcmp(source, targets[0]) == 0)
 		return CODE_ARGUMENT;
-	return is_mounted(core, source, o) ? CODE_OK : CODE_NO_REPLICA;
+	return is_on_named(core, o, source) ? CODE_OK : CODE_NO_REPLICA;
 }
 
 int tes_core_on_task_create(struct tes_step *step)

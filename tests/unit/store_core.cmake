@@ -3,7 +3,7 @@
 # decisions leave it (memory/): for random schedules.
 te_tests(unit store_core
 	TESTS browse bury drain drain_fail drain_leave drain_move evict fence ghosts hot
-		hits news pin policy probe put random random_bury random_task
+		hits names news pin policy probe put random random_bury random_task
 		random_tenant read repair replicas restart session space task task_end
 		task_lost tenant trouble upsert watch
 	SOURCES model/check.c model/end.c model/fence.c model/model.c model/offer.c model/read.c
