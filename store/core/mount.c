@@ -414,6 +414,7 @@ void tes_core_mount_drop(struct tes_core *core, struct tes_mount *m)
 		tes_core_mount_count(core, m, -1);
 	m->dropping = true;
 	remove_name(core, m);
+	m->owner->hold = (struct tes_core_hold){0};
 	m->status = TES_CORE_SEGMENT_UNMOUNTING;
 	tei_list_del(&m->grace);
 	set_pool_bytes(core, core->pool_bytes - m->space.size);

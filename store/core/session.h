@@ -54,7 +54,8 @@ struct tes_session {
 	uint32_t named_as;          /* index in that reply's segments */
 	uint64_t host;              /* number for its machine */
 	struct tes_core_hold held;  /* in an earlier life, as it has proved */
-	struct tes_core_hold hold;  /* now; none: not drawn since a mount */
+	struct tes_core_hold hold;  /* now; none: not drawn since a mount came
+				     * or went */
 	struct tes_tenant *tenant;  /* keys are this tenant's */
 	struct tes_graves evicted;  /* notices to be sent */
 	struct tei_list notices;    /* core's notices: evicted is not empty */

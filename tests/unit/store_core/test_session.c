@@ -684,6 +684,29 @@ static void an_old_master_gives_names_to_who_is_there(void **state)
 	rig_fini(&r);
 }
 
+static void who_has_lost_its_name_holds_it_no_more(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	assert_int_equal(join_as(&r, 1, 's', 'S', "a:1"), 0);
+	assert_int_equal(mount_as(&r, 1, 'n', "a:1"), 0);
+	assert_int_equal(mount_as(&r, 1, 'o', "other"), 0);
+	assert_int_equal(hold_of(&r, 1), 1);
+	assert_int_equal(join_after(&r, 2, 'a', 'A', "a:1", held(5, 1, 0)), 0);
+	assert_int_equal(mount_as(&r, 2, 'm', "a:1"), 0);
+	assert_int_equal(hold_of(&r, 1), 0);
+	/* The same where it gives the name up. */
+	assert_int_equal(join_as(&r, 3, 'c', 'C', "c:1"), 0);
+	assert_int_equal(mount_as(&r, 3, 'p', "c:1"), 0);
+	assert_int_equal(mount_as(&r, 3, 'q', "c:2"), 0);
+	assert_int_equal(hold_of(&r, 3), 2);
+	assert_int_equal(rig_unmount(&r, 3, 'p'), 0);
+	assert_int_equal(hold_of(&r, 3), 0);
+	rig_fini(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -698,6 +721,7 @@ int main(void)
 		cmocka_unit_test(
 			a_hold_of_a_young_master_yields_to_an_earlier_one),
 		cmocka_unit_test(an_old_master_gives_names_to_who_is_there),
+		cmocka_unit_test(who_has_lost_its_name_holds_it_no_more),
 		cmocka_unit_test(who_does_not_answer_gives_its_name_away),
 		cmocka_unit_test(
 			what_the_policy_takes_for_time_goes_on_while_owners_are_away),
