@@ -561,23 +561,23 @@ static int metrics(const struct tei_http_request *request,
 		[UPDATED] = "updated", [UNCHANGED] = "unchanged",
 		[DELETED] = "deleted", [REFUSED] = "refused",
 	};
+	static const char name[] = "te_metadata_requests_total";
 	const struct tes_metadata_server *s = arg;
 
 	(void)request;
-	reply->type = "text/plain; version=0.0.4; charset=utf-8";
-	evbuffer_add_printf(reply->body,
-			    "# TYPE te_metadata_entries gauge\n"
-			    "te_metadata_entries %zu\n"
-			    "# TYPE te_metadata_bytes gauge\n"
-			    "te_metadata_bytes %" PRIu64 "\n"
-			    "# TYPE te_metadata_requests_total counter\n",
-			    tes_metadata_count(s->metadata),
-			    tes_metadata_bytes(s->metadata));
+	reply->type = TEI_HTTP_METRICS_TYPE;
+	tei_http_metric(reply->body, "te_metadata_entries", "gauge",
+			"entries that are kept",
+			tes_metadata_count(s->metadata));
+	tei_http_metric(reply->body, "te_metadata_bytes", "gauge",
+			"memory of all entries",
+			tes_metadata_bytes(s->metadata));
+	tei_http_metric_head(reply->body, name, "counter",
+			     "requests for entries, by what came of them");
 	for (int i = 0; i < REQUESTS; i++)
-		evbuffer_add_printf(reply->body,
-				    "te_metadata_requests_total{result=\"%s\"}"
-				    " %" PRIu64 "\n",
-				    names[i], s->n[i]);
+		(void)evbuffer_add_printf(reply->body,
+					  "%s{result=\"%s\"} %" PRIu64 "\n",
+					  name, names[i], s->n[i]);
 	return 200;
 }
 

@@ -294,6 +294,7 @@ static void figures_count_what_was_asked(void **state)
 	expect("PUT", "", "v", 400, "metadata key is required");
 	exchange("GET /metrics HTTP/1.0\r\n\r\n");
 	assert_non_null(strstr(answer, "\nte_metadata_entries 1\n"));
+	assert_non_null(strstr(answer, "# HELP te_metadata_entries "));
 	assert_non_null(strstr(answer, "{result=\"updated\"} 1\n"));
 	assert_non_null(strstr(answer, "{result=\"unchanged\"} 1\n"));
 	assert_non_null(strstr(answer, "{result=\"found\"} 1\n"));
