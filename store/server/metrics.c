@@ -12,6 +12,7 @@
 #include <event2/buffer.h>
 #include <event2/event.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -234,19 +235,6 @@ static void one(struct evbuffer *out, const char *type, const char *name,
 	evbuffer_add_printf(out, "%s %" PRIu64 "\n", name, value);
 }
 
-struct figure {
-	const char *name, *help;
-	uint64_t value;
-};
-
-static void all(struct evbuffer *out, const char *type,
-		const struct figure *figures, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		one(out, type, figures[i].name, figures[i].help,
-		    figures[i].value);
-}
-
 /* Figures for which Mooncake has no name begin with te_. */
 static const struct op {
 	const char *single, *batch; /* NULL: never in batches */
@@ -362,7 +350,10 @@ static void state_metrics(const struct tes_server *s,
 			  const struct tes_core_figures *f,
 			  struct evbuffer *out)
 {
-	const struct figure gauges[] = {
+	const struct {
+		const char *name, *help;
+		uint64_t value;
+	} gauges[] = {
 		{"master_allocated_bytes", "memory of the pool in use",
 		 f->used_bytes},
 		{"master_total_capacity_bytes", "memory of the pool",
@@ -390,103 +381,123 @@ static void state_metrics(const struct tes_server *s,
 		{"te_master_key_bytes", "of it: the keys", f->key_bytes},
 	};
 
-	all(out, "gauge", gauges, sizeof(gauges) / sizeof(gauges[0]));
+	for (size_t i = 0; i < sizeof(gauges) / sizeof(gauges[0]); i++)
+		one(out, "gauge", gauges[i].name, gauges[i].help,
+		    gauges[i].value);
 }
 
-/* Long, because it is a table: the metrics of events, a row each. */
+/* A counter that is read from a struct of counters. */
+struct counter_row {
+	const char *name, *help;
+	size_t at; /* of its uint64_t in the struct */
+};
+
+#define OF_CORE(field)   offsetof(struct tes_core_figures, field)
+#define OF_SERVER(field) offsetof(struct tes_server_counters, field)
+
+static const struct counter_row core_rows[] = {
+	{"master_attempted_evictions_total", "times that room was to be made",
+	 OF_CORE(evictions_attempted_total)},
+	{"master_successful_evictions_total", "of these, it was",
+	 OF_CORE(evictions_successful_total)},
+	{"master_evicted_key_count", "objects evicted",
+	 OF_CORE(evicted_objects_total)},
+	{"master_evicted_size_bytes", "bytes evicted",
+	 OF_CORE(evicted_bytes_total)},
+	{"master_evicted_key_count_mem", "the same, from memory",
+	 OF_CORE(evicted_objects_total)},
+	{"master_evicted_size_bytes_mem", "the same, from memory",
+	 OF_CORE(evicted_bytes_total)},
+	{"master_attempted_evictions_mem", "the same, from memory",
+	 OF_CORE(evictions_attempted_total)},
+	{"master_successful_evictions_mem", "the same, from memory",
+	 OF_CORE(evictions_successful_total)},
+	{"te_master_dropped_key_count", "objects lost with owners",
+	 OF_CORE(dropped_objects_total)},
+	{"master_put_start_alloc_failures_total",
+	 "puts that found the pool full", OF_CORE(alloc_failures_total)},
+	{"master_put_start_partial_allocations_total",
+	 "puts that got fewer replicas than asked for",
+	 OF_CORE(partial_puts_total)},
+	{"te_master_lost_replicas_total",
+	 "replicas lost with owners, of objects that have others",
+	 OF_CORE(lost_replicas_total)},
+	{"te_master_remade_replicas_total", "of these, made again",
+	 OF_CORE(replicas_remade_total)},
+	{"te_master_given_up_replicas_total",
+	 "of these, not made again: no room, or no owner to copy from",
+	 OF_CORE(replicas_given_up_total)},
+	{"te_master_succeeded_tasks_total", "copies and moves that are done",
+	 OF_CORE(tasks_succeeded_total)},
+	{"te_master_failed_tasks_total", "those that failed",
+	 OF_CORE(tasks_failed_total)},
+	{"te_master_late_tasks_total",
+	 "answers to tasks that had been given up", OF_CORE(tasks_late_total)},
+	{"te_master_succeeded_drains_total",
+	 "drains that left their segments empty",
+	 OF_CORE(drains_succeeded_total)},
+	{"te_master_failed_drains_total", "those that could not",
+	 OF_CORE(drains_failed_total)},
+	{"te_master_cancelled_drains_total", "those given up",
+	 OF_CORE(drains_canceled_total)},
+	{"te_master_drained_replicas_total", "replicas that drains have moved",
+	 OF_CORE(drained_objects_total)},
+	{"te_master_drained_bytes_total", "bytes of these",
+	 OF_CORE(drained_bytes_total)},
+	{"te_master_heat_proposed_total",
+	 "objects that are read so much that a replica is worth it",
+	 OF_CORE(hot_proposed_total)},
+	{"te_master_heat_refused_total",
+	 "of these, for which there was no room or no task",
+	 OF_CORE(hot_refused_total)},
+	{"te_master_heat_made_total", "replicas made for them",
+	 OF_CORE(hot_made_total)},
+	{"te_master_heat_failed_total", "replicas that could not be made",
+	 OF_CORE(hot_failed_total)},
+	{"te_master_heat_given_back_total",
+	 "replicas given back because nobody read them any more",
+	 OF_CORE(hot_given_back_total)},
+	{"master_put_start_discard_cnt", "puts that were given up",
+	 OF_CORE(discarded_puts_total)},
+	{"te_master_late_put_end_total", "ends of puts that had been given up",
+	 OF_CORE(late_ends_total)},
+	{"te_master_fences_total", "writers fenced", OF_CORE(fences_total)},
+	{"te_master_fences_failed_total", "fences that owners did not confirm",
+	 OF_CORE(fences_failed_total)},
+	{"te_master_reports_total", "owners said by clients not to answer",
+	 OF_CORE(reports_total)},
+	{"te_master_probes_total", "owners asked for that reason",
+	 OF_CORE(probes_total)},
+	{"te_master_probes_failed_total",
+	 "that did not answer the master either", OF_CORE(probes_failed_total)},
+};
+
+static const struct counter_row server_rows[] = {
+	{"total_get_nums_", "keys looked up", OF_SERVER(lookup_keys)},
+	{"valid_get_nums_", "keys looked up and there", OF_SERVER(lookup_hits)},
+	{"mem_cache_hit_nums_", "keys found in memory", OF_SERVER(lookup_hits)},
+	{"mem_cache_hit_bytes_total", "bytes of these",
+	 OF_SERVER(lookup_hit_bytes)},
+	{"te_master_steps_failed_total", "requests refused for want of memory",
+	 OF_SERVER(steps_failed)},
+};
+
+/* Prints @n counters of the struct @from. */
+static void print_rows(struct evbuffer *out, const struct counter_row *rows,
+		       size_t n, const void *from)
+{
+	for (size_t i = 0; i < n; i++)
+		one(out, "counter", rows[i].name, rows[i].help,
+		    *(const uint64_t *)((const char *)from + rows[i].at));
+}
+
 static void event_metrics(const struct tes_server *s,
 			  const struct tes_core_figures *f,
 			  struct evbuffer *out)
 {
-	const struct tes_server_counters *c = &s->counters;
-	const struct figure counters[] = {
-		{"master_attempted_evictions_total",
-		 "times that room was to be made",
-		 f->evictions_attempted_total},
-		{"master_successful_evictions_total", "of these, it was",
-		 f->evictions_successful_total},
-		{"master_evicted_key_count", "objects evicted",
-		 f->evicted_objects_total},
-		{"master_evicted_size_bytes", "bytes evicted",
-		 f->evicted_bytes_total},
-		{"master_evicted_key_count_mem", "the same, from memory",
-		 f->evicted_objects_total},
-		{"master_evicted_size_bytes_mem", "the same, from memory",
-		 f->evicted_bytes_total},
-		{"master_attempted_evictions_mem", "the same, from memory",
-		 f->evictions_attempted_total},
-		{"master_successful_evictions_mem", "the same, from memory",
-		 f->evictions_successful_total},
-		{"te_master_dropped_key_count", "objects lost with owners",
-		 f->dropped_objects_total},
-		{"master_put_start_alloc_failures_total",
-		 "puts that found the pool full", f->alloc_failures_total},
-		{"master_put_start_partial_allocations_total",
-		 "puts that got fewer replicas than asked for",
-		 f->partial_puts_total},
-		{"te_master_lost_replicas_total",
-		 "replicas lost with owners, of objects that have others",
-		 f->lost_replicas_total},
-		{"te_master_remade_replicas_total", "of these, made again",
-		 f->replicas_remade_total},
-		{"te_master_given_up_replicas_total",
-		 "of these, not made again: no room, or no owner to copy from",
-		 f->replicas_given_up_total},
-		{"te_master_succeeded_tasks_total",
-		 "copies and moves that are done", f->tasks_succeeded_total},
-		{"te_master_failed_tasks_total", "those that failed",
-		 f->tasks_failed_total},
-		{"te_master_late_tasks_total",
-		 "answers to tasks that had been given up",
-		 f->tasks_late_total},
-		{"te_master_succeeded_drains_total",
-		 "drains that left their segments empty",
-		 f->drains_succeeded_total},
-		{"te_master_failed_drains_total", "those that could not",
-		 f->drains_failed_total},
-		{"te_master_cancelled_drains_total", "those given up",
-		 f->drains_canceled_total},
-		{"te_master_drained_replicas_total",
-		 "replicas that drains have moved", f->drained_objects_total},
-		{"te_master_drained_bytes_total", "bytes of these",
-		 f->drained_bytes_total},
-		{"te_master_heat_proposed_total",
-		 "objects that are read so much that a replica is worth it",
-		 f->hot_proposed_total},
-		{"te_master_heat_refused_total",
-		 "of these, for which there was no room or no task",
-		 f->hot_refused_total},
-		{"te_master_heat_made_total", "replicas made for them",
-		 f->hot_made_total},
-		{"te_master_heat_failed_total",
-		 "replicas that could not be made", f->hot_failed_total},
-		{"te_master_heat_given_back_total",
-		 "replicas given back because nobody read them any more",
-		 f->hot_given_back_total},
-		{"master_put_start_discard_cnt", "puts that were given up",
-		 f->discarded_puts_total},
-		{"te_master_late_put_end_total",
-		 "ends of puts that had been given up", f->late_ends_total},
-		{"te_master_fences_total", "writers fenced", f->fences_total},
-		{"te_master_fences_failed_total",
-		 "fences that owners did not confirm", f->fences_failed_total},
-		{"te_master_reports_total",
-		 "owners said by clients not to answer", f->reports_total},
-		{"te_master_probes_total", "owners asked for that reason",
-		 f->probes_total},
-		{"te_master_probes_failed_total",
-		 "that did not answer the master either",
-		 f->probes_failed_total},
-		{"total_get_nums_", "keys looked up", c->lookup_keys},
-		{"valid_get_nums_", "keys looked up and there", c->lookup_hits},
-		{"mem_cache_hit_nums_", "keys found in memory", c->lookup_hits},
-		{"mem_cache_hit_bytes_total", "bytes of these",
-		 c->lookup_hit_bytes},
-		{"te_master_steps_failed_total",
-		 "requests refused for want of memory", c->steps_failed},
-	};
-
-	all(out, "counter", counters, sizeof(counters) / sizeof(counters[0]));
+	print_rows(out, core_rows, sizeof(core_rows) / sizeof(core_rows[0]), f);
+	print_rows(out, server_rows,
+		   sizeof(server_rows) / sizeof(server_rows[0]), &s->counters);
 }
 
 /* No files hold values here; but dashboards add them to what memory holds. */
