@@ -82,6 +82,53 @@ static void init_lists(struct tes_core *core)
 	tei_list_init(&core->drains.answers);
 }
 
+static void take_config(struct tes_core *core, const struct tes_core_config *c)
+{
+	core->config = *c;
+	if (!core->config.step_objects)
+		core->config.step_objects = STEP_OBJECTS;
+	if (core->config.step_objects > STEP_OBJECTS_MAX)
+		core->config.step_objects = STEP_OBJECTS_MAX;
+	core->random = c->seed;
+}
+
+#define TABLES 6
+
+/* Lists the tables of the core itself; those of its parts are the parts'. */
+static void list_tables(struct tes_core *core, struct tei_hash *out[TABLES])
+{
+	out[0] = &core->objects;
+	out[1] = &core->sessions;
+	out[2] = &core->clients;
+	out[3] = &core->groups;
+	out[4] = &core->incarnations;
+	out[5] = &core->names;
+}
+
+static int init_tables(struct tes_core *core)
+{
+	struct tei_hash *tables[TABLES];
+
+	list_tables(core, tables);
+	for (int i = 0; i < TABLES; i++) {
+		if (tei_hash_init(tables[i]) == 0)
+			continue;
+		while (i--)
+			tei_hash_fini(tables[i]);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static void fini_tables(struct tes_core *core)
+{
+	struct tei_hash *tables[TABLES];
+
+	list_tables(core, tables);
+	for (int i = 0; i < TABLES; i++)
+		tei_hash_fini(tables[i]);
+}
+
 int tes_core_create(const struct tes_core_config *config, struct tes_core **out)
 {
 	struct tes_core *core;
@@ -91,29 +138,14 @@ int tes_core_create(const struct tes_core_config *config, struct tes_core **out)
 	core = tei_calloc(1, sizeof(*core));
 	if (!core)
 		return -ENOMEM;
-	core->config = *config;
-	if (!core->config.step_objects)
-		core->config.step_objects = STEP_OBJECTS;
-	if (core->config.step_objects > STEP_OBJECTS_MAX)
-		core->config.step_objects = STEP_OBJECTS_MAX;
-	core->random = config->seed;
+	take_config(core, config);
 	init_lists(core);
 	tei_slab_init(&core->extents, sizeof(struct tes_extent), 1024);
 	tes_core_blocks_init(core);
-	if (tei_hash_init(&core->objects) < 0)
+	if (init_tables(core) < 0)
 		goto free_core;
-	if (tei_hash_init(&core->sessions) < 0)
-		goto fini_objects;
-	if (tei_hash_init(&core->clients) < 0)
-		goto fini_sessions;
-	if (tei_hash_init(&core->groups) < 0)
-		goto fini_clients;
-	if (tei_hash_init(&core->incarnations) < 0)
-		goto fini_groups;
-	if (tei_hash_init(&core->names) < 0)
-		goto fini_lives;
 	if (tes_core_tasks_init(core) < 0)
-		goto fini_names;
+		goto fini_tables;
 	if (tes_core_epochs_init(core) < 0)
 		goto fini_tasks;
 	if (tes_core_tenants_init(core) < 0)
@@ -129,18 +161,8 @@ fini_epochs:
 	tes_core_epochs_fini(core);
 fini_tasks:
 	tes_core_tasks_fini(core);
-fini_names:
-	tei_hash_fini(&core->names);
-fini_lives:
-	tei_hash_fini(&core->incarnations);
-fini_groups:
-	tei_hash_fini(&core->groups);
-fini_clients:
-	tei_hash_fini(&core->clients);
-fini_sessions:
-	tei_hash_fini(&core->sessions);
-fini_objects:
-	tei_hash_fini(&core->objects);
+fini_tables:
+	fini_tables(core);
 free_core:
 	tei_free(core);
 	return -ENOMEM;
@@ -188,12 +210,7 @@ void tes_core_destroy(struct tes_core *core)
 				core,
 				tei_list_entry(link, struct tes_session, age));
 	tei_heap_fini(&core->pins);
-	tei_hash_fini(&core->objects);
-	tei_hash_fini(&core->sessions);
-	tei_hash_fini(&core->clients);
-	tei_hash_fini(&core->groups);
-	tei_hash_fini(&core->incarnations);
-	tei_hash_fini(&core->names);
+	fini_tables(core);
 	tei_slab_fini(&core->extents);
 	tes_core_walks_free(core);
 	tes_core_tenants_free(core);
