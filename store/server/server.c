@@ -525,6 +525,90 @@ static void stop_timers(struct tes_server *s)
 	tes_server_timing_fini(&s->timing);
 }
 
+static int init_tables(struct tes_server *s)
+{
+	if (tei_hash_init(&s->by_id))
+		return -ENOMEM;
+	if (tei_hash_init(&s->by_client))
+		goto fini_by_id;
+	if (tei_hash_init(&s->laters))
+		goto fini_by_client;
+	return 0;
+
+fini_by_client:
+	tei_hash_fini(&s->by_client);
+fini_by_id:
+	tei_hash_fini(&s->by_id);
+	return -ENOMEM;
+}
+
+static void fini_tables(struct tes_server *s)
+{
+	tei_hash_fini(&s->laters);
+	tei_hash_fini(&s->by_client);
+	tei_hash_fini(&s->by_id);
+}
+
+/* Makes what decides, and what it tells of: the core, its tenants, events. */
+static int start_core(struct tes_server *s, char error[TEI_CONF_ERROR_LEN])
+{
+	int rc = draw_secrets(s);
+
+	if (!rc)
+		rc = tes_events_start(&s->settings, &s->events, error);
+	if (rc)
+		return rc;
+	rc = create_core(s);
+	if (rc)
+		goto stop_events;
+	rc = tes_server_tenants_start(s, error);
+	if (rc)
+		goto destroy_core;
+	return 0;
+
+destroy_core:
+	tes_core_destroy(s->core);
+stop_events:
+	tes_events_stop(s->events);
+	assert(rc < 0);
+	return rc;
+}
+
+static void stop_core(struct tes_server *s)
+{
+	tes_core_destroy(s->core);
+	tes_events_stop(s->events);
+}
+
+static int open_ports(struct tes_server *s, char error[TEI_CONF_ERROR_LEN])
+{
+	int rc = server_open_rpc(s, error);
+
+	if (rc)
+		return rc;
+	rc = server_open_http(s, error);
+	if (rc)
+		goto close_rpc;
+	rc = server_open_metadata(s, error);
+	if (rc)
+		goto close_http;
+	return 0;
+
+close_http:
+	tei_http_stop(s->http);
+close_rpc:
+	tei_frame_server_close(s->port);
+	assert(rc < 0);
+	return rc;
+}
+
+static void close_ports(struct tes_server *s)
+{
+	tes_metadata_server_stop(s->metadata);
+	tei_http_stop(s->http);
+	tei_frame_server_close(s->port);
+}
+
 int tes_server_create(struct tei_loop *loop,
 		      const struct tes_server_settings *settings,
 		      struct tes_server **out, char error[TEI_CONF_ERROR_LEN])
@@ -537,31 +621,15 @@ int tes_server_create(struct tei_loop *loop,
 	if (!s)
 		goto say;
 	init(s, loop, settings);
-	if (tei_hash_init(&s->by_id))
+	rc = init_tables(s);
+	if (rc)
 		goto free_server;
-	if (tei_hash_init(&s->by_client))
-		goto free_by_id;
-	if (tei_hash_init(&s->laters))
-		goto free_by_client;
-	rc = draw_secrets(s);
-	if (!rc)
-		rc = tes_events_start(&s->settings, &s->events, error);
-	if (!rc)
-		rc = create_core(s);
+	rc = start_core(s, error);
 	if (rc)
-		goto stop_events;
-	rc = tes_server_tenants_start(s, error);
+		goto fini_tables;
+	rc = open_ports(s, error);
 	if (rc)
-		goto destroy_core;
-	rc = server_open_rpc(s, error);
-	if (rc)
-		goto destroy_core;
-	rc = server_open_http(s, error);
-	if (rc)
-		goto close_port;
-	rc = server_open_metadata(s, error);
-	if (rc)
-		goto stop_http;
+		goto stop_core;
 	rc = start_timers(s);
 	if (rc)
 		goto stop_timers;
@@ -570,20 +638,11 @@ int tes_server_create(struct tei_loop *loop,
 
 stop_timers:
 	stop_timers(s);
-	tes_metadata_server_stop(s->metadata);
-stop_http:
-	tei_http_stop(s->http);
-close_port:
-	tei_frame_server_close(s->port);
-destroy_core:
-	tes_core_destroy(s->core);
-stop_events:
-	tes_events_stop(s->events);
-	tei_hash_fini(&s->laters);
-free_by_client:
-	tei_hash_fini(&s->by_client);
-free_by_id:
-	tei_hash_fini(&s->by_id);
+	close_ports(s);
+stop_core:
+	stop_core(s);
+fini_tables:
+	fini_tables(s);
 free_server:
 	tei_free(s);
 say:
@@ -598,18 +657,13 @@ void tes_server_destroy(struct tes_server *s)
 {
 	if (!s)
 		return;
-	tes_metadata_server_stop(s->metadata);
-	tei_http_stop(s->http);
-	tei_frame_server_close(s->port);
+	close_ports(s);
 	tes_server_sessions_free(s);
 	/* Only now: connections that go let others into the queue. */
 	stop_timers(s);
-	tes_core_destroy(s->core);
-	tes_events_stop(s->events);
+	stop_core(s);
 	tes_server_remove_all_free(s);
-	tei_hash_fini(&s->laters);
-	tei_hash_fini(&s->by_client);
-	tei_hash_fini(&s->by_id);
+	fini_tables(s);
 	tei_arena_fini(&s->in);
 	tei_arena_fini(&s->out);
 	tei_free(s);
