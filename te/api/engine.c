@@ -218,6 +218,35 @@ static void publish_engine(struct te_engine *engine)
 	tei_advertise_again(engine); /* a port may just have come up */
 }
 
+/* Draws the secrets of this life, and makes its incarnation. */
+static int draw_secrets(struct te_engine *engine)
+{
+	int rc = tei_random(engine->secret, TE_ENGINE_SECRET_LEN);
+
+	if (!rc)
+		rc = tei_incarnation(engine->secret, engine->incarnation);
+	if (!rc)
+		rc = tei_random(engine->control->secret, TEI_PEER_SECRET_LEN);
+	return rc;
+}
+
+/* Takes the settings, and opens the directory that they name. */
+static int configure(struct te_engine *engine, const struct te_config *config,
+		     const char *name)
+{
+	int rc = tei_config_make(config, &engine->config);
+
+	if (rc)
+		return rc;
+	rc = tei_peer_rule_init(&engine->rule, engine->config.insecure,
+				engine->config.allow_uids);
+	if (!rc)
+		rc = open_directory(engine, name);
+	if (rc)
+		tei_config_fini(&engine->config);
+	return rc;
+}
+
 int te_engine_create(const struct te_config *config, const char *name,
 		     struct te_engine **out)
 {
@@ -237,22 +266,11 @@ int te_engine_create(const struct te_config *config, const char *name,
 		LOG_ERROR("engine: \"%s\" is no name host[:port]", name);
 		goto fini;
 	}
-	rc = tei_random(engine->secret, TE_ENGINE_SECRET_LEN);
+	rc = draw_secrets(engine);
 	if (!rc)
-		rc = tei_incarnation(engine->secret, engine->incarnation);
-	if (!rc)
-		rc = tei_random(engine->control->secret, TEI_PEER_SECRET_LEN);
+		rc = configure(engine, config, name);
 	if (rc)
 		goto fini;
-	rc = tei_config_make(config, &engine->config);
-	if (rc)
-		goto fini;
-	rc = tei_peer_rule_init(&engine->rule, engine->config.insecure,
-				engine->config.allow_uids);
-	if (!rc)
-		rc = open_directory(engine, name);
-	if (rc)
-		goto fini_config;
 	tei_topology_load(engine);
 	rc = start_engine(engine, config, port);
 	if (rc && tei_is_shortage(rc)) /* else the callee has logged it */
@@ -268,7 +286,6 @@ int te_engine_create(const struct te_config *config, const char *name,
 fini_topology:
 	te_topo_destroy(engine->topo);
 	tei_directory_put(engine->directory);
-fini_config:
 	tei_config_fini(&engine->config);
 fini:
 	fini(engine);
