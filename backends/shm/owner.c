@@ -3,10 +3,11 @@
  * owner.c - the target's talk, its regions and what it has granted of them
  *
  * A region is an arena when it is all of one te_memory_alloc(): handing out the
- * descriptor of a part would hand out the rest. For readers the memfd is sealed
- * against new writable mappings before the descriptor leaves; once that is so
- * it stays so, and a later region for writers over the same memory is foreign.
- * Who may write only gets no mapping either, since that could be read.
+ * descriptor of a part would hand out the rest. Before a reader gets the
+ * descriptor, the memfd is sealed against new writable mappings. A seal cannot
+ * be undone, so a later region for writers over the same memory is foreign. A
+ * peer that may write, but not read, gets no mapping either: a mapping could be
+ * read.
  *
  * A grant is recorded while the region is pinned, so that a removal, which
  * comes once no pin is left, finds it.

@@ -358,9 +358,9 @@ uint64_t tei_shm_slice_crc(const struct tei_slice *slice, uint64_t n,
  */
 bool tei_shm_foreign_probe(const struct shm_endpoint *ep, uint64_t addr);
 /*
- * Move one chunk of the slices at the head of @queue, of views of that kind.
- * Those that are over are put into @ended with their err. 0, or why the
- * endpoint breaks.
+ * Copies one chunk of the slices at the head of @queue, whose views are all
+ * foreign. Slices that this ends go to @ended with their err; *moved: bytes.
+ * Returns 0, or the error for which the endpoint breaks.
  */
 int tei_shm_foreign_move(struct shm_endpoint *ep, struct tei_list *queue,
 			 struct tei_list *ended, uint64_t *moved);

@@ -52,7 +52,8 @@ bool tei_host_line(const struct tei_host *h, char *out, size_t room,
  */
 bool tei_host_field(const struct tei_host *h, char *out, size_t room,
 		    const char *path, const char *field);
-/* A decimal or 0x number at its start; @otherwise: there is none. */
+/* Reads the decimal or 0x number that the file begins with; returns
+ * @otherwise where there is none. */
 int64_t tei_host_number(const struct tei_host *h, int64_t otherwise,
 			const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -61,13 +62,14 @@ bool tei_host_exists(const struct tei_host *h, const char *format, ...)
 /*
  * Tells whether this process can open the path to read and write: 0 or -errno.
  * Its mode does not tell: a container's rules for devices bind root, too. Below
- * a root nothing is opened: there it is whether it exists, and is no folder.
+ * a root nothing is opened: a path counts as open where it exists and is no
+ * folder.
  */
 int tei_host_may_open(const struct tei_host *h, const char *path);
 
 /*
- * The n-th entry of a folder in the order of the names; false: there are fewer.
- * For folders of a few entries: each call reads the folder.
+ * Finds the n-th entry of a folder in the order of the names; false: there are
+ * fewer. Each call reads the whole folder, so it is meant for small ones.
  */
 bool tei_host_entry(const struct tei_host *h, const char *folder, size_t n,
 		    char out[TEI_HOST_NAME]);

@@ -107,22 +107,22 @@ int tei_bare_send_pieces(int fd, struct iovec *pieces, uint32_t n, bool spin);
 int tei_bare_recv_pieces(int fd, struct iovec *pieces, uint32_t n, bool spin);
 
 /*
- * Run with both sides spinning and with both blocking: the better rate, and
- * the lesser CPU time of the two.
+ * Calls @run with both sides spinning, then with both blocking; *out gets the
+ * better rate and the lesser CPU time of the two.
  */
 int tei_bare_best(tei_bare_fn *run, const struct tei_bare_peer *peer,
 		  const struct tei_bare_shape *shape,
 		  struct tei_bare_figure *out);
 
 /*
- * One stream for shape->seconds; size and batch do not matter. With several
- * addresses one after the other, and the rates are added: what rails of their
- * own could carry together. Done when all of it has arrived.
+ * Sends one stream for shape->seconds, whatever size and batch are, and waits
+ * until all of it has arrived. Several addresses are measured one after the
+ * other and their rates added: so much could rails of their own carry together.
  */
 int tei_stream_run(const struct tei_bare_peer *peer,
 		   const struct tei_bare_shape *shape,
 		   struct tei_bare_figure *out);
-/* The other side of a connection. */
+/* Serves the other side of a connection. */
 int tei_stream_serve(int fd, const struct tei_bare_work *work, char *memory,
 		     uint64_t len);
 

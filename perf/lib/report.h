@@ -17,29 +17,29 @@
 #define TEI_SIZES_MAX 32
 
 /*
- * "4k,64k,1m" or "4k..16m" (doubling) or both mixed into out[]; each within
- * 1 .. @max. Returns how many, 1 or more, or -EINVAL after a line on stderr
- * that names @setting and what is wrong.
+ * Reads "4k,64k,1m" or "4k..16m" (doubling) or both mixed into out[]; each is
+ * within 1 .. @max. Returns how many, 1 or more, or -EINVAL after a line on
+ * stderr that names @setting and what is wrong.
  */
 int tei_sizes_parse(const char *program, const char *setting, const char *text,
 		    uint64_t max, uint64_t out[TEI_SIZES_MAX]);
 
 /*
- * What every main() here does: as tei_conf_program(), but SIGPIPE is ignored,
- * so that a helper that died is an error and not our end.
+ * Runs a program as tei_conf_program() does, for every main() here. It ignores
+ * SIGPIPE, so a helper that died is an error and does not end us.
  */
 int tei_tool_main(struct tei_conf *conf, int argc, char **argv,
 		  const char *about, int (*run)(const struct tei_conf *conf));
 
 /*
- * Print an object to stdout and take the caller's reference. -ENOMEM when it
- * is NULL, -EIO when stdout cannot be written; said on stderr.
+ * Prints an object to stdout and takes the caller's reference. Says on stderr
+ * why it could not: -ENOMEM, @object is NULL; -EIO, stdout cannot be written.
  */
 int tei_report_json(const char *program, json_t *object);
 
 /*
- * New object: version, kernel, cpu, cores, governor, congestion, load_average.
- * What is not known is "". NULL: no memory.
+ * Describes this machine in a new object: version, kernel, cpu, cores,
+ * governor, congestion, load_average. What is not known is "". NULL: no memory.
  */
 json_t *tei_machine_json(void);
 

@@ -60,7 +60,8 @@ static void take_less(struct tei_room *room, uint64_t bytes, const char *whose)
 		*room = (struct tei_room){bytes, whose};
 }
 
-/* What is left in one group; cached files that nobody reads make way. */
+/* Lowers *room to what one group leaves; pages of files that nobody reads count
+ * as free, since the kernel drops them. */
 static void look_at_group(const char *folder, const struct groups *g,
 			  struct tei_room *room)
 {
@@ -75,7 +76,7 @@ static void look_at_group(const char *folder, const struct groups *g,
 		  "the limit of its control group");
 }
 
-/* The group @name and all above it: each may have a limit. */
+/* Looks at the group @name and at all above it: each may have a limit. */
 static void look_at_groups(const char *root, const struct groups *g,
 			   const char *name, struct tei_room *room)
 {
@@ -94,7 +95,8 @@ static void look_at_groups(const char *root, const struct groups *g,
 	} while (slash && (size_t)(slash - folder) >= top);
 }
 
-/* "0::/name", or "4:memory:/name" of the first version. */
+/* Looks at the group of a line "0::/name", or "4:memory:/name" of the first
+ * version. */
 static void look_at_line(const char *root, char *line, struct tei_room *room)
 {
 	char *kind = strchr(line, ':'), *name;

@@ -37,7 +37,8 @@
 #define THREADS_MAX 1024
 #define KEYS_MAX    (1ll << 39)
 #define LOOK_MS     20 /* between two looks at a warm-up */
-/* Of a pool that may be full before it evicts; the master's default is 90. */
+/* A warm-up fills a pool up to here, in percent. The master evicts from 90 on,
+ * by default. */
 #define POOL_PERCENT    88
 #define OWNER_BYTES_MIN (1u << 20)
 
@@ -162,7 +163,8 @@ struct run {
 	const char *master;
 	struct worker *worker; /* worker[n_workers] */
 	unsigned int n_workers;
-	/* Of a warm-up, for its bar: nothing else is published by them. */
+	/* A warm-up counts keys and workers here for its bar, and publishes
+	 * nothing else by them. */
 	_Atomic uint64_t n_put;
 	_Atomic unsigned int n_ended;
 	struct tei_reference_run reference;
@@ -288,8 +290,8 @@ static int ask_pool(const struct run *run, struct te_store_pool *out)
 }
 
 /*
- * What is walked over has to stay in the pool: says what it takes there.
- * -ENOSPC after a line: the pool would evict some of it.
+ * Says what the keys of a row take in the pool. -ENOSPC, said: they are to be
+ * found there afterwards, and the pool would evict some of them.
  */
 static int check_pool(const struct run *run, uint64_t value_size,
 		      uint64_t n_keys)

@@ -91,8 +91,9 @@ struct mix_share {
 };
 
 /*
- * What the options say, but for master, run and n_keys 0. -EINVAL after a line
- * on stderr that names the setting.
+ * Makes the plan of the options. The caller adds what is known later: master,
+ * run, and n_keys where the options leave that 0. -EINVAL after a line on stderr
+ * that names the setting.
  */
 int mix_plan_make(const struct options *o, struct mix_plan *out);
 /* Bytes of the value of key @number. */
@@ -116,9 +117,9 @@ void mix_count_code(struct mix_figures *f, int code, uint64_t n);
 void mix_tally_add(struct mix_tally *sum, const struct mix_tally *t);
 
 /*
- * What main() does in role "worker": run clients @o->index, @o->index +
- * processes, ... of the plan. Says "ready"; hears "fill", says "filled"; hears
- * "go", says "done"; ends with its input. An exit code.
+ * Runs clients @o->index, @o->index + processes, ... of the plan; main() in
+ * role "worker" does this. Says "ready"; hears "fill", says "filled"; hears
+ * "go", says "done"; ends with its input. Returns an exit code.
  */
 int workers_main(const struct options *o);
 
