@@ -368,8 +368,8 @@ int tei_shm_flush(struct tei_endpoint *base, int err)
 }
 
 /*
- * Only when the engine goes away while a process stands still in the middle of
- * a chunk is there something to wait for.
+ * Waits until the process is in no copy. That takes time only where the engine
+ * goes away while a process stands still in the middle of a chunk.
  */
 static void await_quiet(const struct shm_endpoint *ep)
 {

@@ -55,7 +55,7 @@ static inline void tei_shm_touch_end(struct shm_pages *p, uint64_t *mark)
 	atomic_store_explicit(&p->mark, ++*mark, memory_order_release);
 }
 
-/* Only between begin and end. */
+/* Tells whether the target has fenced; valid only between begin and end. */
 static inline bool tei_shm_is_fenced(struct shm_pages *p)
 {
 	return atomic_load(&p->fence) != 0;

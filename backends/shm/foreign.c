@@ -89,7 +89,7 @@ static bool gather_pieces(struct batch *b, const struct tei_slice *slice,
 	return !rest;
 }
 
-static struct tei_slice *head(const struct tei_list *queue)
+static struct tei_slice *first_slice(const struct tei_list *queue)
 {
 	return tei_list_empty(queue)
 		       ? NULL
@@ -105,7 +105,7 @@ static void fill_batch(struct shm_endpoint *ep, const struct tei_list *queue,
 
 	b->n_local = b->n_remote = 0;
 	b->bytes = 0;
-	b->op = head(queue)->op;
+	b->op = first_slice(queue)->op;
 	tei_list_for_each (node, queue) {
 		const struct tei_slice *slice =
 			tei_list_entry(node, struct tei_slice, link);
@@ -120,7 +120,8 @@ static void fill_batch(struct shm_endpoint *ep, const struct tei_list *queue,
 	}
 }
 
-static ssize_t move(struct shm_endpoint *ep, const struct tei_list *queue)
+/* Copies what one call can; returns how many bytes, or -errno. */
+static ssize_t copy_batch(struct shm_endpoint *ep, const struct tei_list *queue)
 {
 	pid_t pid = (pid_t)ep->pid;
 	struct batch b;
@@ -138,11 +139,12 @@ static ssize_t move(struct shm_endpoint *ep, const struct tei_list *queue)
 	return n < 0 ? -errno : n;
 }
 
-/* The bytes that have moved belong to the first slices. */
-static void credit(struct tei_list *queue, struct tei_list *ended, uint64_t n)
+/* Counts @n copied bytes for the first slices, whose they are. */
+static void credit_slices(struct tei_list *queue, struct tei_list *ended,
+			  uint64_t n)
 {
 	while (n) {
-		struct tei_slice *slice = head(queue);
+		struct tei_slice *slice = first_slice(queue);
 		uint64_t part, from, len;
 		uint8_t *local = tei_shm_slice_at(slice, &part);
 
@@ -159,9 +161,10 @@ static void credit(struct tei_list *queue, struct tei_list *ended, uint64_t n)
 	}
 }
 
-/* Error of the first slice after a failed call. 0: the endpoint is broken. */
-static int meaning(struct shm_endpoint *ep, const struct tei_slice *slice,
-		   ssize_t rc)
+/* Returns the error of the first slice after a call that returned @rc; 0: the
+ * endpoint is broken. */
+static int error_of_call(struct shm_endpoint *ep, const struct tei_slice *slice,
+			 ssize_t rc)
 {
 	switch (rc) {
 	case 0:
@@ -181,10 +184,10 @@ static int meaning(struct shm_endpoint *ep, const struct tei_slice *slice,
 	}
 }
 
-/* The first slice's view is not granted any more. */
+/* True: the first slice's view is not granted any more. */
 static bool is_over(struct shm_endpoint *ep, struct tei_list *queue)
 {
-	const struct shm_view *view = shm_slice(head(queue))->view;
+	const struct shm_view *view = shm_slice(first_slice(queue))->view;
 
 	return !tei_shm_is_granted(ep->pages, view->slot, view->generation);
 }
@@ -199,20 +202,20 @@ int tei_shm_foreign_move(struct shm_endpoint *ep, struct tei_list *queue,
 	if (tei_shm_is_fenced(ep->pages))
 		rc = -ESTALE;
 	else if (!is_over(ep, queue))
-		n = move(ep, queue);
+		n = copy_batch(ep, queue);
 	tei_shm_touch_end(ep->pages, &ep->mark);
 	if (!rc && !is_alive(ep))
 		rc = -ECONNRESET; /* whose bytes those were is not known */
 	if (rc)
 		return rc;
 	if (n > 0) {
-		credit(queue, ended, (uint64_t)n);
+		credit_slices(queue, ended, (uint64_t)n);
 		*moved = (uint64_t)n;
 		return 0;
 	}
-	err = meaning(ep, head(queue), n);
+	err = error_of_call(ep, first_slice(queue), n);
 	if (!err)
 		return -ECONNRESET;
-	tei_shm_to_ended(ended, head(queue), err);
+	tei_shm_to_ended(ended, first_slice(queue), err);
 	return 0;
 }

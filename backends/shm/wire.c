@@ -363,7 +363,7 @@ static int open_at_once(const char *dir)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* Only into a directory of its own user. */
+/* Opens the folder of the path, which must be one that only its user writes. */
 static int open_dir(const struct shm_address *to, const char **name)
 {
 	char dir[SHM_PATH_MAX], *slash;

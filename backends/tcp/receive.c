@@ -185,8 +185,8 @@ static void take_abort(struct tcp_lane *lane, const struct tcp_frame *f)
 }
 
 /*
- * Checks whether a READ may have all that it asks for. When its data fits one
- * frame that is left to the moment in which it is sent.
+ * Checks whether a READ may have all that it asks for. Data that fits one frame
+ * is checked only when it is sent.
  */
 static int check_read(const struct tcp_lane *lane, const struct tcp_frame *f)
 {

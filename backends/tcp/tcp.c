@@ -184,7 +184,7 @@ static void close_lane(struct tcp_lane *lane)
 	lane->state = TCP_LANE_CLOSED;
 }
 
-/* No epoll event points to it any more. */
+/* Frees a lane that no epoll event points to any more. */
 static void free_lane(struct tcp_lane *lane)
 {
 	struct tcp_burst *out = lane->out;

@@ -31,7 +31,7 @@ static int find_nothing(const struct tei_search *search)
 	return 0;
 }
 
-/* No rail, so nothing but probe() is ever called. */
+/* Has no rail, so only probe() is ever called. */
 extern const struct tei_backend_ops tei_backend_verbs;
 const struct tei_backend_ops tei_backend_verbs = {
 	.name = "verbs",

@@ -480,7 +480,7 @@ void tei_verbs_endpoint_way(const struct tei_endpoint *base, char *out,
 		       bundle->offer.mtu, bundle->their_mtu, bundle->n_used);
 }
 
-/* Nobody hears of it any more. */
+/* Takes the bundle from its endpoint, which hears nothing of it any more. */
 static struct tei_endpoint *part_with(struct verbs_bundle *bundle)
 {
 	struct tei_endpoint *ep = bundle->ep;

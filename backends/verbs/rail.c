@@ -362,7 +362,8 @@ static int verbs_events(struct verbs_rail *rail)
  */
 #define NEWS_MS 100
 
-/* Without the socket where the system has none of the kind: -1. */
+/* Opens the socket for news of links; it stays -1 where the system has none of
+ * the kind. */
 static int open_news(struct verbs_rail *rail)
 {
 	struct sockaddr_nl local = {.nl_family = AF_NETLINK,
