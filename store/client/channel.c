@@ -566,7 +566,7 @@ static void channel_answer(struct tes_channel *ch, const struct tei_frame *f)
 	finish_call(call, keep_body(call, f));
 }
 
-/* Nobody drives: one that sleeps shall. */
+/* Wakes a sleeping call, which shall drive since nobody else does. */
 static void call_one(struct tes_channel *ch) TEI_REQUIRES(ch->mu)
 {
 	tei_list_for_each (node, &ch->calls) {

@@ -700,7 +700,7 @@ static bool is_local(struct tes_get_round *round,
 			&round->places.at[entry->layout.extents[0].place]);
 }
 
-/* The look-up at the master named the very generation that is cached. */
+/* Serves a cached value: the look-up named the very generation that it has. */
 static void serve_hot(struct tes_get_round *round, struct tes_get_entry *entry)
 {
 	set_found(round, entry);

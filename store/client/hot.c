@@ -69,7 +69,7 @@ unsigned int tes_sketch_count(const struct tes_sketch *sketch, uint64_t digest)
 	return least;
 }
 
-/* Only the least of its counts grow: what others have added stays theirs. */
+/* Raises only the least of the counts: others have added to the larger ones. */
 void tes_sketch_add(struct tes_sketch *sketch, uint64_t digest)
 {
 	unsigned int least = tes_sketch_count(sketch, digest);

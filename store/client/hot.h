@@ -65,7 +65,7 @@ struct tes_hot {
 /* @bytes 0: off. The others 0: as above. -ENOMEM. */
 int tes_hot_init(struct tes_hot *hot, uint64_t bytes, uint64_t value_max,
 		 unsigned int threshold);
-/* Nobody holds a value any more. */
+/* Frees all; to be called when nobody holds a value any more. */
 void tes_hot_fini(struct tes_hot *hot);
 static inline bool tes_hot_on(const struct tes_hot *hot)
 {

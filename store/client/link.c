@@ -262,7 +262,7 @@ static const struct tei_frame_ops heartbeat_ops = {
 	.up = on_heartbeat_up,
 };
 
-/* Once the main connection is greeted. */
+/* Opens the connection for heartbeats, once the main one is greeted. */
 static void heartbeat_start(struct tes_master_link *link)
 {
 	if (tei_frame_connect(link->store->loop, &tes_store_protocol, &link->to,
@@ -690,8 +690,9 @@ void tes_master_link_fini(struct tes_master_link *link)
 #define AWAKE_MS 1000
 
 /*
- * How long a stop may have been, or two turns of the timer: the last heartbeat
- * before it may have been sent heartbeat_ms ago.
+ * Returns how long this process may stop and still be known to its master,
+ * which may have heard its last heartbeat heartbeat_ms before the stop; at
+ * least two turns of the timer.
  */
 static uint64_t longest_stop_ms(const struct tes_master_link *link)
 {
@@ -702,8 +703,8 @@ static uint64_t longest_stop_ms(const struct tes_master_link *link)
 }
 
 /*
- * Who was stopped for longer than a master waits for him has been given up,
- * though that master may be gone, too, and nobody is left who says so.
+ * Notes a stop that was longer than a master waits. The master has then given
+ * this client up, and may be gone itself, so that nobody says so.
  */
 static void on_awake(void *arg)
 {

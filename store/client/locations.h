@@ -76,7 +76,7 @@ struct tes_locations {
 /* -ENOMEM. */
 int tes_locations_init(struct tes_locations *l, struct tes_owners *owners,
 		       uint32_t n_max);
-/* Nobody holds an entry any more. */
+/* Frees all; to be called when nobody holds an entry any more. */
 void tes_locations_fini(struct tes_locations *l);
 
 /* Give it back with put(). NULL: not there, or over by @now_ns. */

@@ -144,6 +144,7 @@ static int drafts_add(struct tes_drafts *drafts, struct tes_draft *draft)
 	return rc;
 }
 
+/* Finds a draft to write to, until drafts_leave(). NULL: there is none. */
 static struct tes_draft *drafts_enter(struct tes_drafts *drafts,
 				      const void *key, size_t key_len)
 {
@@ -157,7 +158,6 @@ static struct tes_draft *drafts_enter(struct tes_drafts *drafts,
 	return draft;
 }
 
-/* To write to it, until leave_drafts(). NULL: there is none. */
 static void drafts_leave(struct tes_drafts *drafts, struct tes_draft *draft)
 {
 	tei_mutex_lock(&drafts->mu);
@@ -235,7 +235,7 @@ static void insert_part(struct tes_draft *draft, struct tes_draft_part part)
 	parts[first] = part;
 }
 
-/* These bytes are there with all replicas that are alive. -ENOMEM. */
+/* Notes that all replicas which are alive have these bytes. -ENOMEM. */
 static int draft_note(struct tes_drafts *drafts, struct tes_draft *draft,
 		      uint64_t from, uint64_t to)
 {
@@ -249,7 +249,7 @@ static int draft_note(struct tes_drafts *drafts, struct tes_draft *draft,
 	return rc;
 }
 
-/* A write to @replica has failed. */
+/* Notes that a write to @replica has failed. */
 static void draft_fail(struct tes_drafts *drafts, struct tes_draft *draft,
 		       uint8_t replica, bool loud)
 {

@@ -393,7 +393,8 @@ static int prepare_end(struct tes_put_pipeline *p, struct tes_put_ending *end)
 
 /* ---- the call ---- */
 
-/* Without memory it was not told. Of drafts there is no next start. */
+/* Notes that the master, for want of memory, was told no end. Drafts are left
+ * out: no start follows that could tell it. */
 static void note_unended(const struct tes_put_pipeline *p)
 {
 	if (p->chunk->call.values)

@@ -43,14 +43,14 @@ struct tes_works {
 };
 
 void tes_works_init(struct tes_works *works, struct te_engine *engine);
-/* All works have been put back. */
+/* Frees all; to be called when every work has been put back. */
 void tes_works_fini(struct tes_works *works);
 /* Room for @n requests, 1 .. TES_WORK_MAX. NULL: out of memory. */
 struct tes_work *tes_work_get(struct tes_works *works, size_t n);
 void tes_work_put(struct tes_works *works, struct tes_work *work);
-/* Empty: no requests, the round's memory is free again. */
+/* Drops all requests and frees the round's memory. */
 void tes_work_next_round(struct tes_work *work);
-/* No requests, and room for @n. -ENOMEM: as much room as before. */
+/* Drops all requests, and makes room for @n. -ENOMEM: room is as before. */
 int tes_work_next_run(struct tes_work *work, size_t n);
 
 /*

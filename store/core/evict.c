@@ -13,7 +13,6 @@
  * the starts of one batch share an effort; a start that needs more is asked
  * again.
  */
-/* ---- eviction ---- */
 #include "store/core/evict.h"
 
 #include <assert.h>
@@ -45,7 +44,7 @@
 
 /* ---- lists that an object may be in ---- */
 
-/* Softly pinned now. */
+/* True: @o is softly pinned now. */
 static bool is_pinned(const struct tes_core *core, const struct tes_object *o)
 {
 	const struct tes_extra *x = tes_core_object_extra(o);

@@ -137,11 +137,11 @@ static bool could_ever_fit(struct tes_core *core, uint64_t size)
 }
 
 /*
- * Asked before by the same process, on a connection that has broken since, or
- * with an answer that the client did not wait for: it may be lost, so the put
- * is given up. Its space is not given again but fenced: the answer may as well
- * have arrived, and somebody write there. Else it is another put of the same
- * key: the first one writes.
+ * True: the same process has begun @o before, on a connection that has broken
+ * since, or without waiting for the answer. That answer may be lost, so the
+ * first put is given up. Its space is fenced and not given again: the answer
+ * may as well have arrived, and somebody write there. Else this is another put
+ * of the same key, and the first one writes.
  */
 static bool reply_may_be_lost(const struct tes_object *o,
 			      const struct tes_session *s,
@@ -151,14 +151,15 @@ static bool reply_may_be_lost(const struct tes_object *o,
 				  o->generation <= s->joined_generation);
 }
 
-/* True: the writer of the BUILDING @o is silent or has left: nobody knows when,
- * or whether, its value will be there. */
+/* True: the writer of the BUILDING @o is silent or has left, so nobody knows
+ * when, or whether, its value will be there. */
 static bool writer_is_silent(const struct tes_object *o)
 {
 	return o->writer->state != TES_SESSION_LIVE;
 }
 
-/* Groups are for life: whether an upsert of @o asks for its own, or for none */
+/* An object keeps its group: returns whether the upsert names that group, or
+ * none. */
 static bool same_group(const struct tes_object *o, const struct put_traits *t)
 {
 	const struct tes_extra *x = tes_core_object_extra(o);
@@ -352,7 +353,7 @@ static bool place_replicas(struct tes_core *core,
 	return true;
 }
 
-/* @o begins, with room, at the place @at. */
+/* Makes @o, which has room, BUILDING in the place @at of its key. */
 static void begin_put(struct tes_core *core, struct tes_object *o,
 		      struct tes_session *s, const struct put_claim *at,
 		      uint64_t hash)
