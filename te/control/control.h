@@ -52,7 +52,7 @@ void tei_control_init(struct te_engine *engine);
 void tei_control_fini(struct te_engine *engine);
 /* Listen, and complete the engine's name by the port bound. Set-up. */
 int tei_control_listen(struct te_engine *engine, uint16_t port);
-/* No inbound connection any more, and none comes. */
+/* Closes all inbound connections; no more come. */
 void tei_control_close(struct te_engine *engine);
 
 /* Tell everybody who may see them of changed regions. Any thread. */

@@ -832,9 +832,9 @@ static void control_dropped(struct tei_inbound_conn *v, uint64_t id)
 }
 
 /*
- * Of the Drops of a link that one connection has sent, the last is answered:
- * who asks again has given up the earlier one. So a peer that keeps a link from
- * ending cannot pile them up.
+ * Notes whom to answer when the link has ended. A connection that sends another
+ * Drop has given up the earlier one, so only its last is answered, and a peer
+ * that keeps a link from ending cannot pile them up.
  */
 static int await_end(struct tei_link *link, struct tei_inbound_conn *v,
 		     uint64_t id)

@@ -155,7 +155,7 @@ void tei_inbound_peer_drop_link(struct tei_link *link);
 void tei_inbound_peer_link_gone(struct tei_call *call);
 void tei_inbound_peer_link_late(struct tei_call *call);
 
-/* Nobody has proven the group in that place. Any thread. */
+/* Makes all forget that they proved the group in that place. Any thread. */
 void tei_inbound_peers_forget_group(struct te_engine *engine,
 				    unsigned int place);
 

@@ -61,7 +61,7 @@ static void take_answer(struct tei_peer *peer, const Te__Notified *m)
 	}
 	answer_doubt(out, m->taken - out->taken, 0, false);
 	out->taken = m->taken;
-	if (rc) /* the others never, and their numbers are free again */
+	if (rc) /* the rest never arrives: its numbers are free again */
 		answer_doubt(out, out->n_doubt, rc, false);
 	out->full = out->n_doubt > 0;
 	tei_notify_send(peer);

@@ -95,7 +95,7 @@ static void names_look_up(struct tei_peer *peer)
 		start_peer(peer);
 }
 
-/* No peer_found() comes any more. */
+/* Ends the look-up of a name: peer_found() is not called any more. */
 static void names_give_up(struct tei_peer *peer)
 {
 	tei_list_del(&peer->c->of_names);
@@ -254,7 +254,7 @@ static bool has_self_rail(const struct te_engine *engine)
 	return false;
 }
 
-/* We know all about ourselves from the start. */
+/* Describes this engine to itself: it knows all that a peer would announce. */
 static int tell_self(struct tei_peer *peer)
 {
 	struct te_engine *engine = peer->engine;

@@ -19,7 +19,7 @@
 
 #define DEFAULT_MS 2000u
 
-/* On the stack of the call, in inbound.revokes meanwhile. */
+/* A call that revokes: lies on its stack, and in inbound.revokes meanwhile. */
 struct revocation {
 	struct tei_list link;
 	struct tei_call start, own; /* to control, to the worker */

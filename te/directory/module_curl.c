@@ -70,7 +70,8 @@ static size_t append_body(char *bytes, size_t size, size_t n, void *arg)
 	return n;
 }
 
-/* No proxy: directories are near, and http_proxy is meant for what is far. */
+/* Sets the options of a call. It uses no proxy: directories are near, and
+ * http_proxy is meant for what is far. */
 static CURLcode set_up(CURL *curl, struct tei_http_call *call,
 		       struct curl_slist *headers, char *error)
 {

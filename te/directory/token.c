@@ -137,7 +137,7 @@ static bool make_mac(const uint8_t key[TEI_DIR_SECRET_LEN], const char *text,
 		    (const uint8_t *)text, strlen(text), out, &len) != NULL;
 }
 
-/* No directory learns what another one, or another key, is shown. */
+/* Derives the token of directory and key: none learns what another is shown. */
 int tei_dir_token(const struct tei_directory *dir, const char *key,
 		  char out[TEI_DIR_TOKEN_LEN + 1])
 {

@@ -84,7 +84,8 @@ tei_account_make(struct tei_inbound_peer *inbound,
 void tei_account_leave(struct tei_inbox *inbox, struct tei_account *account);
 /* Ends the account's turn, if it has one: it has no more to send just now. */
 void tei_account_rest(struct tei_inbox *inbox, struct tei_account *account);
-/* Nobody is connected whom to tell of room; who comes again sends again. */
+/* Ends the wait for room: the sender is not connected, and sends again when it
+ * comes back. */
 void tei_account_give_up(struct tei_inbox *inbox, struct tei_account *account);
 /* Ends all notifications of senders. */
 void tei_turns_close(struct tei_turns *turns);

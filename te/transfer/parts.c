@@ -264,7 +264,8 @@ void tei_merged_drop(struct tei_request *r)
 	}
 }
 
-/* They are mostly ended in order, so the last one knows. */
+/* Looks at the last request first: they mostly end in order, so it is the one
+ * likeliest to be good. */
 static bool have_all_failed(const struct tei_work *work)
 {
 	uint32_t i = work->n;
@@ -310,8 +311,9 @@ static bool has_any_failed(const struct tei_work *work)
 }
 
 /*
- * Only without its endpoint is local memory quiet for some and the rest known
- * to be to do again.
+ * Breaks a link whose merged part has failed in some requests. Only the end of
+ * its endpoint makes their memory quiet, and tells which others are to be done
+ * again.
  */
 static void merged_part_due(struct tei_due *due)
 {

@@ -486,7 +486,7 @@ struct reaches {
 	uint32_t n;
 };
 
-/* On the stack of te_segment_warm_up(), which waits until it is done. */
+/* A warm-up: lies on the stack of te_segment_warm_up(), which waits for it. */
 struct tei_warmer {
 	struct tei_list link; /* peer->w.warmers. Token, as all up to n_up */
 	struct tei_call begin;
@@ -538,7 +538,7 @@ static void add_reach(struct reaches *reaches, uint64_t set)
 		reaches->sets[REACH_MAX - 1] |= set;
 }
 
-/* Once for each description: this is called whenever the peer is run. */
+/* Finds the sets of pairs, once for each description: every run calls this. */
 static void find_reaches(struct tei_warmer *m)
 {
 	const struct tei_remote *remote = m->peer->w.remote;
@@ -667,7 +667,8 @@ int tei_peer_warm_up(struct tei_peer *peer, uint32_t life, uint64_t until,
 
 /* ---- te_segment_links(): by which of our rails a peer is reached ---- */
 
-/* On the stack of tei_peer_links(), which waits until it is answered. */
+/* A question: lies on the stack of tei_peer_links(), which waits for the
+ * answer. */
 struct question {
 	struct tei_call call;
 	struct tei_peer *peer;

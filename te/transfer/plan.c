@@ -41,7 +41,7 @@ static bool has_room(const struct tei_plan *plan, int i)
 	return !rail->full && rail->in_flight < rail->window + plan->extra;
 }
 
-/* And no more over the window than half of it. */
+/* True: the rail has room, and half of the part at least is in its window. */
 static bool has_room_for(const struct tei_plan *plan, int i, uint64_t part)
 {
 	const struct tei_plan_rail *rail = &plan->rails[i];

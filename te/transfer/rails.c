@@ -116,7 +116,8 @@ static const struct tei_backend_ops *list_backends(const struct tei_peer *peer,
 	return first;
 }
 
-/* Once, and when it is another: by what its bytes will go. */
+/* Logs by which backend the bytes of the peer go: at first, and when that
+ * changes. */
 static void tell_choice(struct tei_peer *peer)
 {
 	static struct tei_log_limit limit = {.per_minute = 60};

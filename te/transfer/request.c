@@ -230,7 +230,7 @@ static int bind_life(struct tei_request *r)
 	return r->life ? 0 : -EAGAIN;
 }
 
-/* No rail reaches the memory, but one may when a port has its link. */
+/* True: no rail reaches the memory, but one may when its port has a link. */
 static bool awaits_rail(const struct tei_request *r)
 {
 	bool may_come = false;
@@ -389,7 +389,7 @@ void tei_cohort_each(struct tei_cohort *cohort,
 
 /* ---- its end ---- */
 
-/* We ourselves are not silent, only busy. */
+/* Leaves this engine itself out: it is never silent, only busy. */
 static bool heeds_silence(const struct tei_cohort *cohort)
 {
 	const struct tei_request *first = cohort->first;

@@ -823,7 +823,7 @@ static uint64_t drive_while_busy(struct tei_worker *w)
 	return worked ? idle_since : 0;
 }
 
-/* On the outer fd, @ms at most. True: it was woken. */
+/* Sleeps on the outer fd, for @ms at most. True: it was woken. */
 static bool sleep_on_outer(struct tei_worker *w, int ms)
 {
 	struct epoll_event events[2];
