@@ -61,7 +61,7 @@ close_fd:
 	return rc;
 }
 
-/* Regular, sealed memory of at least @least bytes; *size: of all of it. */
+/* Checks that @fd is sealed memory of @least bytes or more; *size: of all. */
 static int check_mapping(int fd, uint64_t least, uint64_t *size)
 {
 	struct stat st;
@@ -115,8 +115,8 @@ void tei_shm_pages_unmap(struct shm_pages *pages)
 }
 
 /*
- * The arena of a key. -EPROTO: the descriptor is no memory of that size that
- * cannot shrink. -ENOMEM.
+ * Maps the arena of a key. -EPROTO: the descriptor is no memory of that size
+ * that cannot shrink. -ENOMEM.
  */
 static int shm_arena_map(int fd, const struct shm_key *key, uint8_t **base,
 			 size_t *mapped)
@@ -410,8 +410,8 @@ static void refuse_view(struct shm_endpoint *ep, struct shm_view *view, int err)
 }
 
 /*
- * Refuses for want of memory or descriptors: later perhaps, and soon by another
- * backend.
+ * Refuses a view for want of memory or descriptors. The slice is tried again,
+ * and after some such failures goes by another backend.
  */
 static void could_not_map(struct shm_endpoint *ep, struct shm_view *view)
 {

@@ -207,7 +207,7 @@ void tei_shm_drained(struct shm_endpoint *ep)
 		to_broken(ep);
 }
 
-/* The rest of a life: what comes by it now is not heard any more. */
+/* Begins the end of an endpoint, which hears nothing more from its peer. */
 static void start_end(struct shm_endpoint *ep, int err)
 {
 	struct shm_rail *rail = shm_rail(ep->base->rail);

@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "base/net.h"
 
-/* The whole of a small file as text; -ENOSYS: not to be had; -EMFILE. */
+/* Reads a small file as text. -ENOSYS: it cannot be had; -EMFILE. */
 static int read_text(const char *path, char *out, size_t room)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -48,7 +48,8 @@ static int read_boot(uint8_t boot[16])
 	return n == 32 ? 0 : -ENOSYS;
 }
 
-/* The 22nd field; the 2nd, in brackets, may hold anything. */
+/* Reads when a process began: the 22nd field of its stat, whose 2nd, in
+ * brackets, may hold anything. */
 static int read_start(uint32_t pid, uint64_t *start)
 {
 	char path[32], text[1024], *at;

@@ -161,7 +161,7 @@ static void revoke_all(struct shm_rail *rail, struct shm_region *region)
 	}
 }
 
-/* Free the grants that nobody can be using. Whether none is left. */
+/* Frees the grants that nobody can be using; returns whether none is left. */
 static bool free_past(struct shm_rail *rail, struct shm_region *region,
 		      bool look) TEI_REQUIRES(rail->mu)
 {
@@ -313,7 +313,7 @@ void tei_shm_hello(struct shm_rail *rail, struct shm_accepted *accepted,
 
 /* ---- granting ---- */
 
-/* SHM_SLOTS: none is free. */
+/* Returns the first free slot; SHM_SLOTS: none is. */
 static uint32_t free_slot(const struct shm_endpoint *ep)
 {
 	uint32_t i, slot;

@@ -701,7 +701,8 @@ static bool is_slice_mapped(const struct tei_slice *slice)
 	return true;
 }
 
-/* The payloads of one slice are all over with the first of them. */
+/* Ends slices whose memory is unmapped; returns how many. A slice is over with
+ * the first of its payloads that is found. */
 static uint32_t give_up_slices(struct tcp_lane *lane,
 			       const struct tcp_burst *burst)
 {
@@ -721,6 +722,7 @@ static uint32_t give_up_slices(struct tcp_lane *lane,
 	return found;
 }
 
+/* Tells the engine of regions whose memory seems unmapped; returns how many. */
 static uint32_t doubt_regions(struct tcp_lane *lane,
 			      const struct tcp_burst *burst)
 {

@@ -304,7 +304,8 @@ static void stop(struct verbs_bundle *bundle)
 	}
 }
 
-/* Counted, and said once. */
+/* Counts and logs, once, that the queue pairs cannot be destroyed (@err), or
+ * can again (0). */
 static void set_stuck(struct verbs_bundle *bundle, int err)
 {
 	struct verbs_rail *rail = bundle->rail;

@@ -477,7 +477,7 @@ static int open_queue(struct verbs_rail *rail)
 	return 0;
 }
 
-/* Whatever of it is open. */
+/* Closes whatever of the rail is open. */
 static void close_all(struct verbs_rail *rail)
 {
 	const struct verbs_provider *api = rail->port.api;

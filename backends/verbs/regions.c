@@ -397,7 +397,7 @@ static void give_back(const struct verbs_regions *regions,
 	}
 }
 
-/* All chunks or none. */
+/* Registers all chunks, or none. */
 static int register_chunks(const struct verbs_regions *regions,
 			   struct verbs_region *region, uint32_t n,
 			   uint32_t access)

@@ -44,7 +44,7 @@ static bool is_shortage(int err)
 	return err == EMFILE || err == ENFILE;
 }
 
-/* 1 or 0; -EMFILE, -ENFILE: unknown. */
+/* Returns 1 where the kernel has devices, else 0; -EMFILE, -ENFILE: unknown. */
 static int has_devices(void)
 {
 	const struct dirent *entry;
