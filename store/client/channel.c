@@ -246,7 +246,7 @@ static void deliver_reply(struct tes_channel *ch, const struct tei_frame *f)
 		LOG_DEBUG("master: unexpected frame of type %u", f->type);
 }
 
-/* Room for what is missing of a frame of @len bytes, as far as it has come. */
+/* Makes room for more of a frame of @len bytes, when what came fills all. */
 static void make_room(struct tes_channel *ch, size_t len) TEI_REQUIRES(ch->mu)
 {
 	size_t room = 2 * ch->room_in;
@@ -265,7 +265,7 @@ static void make_room(struct tes_channel *ch, size_t len) TEI_REQUIRES(ch->mu)
 	ch->room_in = room;
 }
 
-/* A large answer came; the next one will be small. */
+/* Gives back the room of a large answer: the next one will be small. */
 static void shrink(struct tes_channel *ch)
 {
 	uint8_t *in;
@@ -310,7 +310,7 @@ static void take_apart(struct tes_channel *ch) TEI_REQUIRES(ch->mu)
 
 /* ---- receiving ---- */
 
-/* Bytes; 0: the other side's end; -errno. */
+/* Returns how many bytes came; 0: the other side has ended; -errno. */
 static ssize_t receive_bytes(struct tes_channel *ch)
 {
 	ssize_t n;
@@ -322,7 +322,7 @@ static ssize_t receive_bytes(struct tes_channel *ch)
 	return n < 0 ? -errno : n;
 }
 
-/* A poll that ends when something comes, at @deadline_ns, or when kicked. */
+/* Sleeps until something comes, @deadline_ns, or a kick. */
 static void sleep_on_socket(struct tes_channel *ch, uint64_t deadline_ns)
 	TEI_REQUIRES(ch->mu)
 {
@@ -613,7 +613,7 @@ static void await_reply(struct tes_channel *ch, struct tes_channel_call *call)
 		call_one(ch);
 }
 
-/* A frame with @msg and no id yet; NULL: no memory, or too long. */
+/* Makes a frame of @msg, without its id; NULL: no memory, or too long. */
 static uint8_t *pack(uint16_t type, const struct ProtobufCMessage *msg,
 		     struct tei_arena *arena, size_t *out_len)
 {

@@ -165,7 +165,8 @@ static void begin_renewal(struct tei_call *call)
 		set_alarm(r);
 }
 
-/* Something was opened, and leased for @lease_ms. Any thread but the loop's. */
+/* Asks for renewals: something was opened and leased for @lease_ms. Any thread
+ * but the loop's. */
 static void renewal_ask(struct te_store *store, uint32_t lease_ms)
 {
 	struct tes_renewal *r = &store->renewal;

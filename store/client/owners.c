@@ -115,7 +115,7 @@ static void forget_failure(struct tes_owners *owners, const char *name)
 		free_failure(failure);
 }
 
-/* @doubted: it was not given all the time. */
+/* Remembers that an owner failed; @doubted: it was not given all the time. */
 static void remember_failure(struct tes_owners *owners, const char *name,
 			     int error, bool doubted)
 {

@@ -275,7 +275,7 @@ static atomic_uint *lost_word(const struct tes_put_pipeline *p, size_t i,
 	return &p->chunk->call.store->lost_starts.bits[hash / 32];
 }
 
-/* Later than this the master itself has given up what such a start began. */
+/* True: the master itself has given up by now what such a start began. */
 static bool lost_starts_are_over(const struct te_store *store)
 {
 	uint64_t at = atomic_load_explicit(&store->lost_starts.at_ns,
@@ -724,7 +724,7 @@ static void run_chunk(struct tes_put_chunk *chunk)
 
 /* ---- a call ---- */
 
-/* The keys of @call from @from on, as many as go in one message. */
+/* Takes the keys of @call from @from on, as many as go in one message. */
 static struct tes_put_chunk chunk_of(const struct tes_put_call *call,
 				     size_t from)
 {

@@ -260,7 +260,7 @@ static void draft_fail(struct tes_drafts *drafts, struct tes_draft *draft,
 	tei_mutex_unlock(&drafts->mu);
 }
 
-/* The mask of replicas to write to. */
+/* Returns the mask of replicas to write to. */
 static uint32_t draft_alive(struct tes_drafts *drafts, struct tes_draft *draft)
 {
 	uint32_t alive;
@@ -272,8 +272,8 @@ static uint32_t draft_alive(struct tes_drafts *drafts, struct tes_draft *draft)
 }
 
 /*
- * @len bytes with this CRC are in extent @k from @from on: parts that come in
- * order make up the extent's.
+ * Notes that extent @k has @len bytes with this CRC from @from on. Unless the
+ * parts of each extent come in order the draft goes without CRCs.
  */
 static void draft_sum(struct tes_drafts *drafts, struct tes_draft *draft,
 		      uint32_t k, uint64_t from, uint64_t len, uint32_t crc)
@@ -592,7 +592,7 @@ int tes_direct_put_ranges(struct te_store *store,
 
 /* ---- opening ---- */
 
-/* The places that @layout needs, and no others; it names them anew. */
+/* Copies the places that @layout needs, and has it name them by the copies. */
 static uint32_t pick_places(struct tes_layout *layout,
 			    const struct tes_places *places,
 			    struct tes_draft_place *out)

@@ -640,7 +640,7 @@ static void release_sources(struct tes_core *core, unsigned int *budget)
 	tei_list_splice_tail(list, &turn);
 }
 
-/* Time out and settle. */
+/* Ends copies that broke off or are late, and moves whose source may go. */
 static void settle_copies(struct tes_core *core, unsigned int *budget)
 {
 	settle_broken(core, budget);
