@@ -123,7 +123,8 @@ static void look_for_links(struct tei_hash_node *node, void *arg)
 		sweep->old_links = true;
 }
 
-static void walk(struct te_engine *engine, tei_hash_fn *fn, struct sweep *sweep)
+static void walk_inbound(struct te_engine *engine, tei_hash_fn *fn,
+			 struct sweep *sweep)
 {
 	size_t cursor = 0;
 
@@ -137,10 +138,10 @@ void tei_revoke_all(struct te_engine *engine)
 	struct tei_inbound_peers *g = &engine->control->inbound;
 	struct sweep sweep = {.highest = g->floor};
 
-	walk(engine, find_highest, &sweep);
+	walk_inbound(engine, find_highest, &sweep);
 	sweep.highest++;
 	g->floor = sweep.highest;
-	walk(engine, raise_one, &sweep);
+	walk_inbound(engine, raise_one, &sweep);
 }
 
 /* ---- ourselves ---- */
@@ -207,7 +208,7 @@ static bool is_complete(struct revocation *r)
 		return false;
 	if (r->abandoned)
 		return true;
-	walk(r->engine, look_for_links, &sweep);
+	walk_inbound(r->engine, look_for_links, &sweep);
 	return !sweep.old_links;
 }
 
@@ -244,9 +245,9 @@ static void revoke_one(struct te_engine *engine, const uint8_t *incarnation)
 		tei_revoke_all(engine); /* no memory for just one */
 		return;
 	}
-	walk(engine, find_highest, &sweep);
+	walk_inbound(engine, find_highest, &sweep);
 	sweep.highest++;
-	walk(engine, raise_one, &sweep);
+	walk_inbound(engine, raise_one, &sweep);
 }
 
 static void revoke(struct revocation *r)
@@ -277,7 +278,7 @@ static void start_revocation(struct tei_call *call)
 	tei_revokes_check(r->engine);
 }
 
-/* Time is over. The worker may still have a call of ours, but not for long. */
+/* Gives up at the deadline. The worker may hold our call a little longer. */
 static void abandon(void *arg)
 {
 	struct revocation *r = arg;

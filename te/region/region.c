@@ -650,9 +650,10 @@ static bool is_due(const struct tei_region *region,
 	return (region->due & bit_of(box)) && !is_down(box);
 }
 
-static void log_refusal(const struct te_engine *engine,
-			const struct tei_region *region,
-			const struct tei_rail_box *box, int rc)
+/* Logs what became of a region that had been deferred. */
+static void log_late_offer(const struct te_engine *engine,
+			   const struct tei_region *region,
+			   const struct tei_rail_box *box, int rc)
 {
 	static struct tei_log_limit limit = {.per_minute = 6};
 
@@ -668,9 +669,10 @@ static void log_refusal(const struct te_engine *engine,
 			engine->name, box->name, strerror(-rc));
 }
 
-/* Lets go of the lock meanwhile. True: it took it. */
-static bool give(const struct te_engine *engine, struct tei_regions *r,
-		 struct tei_region *region, struct tei_rail_box *box)
+/* Offers a deferred region to a rail; lets go of the lock meanwhile. True: the
+ * rail took it. */
+static bool offer_late(const struct te_engine *engine, struct tei_regions *r,
+		       struct tei_region *region, struct tei_rail_box *box)
 	TEI_REQUIRES(r->mu)
 {
 	struct tei_key *key;
@@ -678,7 +680,7 @@ static bool give(const struct te_engine *engine, struct tei_regions *r,
 
 	tei_mutex_unlock(&r->mu);
 	rc = region_offer(region, box, &key);
-	log_refusal(engine, region, box, rc);
+	log_late_offer(engine, region, box, rc);
 	tei_mutex_lock(&r->mu);
 	if (!rc)
 		region->key[box->rail.index] = key;
@@ -719,7 +721,7 @@ static bool register_deferred(const struct te_engine *engine,
 	for (uint32_t i = 0; i < w->n_rails; i++) {
 		if (region->shown && !r->deferred.stop &&
 		    is_due(region, w->rails[i]))
-			news |= give(engine, r, region, w->rails[i]);
+			news |= offer_late(engine, r, region, w->rails[i]);
 	}
 	region->pins--;
 	region->in_background = false;
