@@ -284,7 +284,9 @@ accepted without effect, for existing command lines and files:
   --gpu=N (0)
 
 """,
-    "docs/metrics.md": "| `master_put_requests_total` | counter | puts |\n",
+    "docs/metrics.md": "| `master_put_requests_total` | counter | puts |\n"
+                       "\n## `mooncake_client`, port 9300\n"
+                       "| `mooncake_read_bytes` | counter | bytes |\n",
     "store/server/admin.c": '{TEI_HTTP_GET, "/role",\n role},\n'
                             '{TEI_HTTP_POST, "/drain", no_drain},\n',
     "store/server/metadata.c": "",
@@ -355,6 +357,30 @@ accepted without effect, for existing command lines and files:
         "| code | name | here | returned by, and for |\n|---|---|---|---|\n"
         "| 0 | `OK` | works | all |\n| -9 | `LATE` | absent (never) |  |\n",
 }
+
+
+class Metrics(Tree):
+    """What the code names has a row on the page."""
+
+    def named(self, text: str, page: str) -> tuple[int, str]:
+        self.write("store/daemon/agent.c", text)
+        self.write("docs/metrics.md", page)
+        return self.run_check("check-metrics", "--names")
+
+    def test_a_metric_with_a_row_passes(self) -> None:
+        self.assertEqual(self.named(
+            'metric(out, "te_agent_keys_total",\n\t"counter", "keys", n);',
+            "| `te_agent_keys_total` | counter | keys |\n"), (0, ""))
+
+    def test_metrics_without_a_row_are_found(self) -> None:
+        for text in ('metric(out, "te_agent_keys", "gauge", "keys", n);',
+                     'one(out, "gauge", "te_agent_keys", "keys", n);',
+                     'static const char name[] = "te_agent_keys";',
+                     '"# TYPE te_agent_keys gauge\\n"'):
+            code, said = self.named(text, "| `te_agent_dummies` | gauge | |\n")
+            self.assertEqual(code, 1)
+            self.assertEqual(
+                said, "store/daemon/agent.c: te_agent_keys: no row\n")
 
 
 class Compatibility(Tree):
