@@ -7,6 +7,11 @@
  * tells its user (sock_diag(7)); where it does not, as in some sandboxes, it is
  * looked for in /proc/net/tcp.
  *
+ * A kernel whose sock_diag for tcp is a module that is not loaded runs modprobe
+ * for each question, and who asks waits for it. So the first question is asked
+ * before anybody is served, about a socket of our own: it loads the module, or
+ * shows that there is none, and then no second one is asked.
+ *
  * A socket that its process has closed has no user any more and reads as
  * root's, so only one with an inode counts. The addresses of a connection that
  * was reset may belong to another one already: therefore our end is looked at
@@ -36,11 +41,15 @@
 #define LOOPBACK     1 /* number of that interface, in every namespace */
 #define LINE_MAX_LEN 512
 /*
- * Looking through all sockets takes 1 / SCAN_TIMES of the time at most. What
- * was not used of SCAN_SAVED_NS may be used at once.
+ * One look through all sockets takes SCAN_MAX_NS of CPU time at most, and all
+ * together take 1 / SCAN_TIMES of the time. What was not used of SCAN_SAVED_NS
+ * may be used at once.
  */
+#define SCAN_MAX_NS   (20 * TEI_NS_PER_MS)
 #define SCAN_TIMES    5
-#define SCAN_SAVED_NS (SCAN_TIMES * TEI_NS_PER_S)
+#define SCAN_SAVED_NS (SCAN_TIMES * TEI_NS_PER_S / 5)
+#define SCAN_LINES    64 /* between two looks at the clock */
+#define SLOW_FIRST_MS 100
 
 /* ---- lists of users ---- */
 
@@ -247,15 +256,9 @@ static int diag_find(int diag, const struct end *src, const struct end *dst,
 	return rc;
 }
 
-/*
- * Ask sock_diag. A kernel without it for tcp says that nothing is to be found,
- * also of our own end, which is there.
- */
-static int find_by_diag(const struct end *peer, const struct end *own,
-			struct socket_owner *out)
+static int diag_open(void)
 {
-	struct socket_owner ours;
-	int rc, diag = -1;
+	int diag = -1;
 
 	if (tei_fault_check(TEI_FAULT_SOCKET))
 		errno = EMFILE;
@@ -264,12 +267,116 @@ static int find_by_diag(const struct end *peer, const struct end *own,
 			      NETLINK_SOCK_DIAG);
 	if (diag < 0)
 		return tei_is_shortage(-errno) ? -errno : -EOPNOTSUPP;
+	return diag;
+}
+
+/*
+ * Ask sock_diag. A kernel without it for tcp says that nothing is to be found,
+ * also of our own end, which is there.
+ */
+static int find_by_diag(const struct end *peer, const struct end *own,
+			struct socket_owner *out)
+{
+	struct socket_owner ours;
+	int rc, diag = diag_open();
+
+	if (diag < 0)
+		return diag;
 	rc = diag_find(diag, peer, own, out);
 	if (rc == -ENOENT && diag_find(diag, own, peer, &ours))
 		rc = -EOPNOTSUPP;
 	close(diag);
 	return !rc || rc == -ENOENT || tei_is_shortage(rc) ? rc : -EOPNOTSUPP;
 }
+
+/* ---- the first question ---- */
+
+enum way {
+	UNDECIDED,
+	BY_DIAG,
+	BY_PROC, /* sock_diag is not asked any more */
+};
+
+/* For all servers of the process. Relaxed: nothing else depends on it. */
+static _Atomic int way;
+
+/* Listen where nobody is told of; *out: where. */
+static int open_known(struct end *out)
+{
+	struct tei_address a = {.len = sizeof(a.ss)};
+	struct sockaddr_in here = {.sin_family = AF_INET,
+				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd >= 0 && !bind(fd, (struct sockaddr *)&here, sizeof(here)) &&
+	    !listen(fd, 1) &&
+	    !getsockname(fd, (struct sockaddr *)&a.ss, &a.len) &&
+	    !end_of(&a, out))
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -EOPNOTSUPP;
+}
+
+/* UNDECIDED: no descriptor is left, or loopback is down. */
+static enum way ask_of_known(void)
+{
+	const struct end nobody = {.len = 4};
+	struct socket_owner found;
+	struct end known;
+	int rc, diag, fd = open_known(&known);
+
+	if (fd < 0)
+		return UNDECIDED;
+	diag = diag_open();
+	rc = diag < 0 ? diag : diag_find(diag, &known, &nobody, &found);
+	if (diag >= 0)
+		close(diag);
+	close(fd);
+	if (!rc)
+		return BY_DIAG;
+	return tei_is_shortage(rc) ? UNDECIDED : BY_PROC;
+}
+
+static void log_way(enum way decided, uint64_t took_ms)
+{
+	if (decided == BY_PROC)
+		LOG_WARN("protected mode: this system has no sock_diag for tcp "
+			 "(asked for %llu ms): /proc/net/tcp tells whose "
+			 "connections are, the slower the more sockets there "
+			 "are: load the kernel modules inet_diag and tcp_diag, "
+			 "or serve every user with --allow_uids=any",
+			 (unsigned long long)took_ms);
+	else if (took_ms >= SLOW_FIRST_MS)
+		LOG_WARN("protected mode: sock_diag tells whose connections "
+			 "are; its first answer took %llu ms: load the kernel "
+			 "modules inet_diag and tcp_diag with the system",
+			 (unsigned long long)took_ms);
+	else
+		LOG_INFO("protected mode: sock_diag tells whose connections "
+			 "are");
+}
+
+static enum way decide(void)
+{
+	int decided = atomic_load_explicit(&way, memory_order_relaxed);
+	uint64_t since = tei_now_ms();
+	int before = UNDECIDED;
+
+	if (decided != UNDECIDED)
+		return (enum way)decided;
+	decided = (int)ask_of_known();
+	if (decided == UNDECIDED)
+		return UNDECIDED;
+	if (!atomic_compare_exchange_strong_explicit(&way, &before, decided,
+						     memory_order_relaxed,
+						     memory_order_relaxed))
+		return (enum way)before; /* another thread was first */
+	log_way((enum way)decided, tei_now_ms() - since);
+	return (enum way)decided;
+}
+
+/* ---- through all sockets ---- */
 
 /* "0100007F:C350", as /proc/net writes it; @mapped: in the file of IPv6. */
 static size_t print_end(const struct end *e, bool mapped, char *out)
@@ -292,48 +399,75 @@ static size_t print_end(const struct end *e, bool mapped, char *out)
 	return n + (size_t)sprintf(out + n, ":%04X", e->port);
 }
 
-/* Look for the line of a socket in /proc/net/tcp or tcp6. */
-static int scan_file(const char *path, bool mapped, const struct end *src,
-		     const struct end *dst, struct socket_owner *out)
+/* Two ends as a line has them: ": LOCAL REMOTE ". */
+struct pattern {
+	char text[100];
+	size_t len;
+};
+
+static struct pattern pattern_of(const struct end *src, const struct end *dst,
+				 bool mapped)
 {
-	char line[LINE_MAX_LEN], wanted[100] = ": ";
-	size_t n = 2;
-	FILE *file = fopen(path, "re");
-	unsigned long inode;
+	struct pattern p = {.text = ": ", .len = 2};
+
+	p.len += print_end(src, mapped, p.text + p.len);
+	p.text[p.len++] = ' ';
+	p.len += print_end(dst, mapped, p.text + p.len);
+	p.text[p.len++] = ' ';
+	return p;
+}
+
+static bool read_line(const char *line, const struct pattern *wanted,
+		      struct socket_owner *out)
+{
+	const char *at = strstr(line, wanted->text);
 	unsigned int state, uid;
+	unsigned long inode;
+
+	if (!at || sscanf(at + wanted->len, "%x %*x:%*x %*x:%*x %*x %u %*u %lu",
+			  &state, &uid, &inode) != 3)
+		return false;
+	*out = (struct socket_owner){
+		.uid = uid, .inode = inode, .state = (int)state};
+	return true;
+}
+
+/*
+ * Look for the line of a socket in /proc/net/tcp or tcp6, until the thread has
+ * used @end_ns of CPU time; -ENOBUFS: then it was not among those before.
+ */
+static int scan_file(const char *path, const struct pattern *wanted,
+		     uint64_t end_ns, struct socket_owner *out)
+{
+	char line[LINE_MAX_LEN];
+	FILE *file = fopen(path, "re");
+	uint64_t n = 0;
 	int rc = -ENOENT;
 
 	if (!file)
 		return tei_is_shortage(-errno) ? -errno : -EOPNOTSUPP;
-	n += print_end(src, mapped, wanted + n);
-	wanted[n++] = ' ';
-	n += print_end(dst, mapped, wanted + n);
-	wanted[n++] = ' ';
-	wanted[n] = '\0';
 	while (rc == -ENOENT && fgets(line, sizeof(line), file)) {
-		const char *at = strstr(line, wanted);
-
-		if (!at || sscanf(at + n, "%x %*x:%*x %*x:%*x %*x %u %*u %lu",
-				  &state, &uid, &inode) != 3)
-			continue;
-		*out = (struct socket_owner){
-			.uid = uid, .inode = inode, .state = (int)state};
-		rc = 0;
+		if (read_line(line, wanted, out))
+			rc = 0;
+		else if (++n % SCAN_LINES == 0 && tei_thread_cpu_ns() >= end_ns)
+			rc = -ENOBUFS;
 	}
 	(void)fclose(file);
 	return rc;
 }
 
 static int scan_files(const struct end *src, const struct end *dst,
-		      struct socket_owner *out)
+		      uint64_t end_ns, struct socket_owner *out)
 {
+	struct pattern wanted = pattern_of(src, dst, false);
 	int rc = -ENOENT;
 
 	if (src->len == 4)
-		rc = scan_file("/proc/net/tcp", false, src, dst, out);
-	if (rc == -ENOENT)
-		rc = scan_file("/proc/net/tcp6", true, src, dst, out);
-	return rc;
+		rc = scan_file("/proc/net/tcp", &wanted, end_ns, out);
+	if (rc != -ENOENT)
+		return rc;
+	wanted = pattern_of(src, dst, true);
+	return scan_file("/proc/net/tcp6", &wanted, end_ns, out);
 }
 
 /*
@@ -362,18 +496,36 @@ static void pay_for_scan(uint64_t cpu_ns)
 		memory_order_relaxed));
 }
 
+static void log_too_many(void)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+
+	if (tei_log_allowed(&limit))
+		LOG_WARN("protected mode: /proc/net/tcp has too many sockets "
+			 "to look for whose a connection is: load the kernel "
+			 "modules inet_diag and tcp_diag and start the server "
+			 "again, or serve every user with --allow_uids=any");
+}
+
 static int find_by_proc(const struct end *peer, const struct end *own,
 			struct socket_owner *out)
 {
 	uint64_t since_ns = tei_thread_cpu_ns();
+	uint64_t end_ns = since_ns + SCAN_MAX_NS;
 	struct socket_owner ours;
-	int rc;
+	int rc, own_rc = 0;
 
 	if (!may_scan())
 		return -ENOBUFS;
-	rc = scan_files(peer, own, out);
-	if (rc == -ENOENT && scan_files(own, peer, &ours))
+	rc = scan_files(peer, own, end_ns, out);
+	if (rc == -ENOENT)
+		own_rc = scan_files(own, peer, end_ns, &ours);
+	if (rc == -ENOBUFS || own_rc == -ENOBUFS) {
+		log_too_many();
+		rc = -ENOBUFS;
+	} else if (own_rc) {
 		rc = -EOPNOTSUPP; /* it shows nothing of this namespace */
+	}
 	pay_for_scan(tei_thread_cpu_ns() - since_ns);
 	return rc;
 }
@@ -401,15 +553,16 @@ static int tcp_uid(int fd, uint32_t *uid)
 	struct tei_address a = {.len = sizeof(a.ss)}, b = a;
 	struct end peer, own;
 	struct socket_owner found = {.inode = 0};
-	int rc;
+	int rc = -EOPNOTSUPP;
 
 	if (getpeername(fd, (struct sockaddr *)&a.ss, &a.len) ||
 	    getsockname(fd, (struct sockaddr *)&b.ss, &b.len))
 		return -ENOTCONN;
 	if (end_of(&a, &peer) || end_of(&b, &own))
 		return -EOPNOTSUPP;
-	rc = find_by_diag(&peer, &own, &found);
-	if (rc == -EOPNOTSUPP)
+	if (decide() != BY_PROC)
+		rc = find_by_diag(&peer, &own, &found);
+	if (rc == -EOPNOTSUPP && is_connected(fd)) /* a reset is no look */
 		rc = find_by_proc(&peer, &own, &found);
 	if (!is_connected(fd) || (!rc && !is_held(&found)))
 		return -ENOTCONN;
@@ -439,21 +592,25 @@ int tei_peer_uid(int fd, uint32_t *uid)
 
 /* ---- the rule ---- */
 
+static bool any_is_member(const struct tei_peer_rule *rule)
+{
+	return rule->uids.n && rule->uids.ranges[0].last == TEI_PEER_NO_UID;
+}
+
 int tei_peer_rule_init(struct tei_peer_rule *out, bool insecure,
 		       const char *allow_uids)
 {
 	out->insecure = insecure;
-	return tei_uids_parse(allow_uids, &out->uids);
+	if (tei_uids_parse(allow_uids, &out->uids))
+		return -EINVAL;
+	if (!any_is_member(out))
+		(void)decide();
+	return 0;
 }
 
 bool tei_peer_is_member(const struct tei_peer_rule *rule, uint32_t uid)
 {
 	return uid == 0 || uid == geteuid() || tei_uids_has(&rule->uids, uid);
-}
-
-static bool any_is_member(const struct tei_peer_rule *rule)
-{
-	return rule->uids.n && rule->uids.ranges[0].last == TEI_PEER_NO_UID;
 }
 
 /* Refusals of other hosts do not use up the lines for those of users. */

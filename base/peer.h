@@ -41,8 +41,9 @@ bool tei_uids_has(const struct tei_uids *uids, uint32_t uid);
  * Find the user of the process that holds the other end of @fd, a connected
  * socket of tcp or AF_UNIX. Asks the system: 20 us or so, never waits for the
  * peer. Where sock_diag is missing it looks through /proc/net/tcp, which takes
- * time in proportion to all sockets: a fifth of the time at most, together, and
- * beyond that asks for patience. A user that has no number in this process's
+ * time in proportion to all sockets: 20 ms of CPU time at most, a fifth of the
+ * time together, and beyond that asks for patience. The first question of a
+ * process may wait for modprobe: tei_peer_rule_init() asks it. A user that has no number in this process's
  * user namespace is the overflow user (65534). On success @fd was still a
  * connection afterwards.
  *   -ENOTCONN    the peer has closed its end: nobody holds it any more
@@ -59,7 +60,12 @@ struct tei_peer_rule {
 	struct tei_uids uids; /* members beside the server's user and root */
 };
 
-/* Fill @out from the settings insecure and allow_uids. -EINVAL: allow_uids. */
+/*
+ * Fill @out from the settings insecure and allow_uids. -EINVAL: allow_uids. The
+ * first one of a process finds out what tells the users of connections, unless
+ * @out serves all, and logs it. Blocks for that as long as the kernel takes to
+ * load a module; so to be called before anybody is served.
+ */
 int tei_peer_rule_init(struct tei_peer_rule *out, bool insecure,
 		       const char *allow_uids);
 

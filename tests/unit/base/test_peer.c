@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -184,6 +185,222 @@ static void malformed_lists_are_refused(void **state)
 	assert_int_equal(tei_uids_parse(many, &uids), -EINVAL);
 }
 
+/* ---- what tells ---- */
+
+/* How a peer may reach a listening port of this host. */
+static const struct way {
+	const char *listen, *connect;
+} ways[] = {
+	{"127.0.0.1", "127.0.0.1"},
+	{"::1", "::1"},
+	{NULL, "127.0.0.1"}, /* a v6 socket and a v4 one */
+	{NULL, "::1"},
+	{NULL, "::ffff:127.0.0.1"},
+	{"127.0.0.1", "::ffff:127.0.0.1"},
+};
+
+/* From now on @nr of this process, with that first argument, ends so. */
+static int system_call_does(unsigned int nr, unsigned int first, bool any_first,
+			    unsigned int what)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, args[0])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, first, 0,
+			 any_first ? 0 : 1),
+		BPF_STMT(BPF_RET | BPF_K, what),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {TEST_COUNT(filter), filter};
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+/* As a sandbox does: sockets of netlink are not for this process. */
+static int netlink_does(unsigned int what)
+{
+	return system_call_does(SYS_socket, AF_NETLINK, false, what);
+}
+
+/* As a kernel without sock_diag for tcp: nothing asked for is to be found. */
+static int hide_sockets(void)
+{
+	return system_call_does(SYS_sendto, 0, true,
+				SECCOMP_RET_ERRNO | ENOENT);
+}
+
+/* 0, or the exit code of a process that has seen something else. */
+static int judge_every_way(enum tei_peer_verdict wanted)
+{
+	for (size_t i = 0; i < TEST_COUNT(ways); i++) {
+		struct tei_address peer;
+		uint16_t port;
+		int listener = listen_at(ways[i].listen, &port);
+		int client = connect_from(ways[i].connect, 0, port);
+		int fd = accept_from(listener, &peer);
+
+		if (tei_peer_admit(&closed, fd, &peer, "test port", why) !=
+		    wanted)
+			return 10 + (int)i;
+		close(fd);
+		close(client);
+		close(listener);
+	}
+	return !wanted || strstr(why, "--allow_uids=any") ? 0 : 20;
+}
+
+/* Returns what @fn does in a process of its own, where nobody has asked yet. */
+static int run_anew(int (*fn)(void))
+{
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		tei_log_set_level(TEI_LOG_INFO);
+		_exit(fn());
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+}
+
+static void expect_done(int code)
+{
+	if (code == 77)
+		skip(); /* this system has no seccomp */
+	assert_int_equal(code, 0);
+}
+
+static int ask_first(void)
+{
+	struct tei_peer_rule rule;
+
+	if (tei_peer_rule_init(&rule, false, NULL) || n_logged != 1 ||
+	    !strstr(logged, "sock_diag"))
+		return 1;
+	if (tei_peer_rule_init(&rule, true, "7") || n_logged != 1)
+		return 2;
+	if (judge_every_way(TEI_PEER_MEMBER))
+		return 3;
+	return n_logged == 1 ? 0 : 4;
+}
+
+static void rule_asks_once_before_anybody_comes(void **state)
+{
+	(void)state;
+	expect_done(run_anew(ask_first));
+}
+
+static int serve_all(void)
+{
+	struct tei_peer_rule rule;
+
+	if (netlink_does(SECCOMP_RET_KILL_PROCESS))
+		return 77;
+	return tei_peer_rule_init(&rule, false, "any") || n_logged;
+}
+
+static void who_serves_every_user_asks_nothing(void **state)
+{
+	(void)state;
+	expect_done(run_anew(serve_all));
+}
+
+static int ask_no_second_time(void)
+{
+	struct tei_peer_rule rule;
+
+	if (hide_sockets())
+		return 77;
+	if (tei_peer_rule_init(&rule, false, NULL) || n_logged != 1 ||
+	    !strstr(logged, "no sock_diag for tcp"))
+		return 1;
+	if (netlink_does(SECCOMP_RET_KILL_PROCESS))
+		return 2;
+	return judge_every_way(TEI_PEER_MEMBER);
+}
+
+/* Each question would start a modprobe. */
+static void kernel_without_sock_diag_is_asked_once(void **state)
+{
+	(void)state;
+	expect_done(run_anew(ask_no_second_time));
+}
+
+/* Writes lines of other sockets for as long as somebody reads them. */
+static void write_sockets(const char *path)
+{
+	static const char line[] =
+		"   1: 0100007F:1F90 0100007F:C350 01 00000000:00000000 "
+		"00:00000000 00000000     0        0 1 1 0 20 4 30 10 -1\n";
+	FILE *file = fopen(path, "w");
+
+	while (file && fputs(line, file) >= 0)
+		;
+	_exit(0);
+}
+
+static char crowd[TEST_PATH_MAX]; /* a root whose /proc/net has a fifo */
+
+static void make_crowd(void)
+{
+	static const char *const folders[] = {"proc", "proc/net"};
+	char path[TEST_PATH_MAX + 16];
+
+	test_tmpdir_create(crowd);
+	for (size_t i = 0; i < TEST_COUNT(folders); i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", crowd, folders[i]);
+		assert_int_equal(mkdir(path, 0700), 0);
+	}
+	(void)snprintf(path, sizeof(path), "%s/proc/net/tcp6", crowd);
+	assert_int_equal(mkfifo(path, 0600), 0);
+}
+
+static int judge_in_crowd(void)
+{
+	struct tei_peer_rule rule;
+	struct tei_address peer;
+	uint16_t port;
+	int listener = listen_at("::1", &port);
+	int client = connect_from("::1", 0, port);
+	int fd = accept_from(listener, &peer);
+	enum tei_peer_verdict verdict;
+	pid_t writer;
+
+	if (netlink_does(SECCOMP_RET_ERRNO | EPERM))
+		return 77;
+	if (chroot(crowd) || chdir("/") ||
+	    tei_peer_rule_init(&rule, false, NULL))
+		return 1;
+	writer = fork();
+	if (!writer)
+		write_sockets("/proc/net/tcp6");
+	verdict = tei_peer_admit(&rule, fd, &peer, "test port", why);
+	if (waitpid(writer, NULL, 0) != writer || client < 0)
+		return 2;
+	if (verdict != TEI_PEER_BUSY || !strstr(why, "time"))
+		return 3;
+	return strstr(logged, "too many sockets") ? 0 : 4;
+}
+
+/* The look is given up, and who has come may try again. */
+static void look_among_too_many_sockets_ends(void **state)
+{
+	int code;
+
+	(void)state;
+	if (geteuid())
+		skip(); /* chroot() */
+	make_crowd();
+	code = run_anew(judge_in_crowd);
+	test_tmpdir_remove(crowd);
+	expect_done(code);
+}
+
 /* ---- who has connected ---- */
 
 static void other_hosts_are_refused_unless_insecure(void **state)
@@ -208,18 +425,6 @@ static void other_hosts_are_refused_unless_insecure(void **state)
 	test_contains(logged, "test port: refused 192.0.2.1:5");
 	test_contains(logged, "--insecure");
 }
-
-/* How a peer may reach a listening port of this host. */
-static const struct way {
-	const char *listen, *connect;
-} ways[] = {
-	{"127.0.0.1", "127.0.0.1"},
-	{"::1", "::1"},
-	{NULL, "127.0.0.1"}, /* a v6 socket and a v4 one */
-	{NULL, "::1"},
-	{NULL, "::ffff:127.0.0.1"},
-	{"127.0.0.1", "::ffff:127.0.0.1"},
-};
 
 static void own_processes_are_members_by_every_way(void **state)
 {
@@ -443,47 +648,14 @@ static void no_descriptor_to_ask_with_is_no_refusal_for_good(void **state)
 	close(listener);
 }
 
-/* As a sandbox does: this process may not open sockets of netlink. */
-static int forbid_netlink(void)
-{
-	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-			 offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-			 offsetof(struct seccomp_data, args[0])),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_NETLINK, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	const struct sock_fprog program = {TEST_COUNT(filter), filter};
-
-	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
-}
-
 /* Runs in a process of its own: a judge that cannot ask sock_diag. */
 static int judge_in_sandbox(const char *root, enum tei_peer_verdict wanted)
 {
-	if (forbid_netlink())
+	if (netlink_does(SECCOMP_RET_ERRNO | EPERM))
 		return 77;
 	if (root && (chroot(root) || chdir("/")))
 		return 2;
-	for (size_t i = 0; i < TEST_COUNT(ways); i++) {
-		struct tei_address peer;
-		uint16_t port;
-		int listener = listen_at(ways[i].listen, &port);
-		int client = connect_from(ways[i].connect, 0, port);
-		int fd = accept_from(listener, &peer);
-
-		if (tei_peer_admit(&closed, fd, &peer, "test port", why) !=
-		    wanted)
-			return 10 + (int)i;
-		close(fd);
-		close(client);
-		close(listener);
-	}
-	return !wanted || strstr(why, "--allow_uids=any") ? 0 : 20;
+	return judge_every_way(wanted);
 }
 
 static int judged_in_sandbox(const char *root, enum tei_peer_verdict wanted)
@@ -539,7 +711,7 @@ static int judge_too_much(void)
 	uint16_t port;
 	int listener = listen_at("127.0.0.1", &port);
 
-	if (forbid_netlink())
+	if (netlink_does(SECCOMP_RET_ERRNO | EPERM))
 		return 77;
 	for (int i = 0; i < N_JUDGES; i++) {
 		if (connect_from("127.0.0.1", 0, port) < 0)
@@ -591,6 +763,14 @@ static void who_cannot_be_known_is_refused_with_the_way_out(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		/* These come before this process has asked, too. */
+		cmocka_unit_test_setup(rule_asks_once_before_anybody_comes,
+				       setup),
+		cmocka_unit_test_setup(who_serves_every_user_asks_nothing,
+				       setup),
+		cmocka_unit_test_setup(kernel_without_sock_diag_is_asked_once,
+				       setup),
+		cmocka_unit_test_setup(look_among_too_many_sockets_ends, setup),
 		cmocka_unit_test_setup(lists_of_users_are_read, setup),
 		cmocka_unit_test_setup(malformed_lists_are_refused, setup),
 		cmocka_unit_test_setup(other_hosts_are_refused_unless_insecure,
