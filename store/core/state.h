@@ -77,6 +77,7 @@ struct tes_core {
 	/* tenants[n_tenants]; NULL: a place that is free */
 	struct tes_tenant **tenants;
 	size_t n_tenants, free_tenant; /* first place that may be free */
+	size_t n_without_quota;        /* tenants */
 	struct tei_hash tenant_names;
 	bool idle_tenants;        /* may exist */
 	bool shares_due;          /* pool size has changed */

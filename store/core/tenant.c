@@ -111,6 +111,13 @@ static uint64_t hash_of(const struct tes_core *core, const char *name)
 	return tes_core_hash(core, name, strlen(name));
 }
 
+static void set_registered(struct tes_core *core, struct tes_tenant *t, bool is)
+{
+	core->n_without_quota += t->registered;
+	core->n_without_quota -= is;
+	t->registered = is;
+}
+
 /* Creates a tenant without a quota, so that the others' shares stay. */
 static struct tes_tenant *new_tenant(struct tes_core *core, const char *name,
 				     size_t index)
@@ -125,6 +132,7 @@ static struct tes_tenant *new_tenant(struct tes_core *core, const char *name,
 	tes_policy_init(&t->policy);
 	core->heap_bytes += tenant_bytes(t);
 	core->tenants[index] = t;
+	core->n_without_quota++;
 	tei_hash_insert(&core->tenant_names, &t->by_name, hash_of(core, name));
 	if (index >= core->n_tenants)
 		core->n_tenants = index + 1;
@@ -147,7 +155,7 @@ int tes_core_tenants_init(struct tes_core *core)
 		goto fini_names;
 	core->heap_bytes += room * sizeof(*core->tenants);
 	core->free_tenant = 1;
-	t->registered = !core->config.tenants;
+	set_registered(core, t, !core->config.tenants);
 	set_share(core, t, 0);
 	return 0;
 
@@ -162,6 +170,7 @@ static void free_tenant(struct tes_core *core, struct tes_tenant *t)
 {
 	assert(!t->charged && !t->objects && !t->users);
 	core->heap_bytes -= tenant_bytes(t);
+	core->n_without_quota -= !t->registered;
 	tei_hash_remove(&core->tenant_names, &t->by_name);
 	core->tenants[t->index] = NULL;
 	if (t->index < core->free_tenant)
@@ -200,13 +209,11 @@ struct tes_tenant *tes_core_tenant_find(const struct tes_core *core,
 	return NULL;
 }
 
-struct tes_tenant *tes_core_tenant_get(struct tes_core *core, const char *name)
+/* NULL: no memory, or no place. */
+static struct tes_tenant *add_tenant(struct tes_core *core, const char *name)
 {
-	struct tes_tenant *t = tes_core_tenant_find(core, name);
 	size_t i = core->free_tenant;
 
-	if (t)
-		return t;
 	while (i < core->n_tenants && core->tenants[i])
 		i++;
 	core->free_tenant = i;
@@ -214,6 +221,16 @@ struct tes_tenant *tes_core_tenant_get(struct tes_core *core, const char *name)
 		return NULL;
 	core->idle_tenants = true; /* perhaps nothing comes of it */
 	return new_tenant(core, name, i);
+}
+
+/* Hellos name tenants at will: half of the places is for those with a quota. */
+struct tes_tenant *tes_core_tenant_get(struct tes_core *core, const char *name)
+{
+	struct tes_tenant *t = tes_core_tenant_find(core, name);
+
+	if (t || core->n_without_quota >= TES_CORE_TENANTS_MAX / 2)
+		return t;
+	return add_tenant(core, name);
 }
 
 /* ---- who makes room ---- */
@@ -335,11 +352,11 @@ int tes_core_tenant_set(struct tes_core *core, const char *name, uint64_t bytes)
 	if (!t && n_registered(core) >= TES_CORE_TENANTS_MAX / 2)
 		return -ENOSPC;
 	if (!t)
-		t = tes_core_tenant_get(core, name);
+		t = add_tenant(core, name);
 	if (!t)
 		return -ENOMEM;
 	t->requested = bytes;
-	t->registered = true;
+	set_registered(core, t, true);
 	set_shares(core);
 	return 0;
 }
@@ -354,7 +371,7 @@ int tes_core_tenant_unset(struct tes_core *core, const char *name)
 		return -ENOENT;
 	if (t->objects)
 		return -EBUSY;
-	t->registered = false;
+	set_registered(core, t, false);
 	t->requested = 0;
 	core->idle_tenants = true;
 	set_shares(core);

@@ -413,6 +413,49 @@ static void names_of_tenants_have_rules(void **state)
 	assert_false(tes_core_tenant_name_valid(name));
 }
 
+/* Session @s, with a tenant and a client of its own. */
+static int32_t join_own(struct rig *r, tes_session_id s)
+{
+	struct tes_event ev = {.type = TES_EVENT_JOIN, .session = s};
+	uint8_t id[TES_CORE_ID_LEN] = {0};
+	char tenant[16];
+
+	memcpy(id, &s, sizeof(s));
+	snprintf(tenant, sizeof(tenant), "own-%d", (int)s);
+	ev.u.join.client_id = ev.u.join.incarnation = id;
+	ev.u.join.engine = "x:1";
+	ev.u.join.tenant = tenant;
+	return rig_step(r, &ev)->u.reply.code;
+}
+
+static void names_that_clients_make_up_keep_no_quota_out(void **state)
+{
+	tes_session_id s = 100;
+	struct rig r;
+
+	(void)state;
+	begin(&r, 64 * KIB, 16 * KIB, 16 * KIB);
+	while (s < 100 + TES_CORE_TENANTS_MAX && !join_own(&r, s))
+		s++;
+	assert_in_range(s, 1000, 99 + TES_CORE_TENANTS_MAX);
+	assert_int_equal(tes_core_tenant_set(r.core, "green", KIB), 0);
+	rig_tenant = "green";
+	assert_int_equal(rig_join(&r, 9, 'g', 'g'), 0);
+	rig_tenant = NULL;
+	/* Who gets a quota leaves the place to another one, and back. */
+	assert_int_equal(join_own(&r, s), -1);
+	assert_int_equal(tes_core_tenant_set(r.core, "own-100", KIB), 0);
+	assert_int_equal(join_own(&r, s), 0);
+	assert_int_equal(tes_core_tenant_unset(r.core, "own-100"), 0);
+	assert_int_equal(join_own(&r, s + 1), -1);
+	/* So does who leaves. */
+	for (tes_session_id i = 100; i <= s; i++)
+		rig_plain(&r, TES_EVENT_LEAVE, i);
+	rig_pass(&r, 20000, "1234");
+	assert_int_equal(join_own(&r, s + 2), 0);
+	end(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -437,6 +480,7 @@ int main(void)
 		cmocka_unit_test(offered_objects_are_the_tenants_that_put_them),
 		cmocka_unit_test(owners_are_told_whose_objects_they_have),
 		cmocka_unit_test(names_of_tenants_have_rules),
+		cmocka_unit_test(names_that_clients_make_up_keep_no_quota_out),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
