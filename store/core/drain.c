@@ -353,11 +353,8 @@ static int32_t begin_drain(struct tes_core *core, const struct drain_scope *w,
 			   struct tes_drain **out)
 {
 	struct tes_drains *all = &core->drains;
-	struct tes_drain *d;
+	struct tes_drain *d = create_drain(core, w);
 
-	if (all->n_active >= TES_DRAINS_MAX)
-		return CODE_TASKS_FULL;
-	d = create_drain(core, w);
 	if (!d)
 		return CODE_INTERNAL;
 	for (size_t i = 0; i < d->n_sources; i++) {
@@ -438,9 +435,12 @@ int tes_core_on_drain_create(struct tes_step *step)
 		.targets = ev->u.drain_create.targets,
 		.n_targets = ev->u.drain_create.n_targets,
 	};
+	const struct tes_drains *all = &core->drains;
 	int32_t code = check_job(core, ev);
 	struct tes_drain *d;
 
+	if (!code && all->n_active - all->n_leaving >= TES_DRAINS_MAX)
+		code = CODE_TASKS_FULL;
 	if (!code)
 		code = begin_drain(core, &scope, TES_CORE_SEGMENT_DRAINING, &d);
 	step->reply->u.reply.code = code;
@@ -483,25 +483,44 @@ int tes_core_on_drain_cancel(struct tes_step *step)
 
 /* ---- an owner leaves ---- */
 
+/* Counts the segments that @s leaves with already. */
+static size_t count_leaving(const struct tes_session *s)
+{
+	size_t n = 0;
+
+	tei_list_for_each (link, &s->mounts) {
+		const struct tes_mount *m =
+			tei_list_entry(link, struct tes_mount, link);
+
+		n += !m->dropping && m->drain && m->drain->leaving;
+	}
+	return n;
+}
+
 static int32_t check_leave(const struct tes_core *core,
 			   const struct tes_session *s, const uint8_t *segment)
 {
 	const struct tes_mount *m;
+	size_t n;
 
 	if (!s)
 		return CODE_NO_CLIENT;
-	if (segment) {
-		m = tes_core_mount_find(s, segment);
-		if (!m)
-			return CODE_NO_SEGMENT;
-		return m->drain && m->drain->leaving ? CODE_NOT_NOW : CODE_OK;
-	}
-	tei_list_for_each (link, &s->mounts) {
-		m = tei_list_entry(link, struct tes_mount, link);
-		if (!m->dropping && m->drain && m->drain->leaving)
+	n = count_leaving(s);
+	if (!segment) {
+		if (n)
 			return CODE_NOT_NOW;
+		return tes_core_mounted(core, s->id) ? CODE_OK
+						     : CODE_NO_SEGMENT;
 	}
-	return tes_core_mounted(core, s->id) ? CODE_OK : CODE_NO_SEGMENT;
+	m = tes_core_mount_find(s, segment);
+	if (!m)
+		return CODE_NO_SEGMENT;
+	if (m->drain && m->drain->leaving)
+		return CODE_NOT_NOW;
+	return n && (n >= TES_DRAINS_EACH ||
+		     core->drains.n_leaving >= TES_DRAINS_MAX)
+		       ? CODE_TASKS_FULL
+		       : CODE_OK;
 }
 
 static int32_t begin_leaving(struct tes_core *core, const struct tes_event *ev,
@@ -509,7 +528,7 @@ static int32_t begin_leaving(struct tes_core *core, const struct tes_event *ev,
 {
 	const struct drain_scope w = {.leaving = s,
 				      .segment = ev->u.drain_leave.segment};
-	uint64_t until = core->now_ms + ev->u.drain_leave.timeout_ms;
+	uint64_t ms = ev->u.drain_leave.timeout_ms;
 	int32_t code = check_leave(core, s, w.segment);
 	struct tes_drain *d;
 
@@ -519,9 +538,12 @@ static int32_t begin_leaving(struct tes_core *core, const struct tes_event *ev,
 	if (code)
 		return code;
 	d->leaving = true;
+	core->drains.n_leaving++;
 	d->session = ev->session;
 	d->cookie = ev->cookie;
-	d->deadline_ms = until < core->now_ms ? UINT64_MAX : until;
+	if (ms > TES_DRAIN_LEAVE_MAX_MS)
+		ms = TES_DRAIN_LEAVE_MAX_MS;
+	d->deadline_ms = core->now_ms + ms;
 	d->at_a_time = LEAVING_AT_A_TIME;
 	return CODE_OK;
 }
@@ -925,6 +947,7 @@ void tes_core_drains_flush(struct tes_core *core, struct tes_actions *out)
 		a->u.reply.of = TES_EVENT_DRAIN_LEAVE;
 		a->u.reply.drain = m;
 		core->drains.n_active--;
+		core->drains.n_leaving--;
 		forget_drain(core, d);
 	}
 }

@@ -35,8 +35,15 @@ struct tes_actions;
 struct tes_mount;
 struct tes_object;
 
-#define TES_DRAINS_MAX   256u /* active at a time */
+/*
+ * Jobs that are active at a time, and as many of owners that leave. One client
+ * has its share of those; where all are taken, who has none may still have one.
+ */
+#define TES_DRAINS_MAX   256u
+#define TES_DRAINS_EACH  16u
 #define TES_DRAINS_ENDED 256u /* jobs that are remembered */
+/* Limit of what an owner that leaves may wait for; clients ask for no more. */
+#define TES_DRAIN_LEAVE_MAX_MS 600000u
 #define TES_DRAIN_TRIES \
 	4u /* attempts for a replica: the first, and three more */
 /* Copied replicas of a job whose readers are waited for. */
@@ -80,6 +87,7 @@ struct tes_drains {
 	struct tei_list ended;    /* jobs, oldest first */
 	struct tei_list answers;  /* leaving ones that have ended */
 	size_t n_active, n_ended; /* n_active: with answers */
+	size_t n_leaving;         /* of n_active: owners that leave */
 	uint64_t number;          /* number of the last drain */
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_drain_leave.c - segments are emptied: owners that leave */
+#include "store/core/drain.h"
 #include "tests/unit/store_core/drains.h"
 
 /* The answer, which comes with a step while owners work; NULL: none by @ms. */
@@ -226,6 +227,70 @@ static void a_leave_without_memory_changes_nothing(void **state)
 	rig_fini(&r);
 }
 
+/* Lends @n segments of 1 KiB that are never offered whole, so no drain of one
+ * ends before its time; then leaves with each. Returns how many it may. */
+static unsigned int leave_with(struct rig *r, tes_session_id s, unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 1; i <= n; i++)
+		assert_int_equal(rig_mount_as(r, s, (char)i,
+					      s * 0x1000000 + i * 0x10000, 1024,
+					      true),
+				 0);
+	for (i = 0; i < n; i++)
+		if (drains_leave(r, s, (char)(i + 1), UINT64_MAX))
+			break;
+	return i;
+}
+
+static void one_client_does_not_take_all_that_there_are(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 2);
+	assert_int_equal(leave_with(&r, 3, 40), TES_DRAINS_EACH);
+	assert_int_equal(drains_leave(&r, 3, 17, 1000), -1401);
+	assert_int_equal(drains_leave(&r, 3, 1, 1000), -1010);
+	rig_fini(&r);
+}
+
+static void clients_that_take_all_keep_nobody_out(void **state)
+{
+	uint8_t id[TES_CORE_ID_LEN];
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 3);
+	for (tes_session_id s = 10; s < 10 + TES_DRAINS_MAX / 8; s++) {
+		assert_int_equal(rig_join(&r, s, (char)s, (char)s), 0);
+		rig_name = rig_usual_name(s);
+		assert_true(leave_with(&r, s, 20) > 0);
+	}
+	rig_name = NULL;
+	tasks_lend(&r, 1, 4, SEGMENT);
+	drains_begin(&r, "b", id);
+	assert_int_equal(drains_leave(&r, 1, 'm', 1000), 0);
+	assert_int_equal(drains_leave(&r, 1, 'q', 1000), -1401);
+	rig_fini(&r);
+}
+
+static void nobody_is_waited_for_without_end(void **state)
+{
+	struct tes_core_drain d;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 1);
+	assert_int_equal(leave_with(&r, 2, 1), 1);
+	assert_null(answer(&r, "12", TES_DRAIN_LEAVE_MAX_MS - 1000, &d));
+	assert_non_null(answer(&r, "12", 2000, &d));
+	assert_int_equal(d.state, TES_DRAIN_FAILED);
+	assert_int_equal(d.code, -901);
+	rig_fini(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -238,6 +303,9 @@ int main(void)
 		cmocka_unit_test(it_takes_its_segment_over_from_a_job),
 		cmocka_unit_test(an_owner_that_dies_is_answered),
 		cmocka_unit_test(a_leave_without_memory_changes_nothing),
+		cmocka_unit_test(one_client_does_not_take_all_that_there_are),
+		cmocka_unit_test(clients_that_take_all_keep_nobody_out),
+		cmocka_unit_test(nobody_is_waited_for_without_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
