@@ -50,6 +50,7 @@
 #define DEADLINE_S  10  /* from accept to the end of the answer */
 #define WORK_NS     (TEI_NS_PER_MS / 4) /* in one turn, plus one piece */
 #define RENEW_LEN   (1u << 20) /* bytes of pieces that renew the deadline */
+#define HELD_BODIES 64u /* of the largest, that all connections may hold */
 #define LINGER_S    1
 #define TEXT_TYPE   "text/plain; charset=utf-8"
 
@@ -64,6 +65,7 @@ struct tei_http {
 	int fd;
 	struct tei_list conns;
 	unsigned int n_conns, n_refused;
+	size_t held; /* bytes that all connections hold */
 };
 
 enum phase {
@@ -94,6 +96,7 @@ struct conn {
 	void (*done)(void *state);
 	void *state;
 	size_t streamed; /* bytes since the deadline was renewed */
+	size_t held;     /* of a body that comes, or an answer that waits */
 };
 
 static void count_refusal(struct conn *c, enum tei_http_refusal why)
@@ -112,8 +115,17 @@ static void end_pieces(struct conn *c)
 		done(c->state);
 }
 
+/* Counts what @c holds from now on. */
+static void hold(struct conn *c, size_t bytes)
+{
+	c->http->held += bytes;
+	c->http->held -= c->held;
+	c->held = bytes;
+}
+
 static void conn_free(struct conn *c)
 {
+	hold(c, 0);
 	tei_list_del(&c->link);
 	tei_list_del(&c->queued);
 	if (c->refused)
@@ -128,6 +140,45 @@ static void conn_free(struct conn *c)
 		event_free(c->deadline);
 	bufferevent_free(c->bev);
 	tei_free(c);
+}
+
+/* Finds the oldest that holds half as much as another one at least. */
+static struct conn *find_heaviest(const struct tei_http *http)
+{
+	size_t most = 0;
+
+	tei_list_for_each (link, &http->conns) {
+		const struct conn *c = tei_list_entry(link, struct conn, link);
+
+		if (c->held > most)
+			most = c->held;
+	}
+	tei_list_for_each (link, &http->conns) {
+		struct conn *c = tei_list_entry(link, struct conn, link);
+
+		if (c->held >= most - most / 2)
+			return c;
+	}
+	return NULL;
+}
+
+/*
+ * Frees those that hold most while all hold too much: an honest body is whole
+ * in a moment, so the oldest goes first. False: @c, which has grown, went too.
+ */
+static bool keep_to_budget(struct conn *c)
+{
+	struct tei_http *http = c->http;
+	bool stays = true;
+
+	while (stays && http->held > HELD_BODIES * http->config.body_max) {
+		struct conn *going = find_heaviest(http);
+
+		count_refusal(going, TEI_HTTP_FULL);
+		stays = going != c;
+		conn_free(going);
+	}
+	return stays;
 }
 
 /* ---- work that waits for its turn ---- */
@@ -367,8 +418,11 @@ static void pump(struct conn *c)
 	}
 	if (!rc)
 		end_pieces(c);
-	if (evbuffer_get_length(bufferevent_get_output(c->bev)))
+	if (evbuffer_get_length(bufferevent_get_output(c->bev))) {
+		hold(c, evbuffer_get_length(bufferevent_get_output(c->bev)));
+		(void)keep_to_budget(c);
 		return; /* on_written() follows */
+	}
 	if (!c->more) {
 		linger(c);
 		return;
@@ -387,6 +441,7 @@ static void on_written(struct bufferevent *bev, void *arg)
 	(void)bev;
 	if (c->phase != IN_ANSWER)
 		return;
+	hold(c, 0);
 	if (c->more)
 		queue_work(c);
 	else
@@ -452,6 +507,8 @@ static void serve_request(struct conn *c)
 	send_answer(c, status, reply.type, reply.body);
 	evbuffer_free(reply.body);
 	evbuffer_drain(in, evbuffer_get_length(in));
+	hold(c, evbuffer_get_length(bufferevent_get_output(c->bev)));
+	(void)keep_to_budget(c);
 }
 
 /* Lets members change something, but no page of another site. */
@@ -598,12 +655,15 @@ static void on_read(struct bufferevent *bev, void *arg)
 	struct evbuffer *in = bufferevent_get_input(bev);
 	struct conn *c = arg;
 
-	if (c->phase == IN_HEAD)
+	if (c->phase == IN_HEAD) {
 		try_head(c);
-	else if (c->phase == IN_BODY)
-		try_body(c);
-	else if (c->phase == IN_ANSWER)
+	} else if (c->phase == IN_BODY) {
+		hold(c, evbuffer_get_length(in));
+		if (keep_to_budget(c))
+			try_body(c);
+	} else if (c->phase == IN_ANSWER) {
 		evbuffer_drain(in, evbuffer_get_length(in));
+	}
 }
 
 /* ---- connections ---- */

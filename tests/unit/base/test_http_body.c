@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "tests/lib/test.h"
+#include "tests/lib/wait.h"
 #include "tests/unit/base/http_site.h"
 
 static void put_body(size_t len, const char *more_fields)
@@ -112,6 +114,39 @@ static void half_a_body_changes_nothing(void **state)
 	assert_int_equal(site_count(TEI_HTTP_MALFORMED), before + 1);
 }
 
+#define ENDLESS 100 /* connections, of which 64 bodies' worth may stay */
+
+static bool enough_have_gone(void *before)
+{
+	return site_count(TEI_HTTP_FULL) >=
+	       *(unsigned int *)before + ENDLESS - 65;
+}
+
+static void bodies_that_never_end_make_way(void **state)
+{
+	unsigned int before = site_count(TEI_HTTP_FULL);
+	char *text = calloc(1, 200 + SITE_BODY_MAX), c;
+	int fds[ENDLESS], n;
+
+	(void)state;
+	assert_non_null(text);
+	n = snprintf(text, 200,
+		     "PUT /echo HTTP/1.1\r\nContent-Length: %d\r\n\r\n",
+		     SITE_BODY_MAX);
+	for (int i = 0; i < ENDLESS; i++) {
+		fds[i] = site_dial();
+		/* Who has gone meanwhile is told by a reset. */
+		(void)send(fds[i], text, (size_t)n + SITE_BODY_MAX - 1,
+			   MSG_NOSIGNAL);
+	}
+	assert_true(test_wait_until(enough_have_gone, &before, 60000));
+	assert_true(recv(fds[0], &c, 1, 0) <= 0); /* the oldest */
+	put_body(SITE_BODY_MAX, "");
+	for (int i = 0; i < ENDLESS; i++)
+		close(fds[i]);
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -121,6 +156,7 @@ int main(void)
 		cmocka_unit_test(a_body_beyond_the_cap_is_refused_unread),
 		cmocka_unit_test(a_body_of_unknown_length_is_refused),
 		cmocka_unit_test(half_a_body_changes_nothing),
+		cmocka_unit_test(bodies_that_never_end_make_way),
 	};
 
 	return cmocka_run_group_tests(tests, site_set_up, site_tear_down);
