@@ -19,6 +19,7 @@ import select
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable
 
 from mooncake._accept import Connection, Listener, listen
@@ -111,9 +112,10 @@ def telling(why: str) -> bytes:
 
 
 def read_text(connection: socket.socket) -> str:
-    """What follows TOLD. OSError: it does not come."""
-    got = b""
+    """What follows TOLD, after which it closes. OSError: it does not come in time."""
+    got, until = b"", time.monotonic() + (connection.gettimeout() or 0)
     while len(got) < TEXT.size or len(got) < TEXT.size + TEXT.unpack(got[:2])[0]:
+        connection.settimeout(max(until - time.monotonic(), 0.001))
         piece = connection.recv(PIECE)
         if not piece:
             raise ConnectionError("the connection was closed")

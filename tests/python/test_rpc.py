@@ -116,6 +116,38 @@ def test_what_was_not_sent_is_in_the_log(server, client, caplog):
     assert server.address in caplog.messages[-1]
 
 
+def test_an_answer_that_trickles_is_not_waited_for():
+    listener = socket.create_server(("127.0.0.1", 0))
+    sent = []
+
+    def trickle() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(1 << 16)
+            connection.sendall(TOLD + _rpc.TEXT.pack(1000))
+            connection.settimeout(0.05)
+            for _ in range(1000):
+                try:
+                    if not connection.recv(1):
+                        return
+                except TimeoutError:
+                    pass
+                except ConnectionError:
+                    return
+                connection.send(b"x")
+                sent.append(1)
+
+    with listener:
+        thread = threading.Thread(target=trickle)
+        thread.start()
+        one = RpcInterface()
+        assert one.initialize_client(timeout_seconds=1)
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        assert one.send_data(address, b"x") == -1
+        thread.join()
+    assert len(sent) < 1000
+
+
 def test_who_is_refused_is_told_why(server, client, caplog, monkeypatch):
     server._server.members.refusal = lambda _: "only friends\n are served"
     assert client.send_data(server.address, bytes(1 << 20)) == -1
