@@ -38,6 +38,7 @@ VALUES_AT_ONCE = 16  # that clients take as fast as they can
 LARGE_AT_ONCE = 2
 FIRST_S = 10  # until the first request of a connection has come
 KEPT_S = 75  # between two requests
+LINE_MAX = 200  # of a line about what somebody has sent
 LINGER_S = 2  # for what comes after the answer, so that it can be read
 HOST = re.compile(r"(?:\[([\da-f.]*:[\da-f:.]*)\]|([^:\[\]]*?)\.?)(?::\d*)?",
                   re.ASCII | re.IGNORECASE)
@@ -54,7 +55,8 @@ class HttpLines(logging.Filter):
         error = record.exc_info[1] if record.exc_info else None
         if not isinstance(error, HttpProcessingError):
             return True
-        self.quiet.warn(f"{record.getMessage()}: " + " ".join(str(error).split()))
+        words = " ".join(str(error).split())  # and all that was no HTTP
+        self.quiet.warn(f"{record.getMessage()}: {words[:LINE_MAX]}")
         return False
 
 

@@ -349,6 +349,18 @@ def test_a_body_that_is_malformed_is_no_fault_of_the_service(rest, caplog):
     assert not [one for one in caplog.records if one.exc_info]
 
 
+def test_what_is_no_http_is_a_short_line(rest, caplog, monkeypatch):
+    lines, = _rest.http_logger.filters  # which may have said something just now
+    monkeypatch.setattr(lines, "quiet", _traffic.Quiet(_rest.logger))
+    with Crowd(rest.service.port) as crowd:
+        crowd.come(1, b"GET /api/exist/k HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert crowd.all[0].recv(4096).split()[1] == b"200"
+        crowd.all[0].sendall(b"x" * 60000)
+        assert crowd.all[0].recv(4096).split()[1] == b"400"
+    until(lambda: "Invalid method" in caplog.text)
+    assert max(map(len, caplog.messages)) < 500
+
+
 @pytest.mark.skipif(not FULL, reason="TE_TEST_ATTACKS=full: 400 MiB of bodies")
 def test_a_service_keeps_within_its_memory(master):
     service = Service(master.address).started()
