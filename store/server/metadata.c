@@ -473,7 +473,7 @@ static int put_key(const struct tei_http_request *request,
 	if (!request->has_length)
 		return reply_text(reply, 411, "a value needs a Content-Length");
 	if (!take_ttl(request, &p.ttl_ms))
-		return reply_text(reply, 400, "ttl_ms should be 0 .. 86400000");
+		return reply_text(reply, 400, "ttl_ms should be 0 .. 3600000");
 	if (!take_token(request, digest, &p.digest))
 		return say_token(reply);
 	/* What nobody refreshes is nobody's: it must not shut others out. */

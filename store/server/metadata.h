@@ -20,8 +20,12 @@
 
 #define TES_METADATA_KEY_MAX    4096 /* bytes */
 #define TES_METADATA_LIFE_MAX   64   /* bytes of an incarnation in text */
-#define TES_METADATA_TTL_MAX    86400000ull /* ms */
 #define TES_METADATA_DIGEST_LEN 32
+/*
+ * ms; while it lasts a value may keep out who has no token or incarnation.
+ * Engines refresh theirs in a third of metadata_ttl, which is not longer.
+ */
+#define TES_METADATA_TTL_MAX 3600000ull
 
 struct tes_metadata;
 
