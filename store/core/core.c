@@ -63,6 +63,7 @@ static void init_lists(struct tes_core *core)
 	tei_list_init(&core->live);
 	tei_list_init(&core->silent);
 	tei_list_init(&core->left);
+	tei_list_init(&core->idle);
 	tei_list_init(&core->gone);
 	tei_list_init(&core->closes);
 	tei_list_init(&core->changed);
@@ -189,7 +190,7 @@ static void free_session(struct tes_core *core, struct tes_session *s)
  */
 void tes_core_destroy(struct tes_core *core)
 {
-	struct tei_list *lists[4], *link;
+	struct tei_list *lists[5], *link;
 	size_t cursor = 0;
 
 	if (!core)
@@ -200,11 +201,12 @@ void tes_core_destroy(struct tes_core *core)
 	lists[0] = &core->live;
 	lists[1] = &core->silent;
 	lists[2] = &core->left;
-	lists[3] = &core->gone;
+	lists[3] = &core->idle;
+	lists[4] = &core->gone;
 	while (tei_hash_walk(&core->objects, &cursor, SIZE_MAX, free_object,
 			     core))
 		;
-	for (size_t i = 0; i < 4; i++)
+	for (size_t i = 0; i < 5; i++)
 		while ((link = tei_list_pop(lists[i])))
 			free_session(
 				core,

@@ -6,7 +6,8 @@
  * unanswered probe makes it suspect even before that), `silent` silence of
  * client_ttl_ms, `left` (its connection closed) a while in which nobody has
  * taken it over; a client that gave up on a stalled master is back by then.
- * Each list is in order of time, so expiring looks at its head only.
+ * `idle` is `left` of who lent nothing then, and may have to make room. Each
+ * list is in order of time, so expiring looks at its head only.
  *
  * Probes. A reader that gets no answer from an owner reports it. Nobody's
  * report makes an owner suspect, only its own silence: the core probes the
@@ -406,6 +407,44 @@ static void take_over(struct tes_core *core, struct tes_session *s,
 	tes_core_fences_restart(core, s);
 }
 
+static struct tes_session *oldest_session(const struct tei_list *list)
+{
+	if (tei_list_empty(list))
+		return NULL;
+	return tei_list_entry(list->next, struct tes_session, age);
+}
+
+/*
+ * From so many sessions on a new one ends one of those that left and lend
+ * nothing, so hellos that nobody stands behind do not use up the sessions of
+ * others: the rest have a connection or a segment each, and of both there are
+ * 4096 at most. The oldest of the same source goes, for who comes and goes all
+ * the time has many; only where none is among the first ROOM_LOOKS, another's.
+ */
+#define MANY_SESSIONS 6144u
+#define ROOM_LOOKS    512u
+
+static void make_room(struct tes_core *core, const struct tes_session *comer)
+{
+	struct tes_session *goes = oldest_session(&core->idle);
+	unsigned int looks = 0;
+
+	if (!goes || core->figures.sessions < MANY_SESSIONS)
+		return;
+	tei_list_for_each (link, &core->idle) {
+		struct tes_session *s =
+			tei_list_entry(link, struct tes_session, age);
+
+		if (s->source == comer->source) {
+			goes = s;
+			break;
+		}
+		if (++looks == ROOM_LOOKS)
+			break;
+	}
+	tes_core_session_end(core, goes);
+}
+
 /* Goes on above the epoch that the client knows of, if it is believed. */
 static int32_t take_epoch(struct tes_core *core, const struct tes_event *ev)
 {
@@ -461,6 +500,7 @@ int tes_core_on_join(struct tes_step *step)
 	}
 	if (old)
 		tes_core_session_end(core, old);
+	make_room(core, s);
 	add_session(core, s, ev->session);
 	return 0;
 }
@@ -486,13 +526,6 @@ int tes_core_on_heartbeat(struct tes_step *step)
 	return 0;
 }
 
-/*
- * With that many sessions a client that lends nothing is not waited for once
- * its connection is gone: so hellos that nobody stands behind do not use up the
- * sessions of others.
- */
-#define MANY_SESSIONS 6144u
-
 int tes_core_on_leave(struct tes_step *step)
 {
 	struct tes_core *core = step->core;
@@ -506,10 +539,7 @@ int tes_core_on_leave(struct tes_step *step)
 	s->beating = false;
 	s->evicted.n = 0; /* a resync will follow */
 	s->seen_ms = core->now_ms;
-	move_to_list(&core->left, s);
-	if (core->figures.sessions > MANY_SESSIONS &&
-	    tei_list_empty(&s->mounts))
-		tes_core_session_end(core, s);
+	move_to_list(tei_list_empty(&s->mounts) ? &core->idle : &core->left, s);
 	return 0;
 }
 
@@ -639,18 +669,21 @@ void tes_core_session_free(struct tes_core *core, struct tes_session *s)
 
 /* ---- in time ---- */
 
-static struct tes_session *oldest_session(const struct tei_list *list)
+static void expire_left(struct tes_core *core, struct tei_list *list)
 {
-	if (tei_list_empty(list))
-		return NULL;
-	return tei_list_entry(list->next, struct tes_session, age);
+	const struct tes_core_config *c = &core->config;
+	uint64_t left_ms = c->left_ms ? c->left_ms : c->suspect_ms;
+	struct tes_session *s;
+
+	while ((s = oldest_session(list)) &&
+	       s->seen_ms + left_ms <= core->now_ms)
+		tes_core_session_end(core, s);
 }
 
 static void expire_sessions(struct tes_core *core)
 {
 	const struct tes_core_config *c = &core->config;
 	uint64_t now = core->now_ms;
-	uint64_t left_ms = c->left_ms ? c->left_ms : c->suspect_ms;
 	struct tes_session *s;
 
 	while ((s = oldest_session(&core->live)) &&
@@ -661,8 +694,8 @@ static void expire_sessions(struct tes_core *core)
 	while ((s = oldest_session(&core->silent)) &&
 	       s->seen_ms + c->client_ttl_ms <= now)
 		tes_core_session_end(core, s);
-	while ((s = oldest_session(&core->left)) && s->seen_ms + left_ms <= now)
-		tes_core_session_end(core, s);
+	expire_left(core, &core->left);
+	expire_left(core, &core->idle);
 }
 
 /* False: no memory for a fence, try again later. */

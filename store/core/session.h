@@ -41,7 +41,7 @@ struct tes_session {
 	size_t n_waiting;      /* of them, PENDING */
 	uint8_t client_id[TES_CORE_ID_LEN];
 	uint8_t incarnation[TES_CORE_ID_LEN];
-	struct tei_list age;     /* core's live, silent, left or gone */
+	struct tei_list age;     /* core's live, silent, left, idle or gone */
 	struct tei_list close;   /* core's closes: an action is due */
 	struct tei_list changed; /* core's changed: operators learn of it */
 	struct tei_list mounts, builds;

@@ -87,7 +87,7 @@ struct tes_core {
 	struct tei_heap pins;     /* key: end of the pin */
 	size_t n_extras;          /* each has a place there */
 	struct tei_list building; /* objects, by age */
-	struct tei_list live, silent, left, gone;
+	struct tei_list live, silent, left, idle, gone;
 	struct tei_list closes, changed;
 	struct tei_list unprobed; /* sessions that are to be asked */
 	struct tei_list probed;   /* probed, longest first */

@@ -707,6 +707,54 @@ static void who_has_lost_its_name_holds_it_no_more(void **state)
 	rig_fini(&r);
 }
 
+/* ---- sessions that nobody stands behind ---- */
+
+#define N_MANY 6144u /* from so many on those that left make room */
+#define N_ALL  8192u /* that a server has place for */
+
+/* A client of its own, from a place. */
+static void come(struct rig *r, tes_session_id s, uint64_t source)
+{
+	uint8_t id[TES_CORE_ID_LEN] = {0};
+	struct tes_event ev = {.type = TES_EVENT_JOIN, .session = s};
+
+	memcpy(id, &s, sizeof(s));
+	ev.u.join.client_id = ev.u.join.incarnation = id;
+	ev.u.join.source = source;
+	assert_int_equal(rig_step(r, &ev)->u.reply.code, 0);
+}
+
+static void who_comes_and_goes_uses_up_no_sessions(void **state)
+{
+	tes_session_id s = 100;
+	struct grant g;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	g = rig_start(&r, 2, "k", 100);
+	assert_int_equal(g.status, 0);
+	rig_plain(&r, TES_EVENT_LEAVE, 2);
+	while (rig_figures(&r).sessions < N_MANY) {
+		come(&r, ++s, 7);
+		rig_plain(&r, TES_EVENT_LEAVE, s);
+	}
+	/* The rest stay: with each of them one goes that had left. */
+	for (unsigned int i = N_MANY; i < N_ALL; i++)
+		come(&r, ++s, 7);
+	assert_int_equal(rig_figures(&r).sessions, N_MANY);
+	/* Those of the same source went; who came from elsewhere is back. */
+	assert_int_equal(rig_join(&r, 3, 'w', 'W'), 0);
+	assert_int_equal(rig_end(&r, 3, "k", g.generation), 0);
+	/* A source that has none ends the oldest of another. */
+	come(&r, ++s, 8);
+	assert_int_equal(rig_figures(&r).sessions, N_MANY);
+	assert_int_equal(rig_find(&r, TES_ACTION_CLOSE)->session,
+			 101 + N_ALL - N_MANY);
+	rig_fini(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -746,6 +794,7 @@ int main(void)
 		cmocka_unit_test(
 			during_its_grace_a_segment_is_read_but_gets_nothing_new),
 		cmocka_unit_test(a_grace_can_be_cut_short),
+		cmocka_unit_test(who_comes_and_goes_uses_up_no_sessions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
