@@ -119,7 +119,7 @@ class Binaries(Tree):
     """check-binaries, over programs and libraries of one line each."""
 
     HARD = ("-O2", "-fPIE", "-pie", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=3",
-            "-Wl,-z,relro,-z,now,-z,noexecstack")
+            "-fstack-clash-protection", "-Wl,-z,relro,-z,now,-z,noexecstack")
 
     def make(self, *flags: str, text: str = "int main(void) { return 0; }",
              out: str = "out/bin/x") -> tuple[int, str]:
@@ -168,6 +168,14 @@ class Binaries(Tree):
         self.assertEqual(self.make(text=text, out="out/x"), (0, "1 files\n"))
         self.found("calls printf unchecked", "-U_FORTIFY_SOURCE", text=text,
                    out="out/x")
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "x86 alone")
+    def test_a_stack_that_jumps_over_its_guard_is_found(self) -> None:
+        text = "int main(int n, char **v)\n" \
+               "{ volatile char a[65536]; a[n] = **v; return a[n]; }\n"
+        self.assertEqual(self.make(text=text, out="out/x"), (0, "1 files\n"))
+        self.found("bytes of stack at once", "-fno-stack-clash-protection",
+                   text=text, out="out/x")
 
     @unittest.skipUnless(platform.machine() == "x86_64", "x86 alone")
     def test_functions_without_a_landing_pad_are_found(self) -> None:
