@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "perf/te-perf/serve.h"
 
 #define READY_MS  300000 /* touching a large working set takes a while */
@@ -87,6 +88,7 @@ static int ask_target(struct target *t, const char *line, const char *word,
 		rc = tei_process_hear(&t->process, answer, timeout_ms);
 	if (rc)
 		return rc;
+	tei_text_clean(answer); /* a terminal would obey what a peer says */
 	if (!strncmp(answer, word, strlen(word)))
 		return 0;
 	fprintf(stderr, "te-perf: the target says: %s\n", answer);

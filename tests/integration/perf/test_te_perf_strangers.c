@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_te_perf_strangers.c - what is no initiator at the port of a listener */
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,6 +153,48 @@ static void who_says_nothing_is_not_waited_for(void **state)
 #define WITH_SERVER(test) \
 	cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
+/* A port that nobody has connected to; in @flag: how te-perf does. */
+static int listen_for(char connect_flag[64])
+{
+	struct sockaddr_in in = {.sin_family = AF_INET,
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	const struct timeval limit = {.tv_sec = 60};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(in);
+
+	assert_true(fd >= 0);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	assert_int_equal(bind(fd, (const void *)&in, sizeof(in)), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	assert_int_equal(getsockname(fd, (void *)&in, &len), 0);
+	(void)snprintf(connect_flag, 64, "--connect=127.0.0.1:%u",
+		       ntohs(in.sin_port));
+	return fd;
+}
+
+static void no_terminal_obeys_what_a_target_says(void **state)
+{
+	static const char words[] = "error \x1b[2J\x9b"
+				    "2J\xc2\x9b"
+				    "31m\n";
+	char to[64], line[256];
+	const char *const args[] = {to, "--size=4k", "--working-set=1m", NULL};
+	int fd, listener = listen_for(to);
+	struct test_process *p;
+
+	(void)state;
+	p = test_process_start("te-perf", args);
+	fd = accept(listener, NULL, NULL);
+	assert_true(fd >= 0);
+	assert_true(recv(fd, line, sizeof(line), 0) > 0);
+	say(fd, words, sizeof(words) - 1);
+	assert_non_null(test_process_line(p, "error ?[2J?2J??31m", 60000));
+	assert_int_equal(test_process_wait(p, 60000), 1);
+	test_process_end(p);
+	close(fd);
+	close(listener);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -159,6 +202,7 @@ int main(void)
 		WITH_SERVER(numbers_that_cannot_be_are_refused),
 		WITH_SERVER(a_line_cut_anywhere_ends_its_session),
 		WITH_SERVER(who_says_nothing_is_not_waited_for),
+		cmocka_unit_test(no_terminal_obeys_what_a_target_says),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
