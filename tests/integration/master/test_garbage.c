@@ -173,6 +173,54 @@ static void throw_as_member(const uint8_t *bytes, size_t len)
 	store__hello_reply__free_unpacked(reply, NULL);
 }
 
+/* Those of the answers are longer; what has begun to come takes memory. */
+static void requests_have_caps_of_their_own(void **state)
+{
+	static const struct {
+		uint16_t type;
+		uint32_t most;
+	} caps[] = {
+		{STORE__STORE_TYPE__STORE_HEARTBEAT, 1u << 10},
+		{STORE__STORE_TYPE__STORE_MOUNT, 4u << 10},
+		{STORE__STORE_TYPE__STORE_UNMOUNT, 4u << 10},
+		{STORE__STORE_TYPE__STORE_PUT_START, 6u << 20},
+		{STORE__STORE_TYPE__STORE_PUT_END, 5u << 20},
+		{STORE__STORE_TYPE__STORE_LOOKUP, 5u << 20},
+		{STORE__STORE_TYPE__STORE_RELEASE, 5u << 20},
+		{STORE__STORE_TYPE__STORE_EXIST, 5u << 20},
+		{STORE__STORE_TYPE__STORE_SIZE, 5u << 20},
+		{STORE__STORE_TYPE__STORE_REMOVE, 5u << 20},
+		{STORE__STORE_TYPE__STORE_POOL, 1u << 10},
+		{STORE__STORE_TYPE__STORE_FENCED, 1u << 10},
+		{STORE__STORE_TYPE__STORE_REMOVE_ALL, 4u << 10},
+		{STORE__STORE_TYPE__STORE_REPLICA_CLEAR, 5u << 20},
+		{STORE__STORE_TYPE__STORE_BURIED, 1u << 10},
+		{STORE__STORE_TYPE__STORE_OFFER, 5u << 20},
+		{STORE__STORE_TYPE__STORE_TASK_DONE, 1u << 10},
+		{STORE__STORE_TYPE__STORE_TASK_CREATE, 16u << 10},
+		{STORE__STORE_TYPE__STORE_TASK_QUERY, 1u << 10},
+		{STORE__STORE_TYPE__STORE_REPORT, 1u << 10},
+		{STORE__STORE_TYPE__STORE_PROBED, 1u << 10},
+		{STORE__STORE_TYPE__STORE_DRAIN, 1u << 10},
+	};
+	uint8_t bytes[512];
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(caps); i++) {
+		uint64_t before = refused("rpc");
+		size_t at = hello(bytes, 2);
+
+		at += header(bytes + at, caps[i].most, caps[i].type, 2);
+		throw_as_member(bytes, at);
+		assert_int_equal(refused("rpc"), before);
+		at = hello(bytes, 2);
+		at += header(bytes + at, caps[i].most + 1, caps[i].type, 2);
+		throw_as_member(bytes, at);
+		assert_int_equal(refused("rpc"), before + 1);
+	}
+	check_alive();
+}
+
 static void a_hello_cut_anywhere_is_no_hello(void **state)
 {
 	uint8_t bytes[256];
@@ -409,6 +457,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(noise_at_the_rpc_port_is_refused),
 		cmocka_unit_test(lengths_beyond_the_cap_are_refused),
+		cmocka_unit_test(requests_have_caps_of_their_own),
 		cmocka_unit_test(a_hello_cut_anywhere_is_no_hello),
 		cmocka_unit_test(members_that_send_noise_are_refused),
 		cmocka_unit_test(key_columns_that_do_not_fit_are_refused),

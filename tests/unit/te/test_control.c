@@ -170,6 +170,31 @@ static void nobody_is_heard_before_hello(void **state)
 	still_serves();
 }
 
+/* Those of the answers are longer; what has begun to come takes memory. */
+static void requests_have_caps_of_their_own(void **state)
+{
+	static const struct {
+		uint16_t type;
+		uint32_t most;
+	} caps[] = {
+		{PROVE, 8192}, {DESCRIBE, 1024}, {CONNECT, 1024},
+		{DROP, 1024},  {PROBE, 1024},    {NOTIFY, 72u << 10},
+	};
+	uint8_t frame[64];
+	int fd;
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(caps); i++) {
+		fd = raw_greet(engine, me, NULL);
+		raw_send(fd, frame,
+			 raw_frame(frame, sizeof(frame), caps[i].most + 1,
+				   caps[i].type, 1, NULL, 0));
+		raw_await_close(fd);
+		assert_int_equal(refused("length"), i + 1);
+	}
+	still_serves();
+}
+
 /* ---- groups ---- */
 
 static size_t regions_seen(int fd)
@@ -500,6 +525,7 @@ int main(void)
 		WITH_ENGINE(wrong_hello_is_refused_with_words),
 		WITH_ENGINE(peer_that_claims_our_name_gets_none),
 		WITH_ENGINE(nobody_is_heard_before_hello),
+		WITH_ENGINE(requests_have_caps_of_their_own),
 		WITH_ENGINE(false_proof_shows_nothing),
 		WITH_ENGINE(malformed_proofs_are_refused),
 		WITH_ENGINE(member_sees_regions_added_after_its_proof),
