@@ -279,6 +279,36 @@ static void frame_begun_must_be_ended_in_time(void **state)
 	close(fd);
 }
 
+static bool has_more(void *n_body)
+{
+	return server.conn->in_body &&
+	       server.conn->n_body == *(const size_t *)n_body;
+}
+
+static void frame_has_no_more_time_for_what_trickles(void **state)
+{
+	uint8_t head[TEI_FRAME_HEADER_LEN];
+	uint64_t due;
+	int fd = raw_connect();
+
+	(void)state;
+	raw_header(head, 3, SILENT, 1);
+	raw_send(fd, head, 1);
+	pump_until(has_part, NULL);
+	/* As if it were begun a while ago. */
+	server.conn->part_ms -= TEI_FRAME_ASKED_MS / 2;
+	due = server.conn->part_ms;
+	raw_send(fd, head + 1, sizeof(head) - 1);
+	for (size_t n = 0; n < 3; n++) {
+		pump_until(has_more, &n);
+		assert_int_equal(server.conn->part_ms, due);
+		raw_send(fd, "", 1);
+	}
+	pump_until(int_is_set, &server.n_frames);
+	assert_false(has_part(NULL));
+	close(fd);
+}
+
 static void loop_ends_while_a_refusal_is_being_delivered(void **state)
 {
 	uint8_t head[TEI_FRAME_HEADER_LEN];
@@ -340,6 +370,7 @@ int main(void)
 		T(byte_after_byte_does_not_hold_off_the_hello_deadline),
 		T(frame_in_time_ends_the_wait_for_it),
 		T(frame_begun_must_be_ended_in_time),
+		T(frame_has_no_more_time_for_what_trickles),
 		T(loop_ends_while_a_refusal_is_being_delivered),
 		T(random_bytes_only_ever_cost_the_connection),
 	};
