@@ -215,6 +215,38 @@ def test_only_tensors_are_stored_from_memory(store):
         assert put(["l", "m"], [at] * 2, [size] * 2) == [0, 0]
 
 
+INTO = ("get_tensor_into", "get_tensor_with_tp_into",
+        "get_tensor_with_parallelism_into")
+FROM = ("put_tensor_from", "upsert_tensor_from", "put_tensor_with_tp_from",
+        "put_tensor_with_parallelism_from", "upsert_tensor_with_parallelism_from")
+
+
+@pytest.mark.parametrize("registered", [False, True])
+def test_tensors_lie_in_no_memory_that_does_not_do(store, registered):
+    """Registered memory is a byte too short; or there is none at the address."""
+    memory, size = Memory(4096), METADATA + 16
+    at = memory.addr if registered else 4096
+    assert store.put_tensor("k", torch.ones(4)) == 0
+    for name in INTO:
+        assert getattr(store, name)("k", memory.addr, size) is not None
+    for name in FROM:
+        assert getattr(store, name)("good", memory.addr, size) == 0
+    if registered:
+        assert store.register_buffer(at, size - 1) == 0
+    before = memory.read(0, 4096)
+    assert store.upsert_tensor("k", torch.zeros(4)) == 0
+    for name in INTO:
+        assert getattr(store, name)("k", at, size) is None
+        assert getattr(store, f"batch_{name}")(["k"], [at], [size]) == [None]
+    for name in FROM:
+        assert getattr(store, name)("bad", at, size) == -600
+        assert getattr(store, f"batch_{name}")(["bad"], [at], [size]) == [-600]
+    assert memory.read(0, 4096) == before
+    assert store.is_exist("bad") == 0
+    if registered:
+        assert store.unregister_buffer(at) == 0
+
+
 def test_without_a_client_all_answer():
     store, memory = MooncakeDistributedStore(), Memory(4096)
     at, two, sizes = memory.addr, ["k", "l"], [400, 400]
