@@ -91,11 +91,28 @@ int tei_report_json(const char *program, json_t *object)
 	return 0;
 }
 
+/* A full disk shows when what was printed is written at last. */
+static int end_output(void)
+{
+	errno = 0;
+	if (!fflush(stdout) && !ferror(stdout))
+		return 0;
+	if (errno == EPIPE) /* who read it has seen enough */
+		return 0;
+	fprintf(stderr, "%s: cannot write to stdout%s%s\n",
+		program_invocation_short_name, errno ? ": " : "",
+		errno ? strerror(errno) : "");
+	return 1;
+}
+
 int tei_tool_main(struct tei_conf *conf, int argc, char **argv,
 		  const char *about, int (*run)(const struct tei_conf *conf))
 {
+	int code;
+
 	signal(SIGPIPE, SIG_IGN);
-	return tei_conf_program(conf, argc, argv, about, run);
+	code = tei_conf_program(conf, argc, argv, about, run);
+	return code ? code : end_output();
 }
 
 #define TEXT_LEN 128

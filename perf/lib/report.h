@@ -26,7 +26,8 @@ int tei_sizes_parse(const char *program, const char *setting, const char *text,
 
 /*
  * Runs a program as tei_conf_program() does, for every main() here. It ignores
- * SIGPIPE, so a helper that died is an error and does not end us.
+ * SIGPIPE, so a helper that died is an error and does not end us. Returns 1,
+ * with a message, when what was printed cannot be written.
  */
 int tei_tool_main(struct tei_conf *conf, int argc, char **argv,
 		  const char *about, int (*run)(const struct tei_conf *conf));

@@ -6,8 +6,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "perf/lib/report.h"
@@ -130,6 +132,60 @@ static void progress_is_shown_nowhere_else(void **state)
 	close(fd[1]);
 }
 
+/* ---- a tool as a whole ---- */
+
+static int print_some(const struct tei_conf *conf)
+{
+	(void)conf;
+	printf("results\n");
+	return 0;
+}
+
+/* The exit code of a tool that prints to @fd; what it says is in said[256]. */
+static int run_tool(int fd, char said[256])
+{
+	struct tei_conf conf = {NULL, 0, NULL};
+	char name[] = "tool", *argv[] = {name, NULL};
+	int out[2], status;
+	ssize_t n;
+	pid_t pid;
+
+	assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		if (dup2(fd, STDOUT_FILENO) < 0 ||
+		    dup2(out[1], STDERR_FILENO) < 0)
+			_exit(99);
+		_exit(tei_tool_main(&conf, 1, argv, "a tool", print_some));
+	}
+	close(out[1]);
+	n = read(out[0], said, 255);
+	said[n > 0 ? n : 0] = 0;
+	close(out[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void results_that_nobody_gets_are_an_error(void **state)
+{
+	int full = open("/dev/full", O_WRONLY | O_CLOEXEC), ends[2];
+	char said[256];
+
+	(void)state;
+	assert_true(full >= 0);
+	assert_int_equal(run_tool(full, said), 1);
+	assert_non_null(strstr(said, "cannot write to stdout: No space"));
+	close(full);
+	/* Who read it has seen enough: no error. */
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	close(ends[0]);
+	assert_int_equal(run_tool(ends[1], said), 0);
+	assert_string_equal(said, "");
+	close(ends[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -138,6 +194,7 @@ int main(void)
 		cmocka_unit_test(what_is_no_list_of_sizes_is_refused),
 		cmocka_unit_test(progress_is_shown_on_a_terminal),
 		cmocka_unit_test(progress_is_shown_nowhere_else),
+		cmocka_unit_test(results_that_nobody_gets_are_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
