@@ -39,7 +39,7 @@ int tei_cluster_stop(struct tei_cluster *c);
 
 /*
  * Join the pool of master @master as a client that lends nothing. -errno, said
- * on stderr.
+ * on stderr; of the store's own codes -ECONNREFUSED.
  */
 int tei_pool_join(const char *master, const char *host, const char *backends,
 		  struct te_store **out);

@@ -543,7 +543,7 @@ int workers_main(const struct options *o)
 
 	if (!rc)
 		rc = run_all(&c);
-	if (rc)
+	if (rc && rc != -ECONNREFUSED) /* that has been said */
 		fprintf(stderr, "store-perf: worker %" PRIu64 ": %s\n",
 			o->index, strerror(-rc));
 	workers_fini(&c);

@@ -165,6 +165,18 @@ static void what_cannot_be_is_refused_in_one_line(void **state)
 	tool_refuses("te-replay", mistakes, TEST_COUNT(mistakes));
 }
 
+/* And not with the errno that stands for all reasons. */
+static void what_no_client_can_join_with_is_named(void **state)
+{
+	const char *const args[] = {"--host=", NULL};
+	char *text = tool_output("te-replay", args, 1);
+
+	(void)state;
+	assert_non_null(strstr(text, "\"\" is no name"));
+	assert_null(strstr(text, "Connection refused"));
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -179,6 +191,7 @@ int main(void)
 		cmocka_unit_test(people_get_a_closing_table),
 		cmocka_unit_test(a_malformed_trace_is_refused_with_its_line),
 		cmocka_unit_test(what_cannot_be_is_refused_in_one_line),
+		cmocka_unit_test(what_no_client_can_join_with_is_named),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
