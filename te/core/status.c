@@ -66,6 +66,7 @@ static const struct {
 	{-ENOENT, "no such region or segment"},
 	{-ENOBUFS, "no room left"},
 	{-EPROTO, "no engine of a known version answers there"},
+	{-EHOSTUNREACH, "no such host, or no way to it"},
 	{-EIO, "a backend failed"},
 };
 

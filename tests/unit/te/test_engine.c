@@ -292,6 +292,7 @@ static void every_error_has_words(void **state)
 	for (int error = 0; error < 134; error++)
 		assert_true(strlen(te_strerror(-error)) > 3);
 	assert_string_equal(te_strerror(-12345), "unknown error");
+	assert_non_null(strstr(te_strerror(-EHOSTUNREACH), "no such host"));
 }
 
 int main(void)
