@@ -132,10 +132,11 @@ release:
 static int run_master(const struct tei_conf *conf)
 {
 	struct tei_loop *loop;
-	int code;
+	int code, rc = tei_loop_create_bare(&loop);
 
-	if (tei_loop_create_bare(&loop) < 0) {
-		fprintf(stderr, "mooncake_master: cannot start a loop\n");
+	if (rc < 0) {
+		fprintf(stderr, "mooncake_master: cannot start a loop: %s\n",
+			strerror(-rc));
 		return 1;
 	}
 	code = serve_pool(conf, loop);

@@ -101,9 +101,10 @@ static int show(const struct settings *s, const struct tei_report *r,
 	int rc = print(s, r, m);
 
 	if (!rc && fflush(stdout))
-		rc = -EIO;
+		rc = -errno;
 	if (rc) {
-		(void)fprintf(stderr, "te-doctor: %s\n", strerror(-rc));
+		(void)fprintf(stderr, "te-doctor: cannot write to stdout: %s\n",
+			      strerror(-rc));
 		return 1;
 	}
 	return r->count[TEI_MARK_FAIL] || (s->strict && r->count[TEI_MARK_WARN])
@@ -175,6 +176,16 @@ static int visit_all(const struct settings *s, struct te_engine *engine,
 	return code;
 }
 
+/* An engine of ours cannot be; the log has said why, or @error does. */
+static int no_engine(int rc, const char *error)
+{
+	if (*error)
+		return give_up(rc, error);
+	(void)fprintf(stderr, "te-doctor: no engine of ours: %s\n",
+		      te_strerror(rc));
+	return 1;
+}
+
 static int visit(const struct settings *s, const struct te_topo *topo)
 {
 	const struct tei_engine_wish wish = wish_of(s);
@@ -183,7 +194,7 @@ static int visit(const struct settings *s, const struct te_topo *topo)
 	int code, rc = tei_engine_open(&wish, NULL, &engine, error);
 
 	if (rc)
-		return give_up(rc, error);
+		return no_engine(rc, error);
 	code = visit_all(s, engine, topo);
 	te_engine_destroy(engine);
 	return code;
@@ -195,7 +206,7 @@ static int listen_as(const struct settings *s, const char *name)
 	char error[256];
 	int rc = tei_peer_listen(&wish, name, s->pairs, error);
 
-	return rc ? give_up(rc, error) : 0;
+	return rc ? no_engine(rc, error) : 0;
 }
 
 /* ---- pairs ---- */
@@ -260,7 +271,7 @@ static int measure_pairs(const struct settings *s)
 		(void)gethostname(host, sizeof(host) - 1);
 	rc = tei_engine_open(&wish, *host ? host : NULL, &engine, error);
 	if (rc)
-		return give_up(rc, error);
+		return no_engine(rc, error);
 	code = measure_all(s, engine);
 	te_engine_destroy(engine);
 	return code;

@@ -112,7 +112,7 @@ static int run_metad(const struct tei_conf *conf)
 {
 	const struct settings *s = conf->values;
 	struct tei_loop *loop;
-	int level, code;
+	int level, code, rc;
 
 	if (take_level(s->log_level, &level)) {
 		fprintf(stderr,
@@ -122,8 +122,10 @@ static int run_metad(const struct tei_conf *conf)
 		return 2;
 	}
 	tei_log_set_level(level);
-	if (tei_loop_create_bare(&loop) < 0) {
-		fprintf(stderr, "te-metad: cannot start a loop\n");
+	rc = tei_loop_create_bare(&loop);
+	if (rc < 0) {
+		fprintf(stderr, "te-metad: cannot start a loop: %s\n",
+			strerror(-rc));
 		return 1;
 	}
 	code = serve_metadata(s, loop);

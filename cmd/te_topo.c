@@ -91,9 +91,10 @@ static int show(const struct settings *s, const struct te_topo *topo)
 	else if (!s->svg)
 		rc = tei_topo_print_text(topo, stdout);
 	if (!rc && fflush(stdout))
-		rc = -EIO;
+		rc = -errno;
 	if (rc)
-		(void)fprintf(stderr, "te-topo: %s\n", strerror(-rc));
+		(void)fprintf(stderr, "te-topo: cannot write to stdout: %s\n",
+			      strerror(-rc));
 	return rc ? 1 : 0;
 }
 

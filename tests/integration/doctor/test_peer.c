@@ -89,6 +89,9 @@ static void words_that_make_no_sense_are_refused(void **state)
 	    (const char *const[]){"peer NAME...", NULL});
 	run((const char *const[]){"listen", "a", "b", NULL}, 2,
 	    (const char *const[]){"listen [NAME]", NULL});
+	run((const char *const[]){"listen", "127.0.0.1:99999", NULL}, 1,
+	    (const char *const[]){"is no name host[:port]",
+				  "te-doctor: no engine of ours: ", NULL});
 	run((const char *const[]){"pairs", name, "\xff", NULL}, 2,
 	    (const char *const[]){"UTF-8", NULL});
 	run((const char *const[]){"peer", name, "--engine", "nonsense", NULL},
