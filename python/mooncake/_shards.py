@@ -6,6 +6,7 @@ metadata. mooncake/_gather.py reads them.
 """
 from __future__ import annotations
 
+import ctypes
 import logging
 import struct
 from collections.abc import Sequence
@@ -115,24 +116,51 @@ def read_manifest(data: bytes) -> tuple[list[int], int, int] | None:
     return shape[:n_dims], dim, count
 
 
+def _for_writes(config: object, places: Sequence[int]) -> object:
+    """The configuration of writes for the keys at these places: each has its
+    key's group."""
+    groups = getattr(config, "group_ids", None)
+    if not groups or list(places) == list(range(len(groups))):
+        return config
+    from mooncake._structured.config import _with_group_ids
+    return _with_group_ids(config, [groups[place] for place in places])
+
+
+def _write_manifests(store, writes: Sequence[Write], config: object,
+                     upsert: bool) -> list[int]:
+    held = [ctypes.create_string_buffer(_manifest(one), MANIFEST.size)
+            for one in writes]
+    put = store.batch_upsert_from if upsert else store.batch_put_from
+    return put([one.manifest_key for one in writes], list(map(ctypes.addressof, held)),
+               [MANIFEST.size] * len(held), config)
+
+
 def _store_all(store, plans: Sequence[list[Write] | None], config: object,
                upsert: bool) -> list[int]:
-    """A code for each plan; None: it was refused. Manifests follow what they tell
-    of."""
-    writes = [write for plan in plans for write in plan or ()]
-    codes = iter(tensors.write(
+    """A code for each plan, which is a key's; None: it was refused. Manifests
+    follow what they tell of."""
+    groups = getattr(config, "group_ids", None)
+    if groups and len(groups) != len(plans):
+        _log.warning("config: it has %d group_ids for %d keys", len(groups), len(plans))
+        return [INVALID_PARAMS] * len(plans)
+    places, writes = [], []
+    for place, plan in enumerate(plans):
+        places += [place] * len(plan or ())
+        writes += plan or ()
+    results = [INVALID_PARAMS if plan is None else 0 for plan in plans]
+    codes = tensors.write(
         store, [write.key for write in writes],
-        [write.tensor for write in writes], config, upsert,
-        [write.layout for write in writes]) if writes else ())
-    results = []
-    for plan in plans:
-        code = INVALID_PARAMS if plan is None else next(
-            (one for one in [next(codes) for _ in plan] if one), 0)
-        for write in plan or ():
-            if code == 0 and write.manifest_key:
-                put = store.upsert if upsert else store.put
-                code = put(write.manifest_key, _manifest(write), config)
-        results.append(code)
+        [write.tensor for write in writes], _for_writes(config, places), upsert,
+        [write.layout for write in writes])
+    for place, code in zip(places, codes):
+        results[place] = results[place] or code
+    told = [(place, write) for place, write in zip(places, writes)
+            if write.manifest_key and not results[place]]
+    if told:
+        places, writes = zip(*told)
+        codes = _write_manifests(store, writes, _for_writes(config, places), upsert)
+        for place, code in zip(places, codes):
+            results[place] = code
     return results
 
 
@@ -298,17 +326,11 @@ def _tp_writes(key: str, tensor: object, tp_rank: int, tp_size: int,
         return None
 
 
-def _store_tp(store, writes: list[Write] | None, config: object) -> int:
-    return _store_all(store, [writes], config, False)[0]
-
-
 def pub_tensor_with_tp(store, key, tensor, config=None, tp_rank=0, tp_size=1,
                        split_dim=0):
     """All shards at once, whatever the rank."""
-    if not tensors.suits(config):
-        return INVALID_PARAMS
-    return _store_tp(store, _tp_writes(key, tensor, tp_rank, tp_size, split_dim),
-                     config)
+    return batch_pub_tensor_with_tp(store, [key], [tensor], config, tp_rank,
+                                    tp_size, split_dim)[0]
 
 
 def put_tensor_with_tp(store, key, tensor, tp_rank=0, tp_size=1, split_dim=0):
@@ -318,11 +340,12 @@ def put_tensor_with_tp(store, key, tensor, tp_rank=0, tp_size=1, split_dim=0):
 
 def batch_pub_tensor_with_tp(store, base_keys, tensors_list, config=None,
                              tp_rank=0, tp_size=1, split_dim=0):
-    if not tensors.are_as_many(tensors_list, base_keys, "tensors_list"):
+    if (not tensors.are_as_many(tensors_list, base_keys, "tensors_list")
+            or not tensors.suits(config)):
         return [INVALID_PARAMS] * len(base_keys)
-    return [pub_tensor_with_tp(store, key, tensor, config, tp_rank, tp_size,
-                               split_dim)
-            for key, tensor in zip(base_keys, tensors_list)]
+    return _store_all(store, [_tp_writes(key, tensor, tp_rank, tp_size, split_dim)
+                              for key, tensor in zip(base_keys, tensors_list)],
+                      config, False)
 
 
 def batch_put_tensor_with_tp(store, base_keys, tensors_list, tp_rank=0,
@@ -342,30 +365,36 @@ def has_axes(layout: Layout | None, axes: list[ParallelAxis]) -> bool:
         for axis in axes)
 
 
+def _tp_writes_from(store, key: str, addr: int, size: int, tp_rank: int,
+                    tp_size: int, split_dim: int) -> list[Write] | None:
+    """None: said why it is refused."""
+    found = _found(store, addr, size)
+    if found is None:
+        return None
+    tensor, metadata = found
+    if tp_size <= 1 or metadata.layout is None:
+        return _tp_writes(key, tensor, tp_rank, tp_size, split_dim)
+    axis = ParallelAxis("tp", tp_rank, tp_size, split_dim)
+    if has_axes(metadata.layout, [axis]):
+        return [Write(parallel.shard_key(key, [axis]), tensor, metadata.layout)]
+    _log.warning("buffer_ptr: it is a shard, but not this one")
+    return None
+
+
 def put_tensor_with_tp_from(store, key, buffer_ptr, size, tp_rank=0, tp_size=1,
                             split_dim=0):
     """All shards of a whole that lies there; of a shard, it alone."""
-    found = _found(store, buffer_ptr, size)
-    if found is None:
-        return INVALID_PARAMS
-    tensor, metadata = found
-    if tp_size > 1 and metadata.layout is not None:
-        axis = ParallelAxis("tp", tp_rank, tp_size, split_dim)
-        if not has_axes(metadata.layout, [axis]):
-            _log.warning("buffer_ptr: it is a shard, but not this one")
-            return INVALID_PARAMS
-        return _store_tp(store, [Write(parallel.shard_key(key, [axis]), tensor,
-                                       metadata.layout)], None)
-    return _store_tp(store, _tp_writes(key, tensor, tp_rank, tp_size, split_dim),
-                     None)
+    return batch_put_tensor_with_tp_from(store, [key], [buffer_ptr], [size],
+                                         tp_rank, tp_size, split_dim)[0]
 
 
 def batch_put_tensor_with_tp_from(store, base_keys, buffer_ptrs, sizes, tp_rank=0,
                                   tp_size=1, split_dim=0):
     if not tensors.are_places(buffer_ptrs, sizes, base_keys):
         return [INVALID_PARAMS] * len(base_keys)
-    return [put_tensor_with_tp_from(store, *one, tp_rank, tp_size, split_dim)
-            for one in zip(base_keys, buffer_ptrs, sizes)]
+    return _store_all(store, [_tp_writes_from(store, *one, tp_rank, tp_size, split_dim)
+                              for one in zip(base_keys, buffer_ptrs, sizes)],
+                      None, False)
 
 
 def _tp_keys(base_keys: Sequence[str], tp_rank: int,

@@ -110,8 +110,8 @@ def read_metadata(data: bytes, size: int) -> Metadata:
     if not has_strides(shape, itemsize):
         raise ValueError(f"no tensor has the shape {shape}")
     if (length != math.prod(shape) * itemsize or offset < METADATA
-            or offset + length > size):
-        raise ValueError("its data is not where it says")
+            or offset + length != size):
+        raise ValueError("its data is not what lies behind its metadata")
     return Metadata(dtype, shape, offset,
                     _read_layout(data, n_dims) if kind == SHARD else None)
 
@@ -303,20 +303,7 @@ def is_readable(store, addr: int, size: int) -> bool:
 
 def _is_tensor_at(store, addr: int, size: int) -> bool:
     """Whether it is one from end to end; says so if not."""
-    if not is_readable(store, addr, size):
-        return False
-    try:
-        head = read_metadata(ctypes.string_at(addr, min(size, METADATA)), size)
-    except ValueError as error:
-        _log.warning("buffer_ptr: no tensor lies there: %s", error)
-        return False
-    length = math.prod(head.shape) * torch.empty(
-        (), dtype=head.dtype).element_size()
-    if head.offset + length == size:
-        return True
-    _log.warning("size: the tensor has %d bytes, not %d", head.offset + length,
-                 size)
-    return False
+    return is_readable(store, addr, size) and tensor_at(addr, size) is not None
 
 
 def _write_from(store, keys, buffer_ptrs, sizes, upsert):

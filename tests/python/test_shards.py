@@ -154,6 +154,50 @@ def test_upserts_replace_and_keep_to_the_configuration(store):
         ["k", "l"], [WHOLE, WHOLE], [None, axes], config) == [0, 0]
 
 
+def grouped(*groups: str) -> ReplicateConfig:
+    config = ReplicateConfig()
+    config.group_ids = list(groups)
+    return config
+
+
+def group_of(store, key: str, *groups: str) -> str:
+    """An object keeps its group: an upsert that names another one is refused."""
+    (group,) = [one for one in groups if store.upsert(key, b"x", grouped(one)) == 0]
+    return group
+
+
+def test_all_that_is_written_of_a_key_has_its_group(store):
+    memory, config = Memory(4096), grouped("g", "h")
+    size = laid_down(store, memory, WHOLE)
+    axes = of(("tp", 0, 2, 0))
+    two, both = ["a", "b"], [axes, axes]
+    assert store.batch_put_tensor_with_parallelism(
+        two, [WHOLE[:4]] * 2, both, config) == [0, 0]
+    assert store.batch_upsert_tensor_with_parallelism(
+        two, [WHOLE[:4]] * 2, both, config) == [0, 0]
+    assert store.batch_put_tensor_with_parallelism(
+        ["c", "d"], [WHOLE] * 2, [of(("tp", 2, 2, 0)), axes], config) == [-600, 0]
+    assert store.batch_put_tensor_with_parallelism_from(
+        ["e", "f"], [memory.addr] * 2, [size] * 2, both, config) == [0, 0]
+    assert store.batch_pub_tensor_with_tp(["i", "k"], [WHOLE] * 2, config,
+                                          tp_size=4) == [0, 0]
+    assert store.pub_tensor_with_tp("l", WHOLE, grouped("h"), tp_size=2) == 0
+    for key in ("b_tp_0", "b__parallelism_manifest", "d_tp_0",
+                "d__parallelism_manifest", "f_tp_0", "f_tp_1", "k_tp_3", "l_tp_1"):
+        assert group_of(store, key, "g", "h") == "h"
+    assert group_of(store, "a__parallelism_manifest", "h", "g") == "g"
+
+
+def test_groups_are_as_many_as_keys(store):
+    axes, config = of(("tp", 0, 2, 0)), grouped("g")
+    assert store.batch_put_tensor_with_parallelism(
+        ["w", "x"], [WHOLE[:4]] * 2, [axes, None], config) == [-600] * 2
+    assert store.batch_pub_tensor_with_tp(
+        ["w", "x"], [WHOLE] * 2, config, tp_size=2) == [-600] * 2
+    assert store.pub_tensor_with_tp("w", WHOLE, grouped("g", "h"), tp_size=2) == -600
+    assert store.remove_by_regex("^[wx]", True) == 0
+
+
 # ---- reading ----
 
 
@@ -344,6 +388,10 @@ def test_arguments_that_cannot_be_are_codes(store):
                   (1 << 70, 1024), (memory.addr, -1)):
         assert put_from("k", *place) == -600
     assert store.put_tensor_with_tp_from("k", 8, 1024) == -600
+    size = laid_down(store, memory, WHOLE[:4])
+    for wrong in (size - 1, size + 1):  # it is a tensor from end to end
+        assert put_from("k", memory.addr, wrong) == -600
+        assert store.put_tensor_with_tp_from("k", memory.addr, wrong, 0, 2) == -600
     assert store.put_tensor("k", WHOLE) == 0
     no_axes = TensorParallelism()
     for target in (ReadTarget("shard"), "full", 5,

@@ -336,6 +336,6 @@ def test_tensors_are_values_without_a_store():
         assert same(_deserialize_tensor(head + data), tensor)
     with pytest.raises(ValueError):
         _serialize_tensor(3)
-    for wrong in (b"", b"x", bytes(METADATA)):
+    for wrong in (b"", b"x", bytes(METADATA), head + data + b"x"):
         with pytest.raises(ValueError):
             _deserialize_tensor(wrong)
