@@ -47,9 +47,9 @@ def _terminate(process: subprocess.Popen[str]) -> None:
 class KVBootstrapServer:
     """The server as a process beside this one, from run() to close().
 
-    It ends with the object, too, and with an interpreter that ends as it should.
-    _handle_metadata() answers without it, of values in `store` that are this
-    object's alone.
+    It ends with an interpreter that ends as it should, too, but not with the
+    object: nobody has to keep that. _handle_metadata() answers without it, of
+    values in `store` that are this object's alone.
     """
 
     def __init__(self, port: int, host: str = "0.0.0.0") -> None:
@@ -98,10 +98,14 @@ class KVBootstrapServer:
             self.close()
             raise OSError(f"te-metad does not serve {self.host}:{self.port}")
         self.port = int(line.rsplit(None, 1)[1])
-        self._thread = threading.Thread(target=process.wait, daemon=True,
-                                        name="mooncake-metadata")
+        self._thread = threading.Thread(target=self._wait, args=(process,),
+                                        daemon=True, name="mooncake-metadata")
         self._thread.start()
         return self._thread
+
+    def _wait(self, process: subprocess.Popen[str]) -> None:
+        """Keeps this object as long as the server lives."""
+        process.wait()
 
     def poll(self) -> KVPoll:
         """Success: it runs."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import gc
+import weakref
 
 import pytest
 from mooncake.http_metadata_server import KVBootstrapServer, KVPoll
@@ -65,6 +67,17 @@ def test_it_serves_as_long_as_its_thread_lives():
     assert not thread.is_alive()
     assert server.poll() is KVPoll.Failed
     server.close()
+
+
+def test_it_serves_though_nobody_keeps_it():
+    server = KVBootstrapServer(0, "127.0.0.1")
+    thread, kept = server.run(), weakref.ref(server)
+    url = f"http://127.0.0.1:{server.port}/metadata?key=k"
+    del server
+    gc.collect()
+    assert ask(url, "PUT", b"v")[0] == 200 and thread.is_alive()
+    kept().close()
+    assert not thread.is_alive()
 
 
 def test_states_are_no_numbers():
