@@ -96,10 +96,10 @@ def _switch(value: Any, field: str) -> bool:
 
 def _port(value: Any, field: str) -> int:
     try:
-        port = int(str(value))
+        port = int(value)
         if 0 <= port <= 65535:
             return port
-    except ValueError:
+    except (TypeError, ValueError, OverflowError):
         pass
     raise ValueError(f"Invalid {field}: {value!r}, should be a port, 0 to 65535")
 

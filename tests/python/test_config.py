@@ -68,6 +68,7 @@ def test_what_is_no_size_is_refused_by_its_name(tmp_path, field, text):
     ("enable_ssd_offload", "maybe", "Invalid boolean value: 'maybe'"),
     ("client_http_port", "x", "Invalid client_http_port: 'x'"),
     ("client_http_port", 65536, "Invalid client_http_port: 65536"),
+    ("client_http_port", None, "Invalid client_http_port: None"),
 ])
 def test_what_is_wrong_is_named(tmp_path, field, value, words):
     with pytest.raises(ValueError) as caught:
@@ -129,6 +130,7 @@ def test_who_makes_one_himself_is_told_what_is_wrong(caplog):
 
 
 def test_what_is_null_in_a_file_is_not_given(tmp_path):
+    assert load(tmp_path, client_http_port=9301.0).client_http_port == 9301
     config = load(tmp_path, ssd_offload_path=None, enable_ssd_offload=None,
                   client_http_port="9301")
     assert (config.ssd_offload_path, config.enable_ssd_offload,
@@ -181,7 +183,33 @@ def test_the_environment_needs_the_master_only(monkeypatch):
             config.enable_ssd_offload) == (4 << 30, 9301, True)
 
 
-def test_the_environment_without_anything_says_what_it_wants():
+@pytest.mark.parametrize("name, text, field, value", [
+    ("MOONCAKE_LOCAL_HOSTNAME", "here", "local_hostname", "here"),
+    ("LOCAL_HOSTNAME", "here", "local_hostname", "localhost"),
+    ("MOONCAKE_TE_META_DATA_SERVER", "http://m", "metadata_server", "http://m"),
+    ("MOONCAKE_GLOBAL_SEGMENT_SIZE", "1.5k", "global_segment_size", 1536),
+    ("MOONCAKE_LOCAL_BUFFER_SIZE", "4096b", "local_buffer_size", 4096),
+    ("MOONCAKE_PROTOCOL", "RDMA", "protocol", "rdma"),
+    ("MOONCAKE_DEVICE", "mlx5_0", "device_name", "mlx5_0"),
+    ("MOONCAKE_OFFLOAD_ENABLED", "on", "enable_ssd_offload", True),
+    ("MOONCAKE_OFFLOAD_FILE_STORAGE_PATH", "/d", "ssd_offload_path", "/d"),
+    ("MOONCAKE_TENANT_ID", "t", "tenant_id", "t"),
+    ("MOONCAKE_ENABLE_CLIENT_HTTP_SERVER", "yes", "enable_client_http_server", True),
+    ("MOONCAKE_CLIENT_HTTP_PORT", "1", "client_http_port", 1)])
+def test_each_field_has_a_variable(monkeypatch, name, text, field, value):
+    monkeypatch.setenv("MOONCAKE_MASTER", "m:1")
+    defaults = vars(MooncakeConfig.load_from_env())
+    assert defaults == vars(MooncakeConfig(
+        "localhost", "P2PHANDSHAKE", mooncake_config.DEFAULT_GLOBAL_SEGMENT_SIZE,
+        mooncake_config.DEFAULT_LOCAL_BUFFER_SIZE, "tcp", "", "m:1"))
+    monkeypatch.setenv(name, text)
+    assert vars(MooncakeConfig.load_from_env()) == {**defaults, field: value}
+
+
+@pytest.mark.parametrize("master", [None, ""])
+def test_the_environment_without_anything_says_what_it_wants(monkeypatch, master):
+    if master is not None:
+        monkeypatch.setenv("MOONCAKE_MASTER", master)
     with pytest.raises(ValueError) as caught:
         MooncakeConfig.load_from_env()
     assert str(caught.value) == (
@@ -195,6 +223,7 @@ def test_the_file_of_the_environment_goes_before_its_variables(
     monkeypatch.setenv("MOONCAKE_CONFIG_PATH", str(tmp_path / "config.json"))
     monkeypatch.setenv("MOONCAKE_MASTER", "elsewhere:1")
     assert MooncakeConfig.load_from_env().master_server_address == "there:50051"
-    monkeypatch.setenv("MOONCAKE_CONFIG_PATH", str(tmp_path / "none.json"))
-    with pytest.raises(FileNotFoundError):
-        MooncakeConfig.load_from_env()
+    for path in (str(tmp_path / "none.json"), ""):
+        monkeypatch.setenv("MOONCAKE_CONFIG_PATH", path)
+        with pytest.raises(FileNotFoundError):
+            MooncakeConfig.load_from_env()
