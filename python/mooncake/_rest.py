@@ -22,7 +22,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from mooncake._accept import Connection, Listener
 from mooncake._insecure import Members
-from mooncake._rest_answers import Refusal, reply
+from mooncake._rest_answers import Refusal, reply, timed
 from mooncake._rest_segments import only_shared
 from mooncake._traffic import PIECE, SMALL, Cut, Flow, Quiet, Traffic
 
@@ -248,7 +248,7 @@ class Pages:
         connection = self.intake.connection(request)
         response = web.StreamResponse()
         try:
-            with connection.carry(
+            with timed("GET"), connection.carry(
                     self.intake.values.flow(connection.peer)) as flow:
                 await flow.enter(VALUES // VALUES_AT_ONCE, 0)
                 flow.pause()

@@ -11,8 +11,9 @@ import functools
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from typing import Any
 
 from aiohttp import web
@@ -49,27 +50,32 @@ async def read_object(request: Any) -> dict[str, Any]:
     return data
 
 
+@contextmanager
+def timed(operation: str) -> Iterator[None]:
+    """How long it took is a line of the log."""
+    began = time.perf_counter()
+    try:
+        yield
+    finally:
+        logger.info("%s took %.2f ms", operation,
+                    (time.perf_counter() - began) * 1000)
+
+
 def handles(operation: str) -> Callable[[Callable[..., Awaitable[web.Response]]],
                                         Callable[..., Awaitable[web.Response]]]:
-    """Of a method that answers a request: refusals and errors are answers, too.
-
-    How long it took is a line of the log.
-    """
+    """Of a method that answers a request: refusals and errors are answers, too."""
     def decorate(method: Callable[..., Awaitable[web.Response]]
                  ) -> Callable[..., Awaitable[web.Response]]:
         @functools.wraps(method)
         async def handle(self: Any, request: Any) -> web.Response:
-            began = time.perf_counter()
             try:
-                return await method(self, request)
+                with timed(operation):
+                    return await method(self, request)
             except Refusal as refusal:
                 return reply(refusal.body, refusal.status)
             except Exception as error:  # whatever a store raises
                 logger.exception("%s", operation)
                 return reply({"error": str(error)}, 500)
-            finally:
-                logger.info("%s took %.2f ms", operation,
-                            (time.perf_counter() - began) * 1000)
         return handle
     return decorate
 

@@ -56,6 +56,15 @@ def test_objects_are_put_got_and_removed(service):
         200, {"status": "success removed 1 keys"})  # the other one is leased
 
 
+def test_each_call_is_timed(service):
+    assert service.put("k", "value")[0] == 200
+    service.line(r"PUT took \d+\.\d\d ms")
+    for path, operation in (("get/k", "GET"), ("get/none", "GET"),
+                            ("exist/k", "EXIST")):
+        service.ask("GET", path)
+        service.line(rf"{operation} took \d+\.\d\d ms")
+
+
 def test_a_key_may_have_any_text(service):
     for key in ("a/b", "ö ü", "100%", "?x=1#y"):
         assert service.put(key, f"of {key}") == (200, SUCCESS)
