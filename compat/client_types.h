@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -114,7 +115,8 @@ struct ReplicateConfig {
 	std::size_t replica_num{1};
 	bool with_soft_pin{false};
 	SoftPinAction soft_pin_action{SoftPinAction::PRESERVE};
-	std::uint64_t soft_pin_ttl_ms{0}; /* 0: the master's default */
+	/* None: the master's default; 0: no pin. Only with ENABLE. */
+	std::optional<std::uint64_t> soft_pin_ttl_ms{};
 	bool with_hard_pin{false};
 	std::vector<std::string> preferred_segments{};
 	std::string preferred_segment{}; /* older field; tried first */

@@ -77,6 +77,22 @@ class PyClient
 		std::vector<const char *> preferred_, groups_;
 		mooncake_put_options options_{};
 
+		/* Tells a 0 by the action: in C it is the default. */
+		void set_ttl(std::uint64_t ms)
+		{
+			int &action = options_.soft_pin_action;
+			bool enable = options_.config.with_soft_pin ||
+				      action == MOONCAKE_SOFT_PIN_ENABLE;
+
+			if (!enable) {
+				ms = UINT64_MAX; /* is refused, 0 too */
+			} else if (!ms) {
+				options_.config.with_soft_pin = 0;
+				action = MOONCAKE_SOFT_PIN_DISABLE;
+			}
+			options_.soft_pin_ttl_ms = ms;
+		}
+
 	      public:
 		explicit Options(const ReplicateConfig &c)
 		{
@@ -96,11 +112,12 @@ class PyClient
 				preferred_.size();
 			options_.soft_pin_action =
 				static_cast<int>(c.soft_pin_action);
-			options_.soft_pin_ttl_ms = c.soft_pin_ttl_ms;
 			options_.same_node = c.prefer_alloc_in_same_node;
 			options_.data_type = static_cast<int>(c.data_type);
 			options_.group_ids = groups_.data();
 			options_.group_ids_count = groups_.size();
+			if (c.soft_pin_ttl_ms)
+				set_ttl(*c.soft_pin_ttl_ms);
 		}
 		const mooncake_put_options *get() const
 		{

@@ -17,6 +17,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -181,6 +182,39 @@ void pieces(mooncake::PyClient *client, const std::string &name)
 	all_are(client->batchRemove(keys, true), 0, 2, "remove of pieces");
 }
 
+/* A time goes with ENABLE alone; 0 is one, and no pin. */
+void pins(mooncake::PyClient *client, const std::string &name)
+{
+	using Action = mooncake::SoftPinAction;
+	const struct {
+		Action action;
+		std::optional<std::uint64_t> ttl;
+		int code;
+	} cases[] = {
+		{Action::PRESERVE, std::nullopt, 0},
+		{Action::PRESERVE, 0, -600},
+		{Action::PRESERVE, 1, -600},
+		{Action::DISABLE, std::nullopt, 0},
+		{Action::DISABLE, 0, -600},
+		{Action::ENABLE, std::nullopt, 0},
+		{Action::ENABLE, 0, 0},
+		{Action::ENABLE, 86400000, 0},
+		{Action::ENABLE, 86400001, -600},
+	};
+	char value[] = "pinned";
+
+	for (const auto &one : cases) {
+		mooncake::ReplicateConfig config;
+
+		config.soft_pin_action = one.action;
+		config.soft_pin_ttl_ms = one.ttl;
+		expect(client->put_from(name + "@pin", value, sizeof(value),
+					config) == one.code,
+		       "put with a pin");
+	}
+	expect(client->remove(name + "@pin", true) == 0, "remove of a pin");
+}
+
 void work(mooncake::PyClient *client, const std::string &name)
 {
 	std::vector<std::thread> threads;
@@ -194,6 +228,7 @@ void work(mooncake::PyClient *client, const std::string &name)
 	for (std::thread &thread : threads)
 		thread.join();
 	pieces(client, name);
+	pins(client, name);
 }
 
 void read_all(mooncake::PyClient *client, const std::string &name)
