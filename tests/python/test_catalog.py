@@ -123,6 +123,7 @@ def test_arguments_that_cannot_be_change_nothing(transfer):
             (["a", "b"], {"handle": both}, "exactly one .*stage"),
             (["a", "b"], {"handle": empty}, "cannot be empty"),
             (["a", "b"], {"handle": {}}, "handle"),
+            (["a", "b"], {"handle": good | {"version": 3}}, "unsupported .*version"),
             (["a", "b"], {"handle": good | {"batch_size": 3}}, "does not match")):
         with pytest.raises(ValueError, match=words):
             catalog.update("p", keys, **options)

@@ -88,6 +88,35 @@ def test_registering_blocks_has_codes_of_its_own(dummy):
     assert closed.unregister_buffer(block) == -600
 
 
+def test_lists_are_as_long_as_their_keys(dummy):
+    block = dummy.alloc_from_mem_pool(64)
+    two, at, sizes = ["k", "l"], [block, block + 8], [8, 8]
+    pieces = [[one] for one in at], [[8], [8]]
+    assert dummy.batch_get_into(two, at, sizes) == [-704] * 2
+    for name in ("batch_put_from", "batch_upsert_from"):
+        assert getattr(dummy, name)(two, at, sizes) == [0] * 2
+        assert getattr(dummy, name)(two, at, [8]) == [-600] * 2
+        name += "_multi_buffers"
+        assert getattr(dummy, name)(two, *pieces) == [0] * 2
+        assert getattr(dummy, name)(two, pieces[0], [[8]]) == [-600] * 2
+    assert dummy.batch_is_exist([*two, "none"]) == [1, 1, 0]
+    assert dummy.batch_get_into([*two, "none"], [block] * 3, [8] * 3) == [8, 8, -704]
+    assert dummy.batch_get_into_multi_buffers(two, *pieces) == [8, 8]
+    assert dummy.get_batch(["none", "k"]) == [b"", bytes(8)]
+    assert [one and len(one) for one in dummy.batch_get_buffer(["none", "k"])] == [
+        None, 8]
+    assert list(dummy.batch_get_replica_desc([*two, "none"])) == two
+    # What is not for dummies.
+    ranges = pieces + ([[0], [0]],)
+    assert dummy.batch_put_session_start(["m", "n"], sizes) == [-600] * 2
+    assert dummy.batch_put_session_end(["m", "n"]) == [-600] * 2
+    assert dummy.batch_put_session_revoke(["m", "n"]) == [-600] * 2
+    assert dummy.batch_put_from_multi_buffer_ranges(["m", "n"], *ranges) == [-600] * 2
+    assert dummy.batch_get_session_start(two) == [-600] * 2
+    assert dummy.batch_replica_clear(two) == []
+    assert dummy.batch_remove(["none", *two], True) == [-704, 0, 0]
+
+
 def test_shards_are_written(dummy, store):
     assert dummy.put_tensor_with_tp("k", WHOLE, 0, 2, 0) == 0
     assert torch.equal(dummy.get_tensor_with_tp("k", 1, 2, 0), WHOLE[4:])

@@ -10,8 +10,8 @@ import re
 import urllib.request
 
 import pytest
-from mooncake.store import (MooncakeDistributedStore, ReplicateConfig,
-                            SoftPinAction)
+from mooncake.store import (MooncakeDistributedStore, ObjectDataType,
+                            ReplicateConfig, SoftPinAction)
 from pool import MB, Memory, until
 
 
@@ -576,9 +576,16 @@ def test_segments_come_and_go(store, tmp_path):
 
 def test_a_config_is_checked_as_it_is_set():
     config = ReplicateConfig()
-    assert (config.replica_num, config.group_ids, config.preferred_segment,
-            config.preferred_segments, config.soft_pin_ttl_ms) == (
-                1, None, "", [], None)
+    for name, value in {
+            "replica_num": 1, "nof_replica_num": 0, "dfs_replica_num": 0,
+            "soft_pin_action": SoftPinAction.PRESERVE, "soft_pin_ttl_ms": None,
+            "with_hard_pin": False, "preferred_segments": [],
+            "preferred_nof_segments": [], "preferred_segment": "",
+            "prefer_alloc_in_same_node": False,
+            "data_type": ObjectDataType.UNKNOWN, "group_ids": None}.items():
+        assert getattr(config, name) == value, name
+    config.group_ids = ["", "g"]
+    assert config.group_ids == ["", "g"]
     for name in ("group_ids", "with_soft_pin", "data_type"):
         assert hasattr(ReplicateConfig, name)
     for name, value in (("preferred_segment", 1), ("group_ids", "text"),
