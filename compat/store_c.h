@@ -57,7 +57,8 @@ MOONCAKE_STORE_API mooncake_store_t mooncake_store_create(void);
 /*
  * Leaves the pool and invalidates the handle. NULL is fine. Blocks: until calls
  * of other threads on the store have returned, and 2 s at most, also when the
- * master is dead.
+ * master is dead; before that, for drain_timeout at most (10 s, see
+ * te/store_setup.h), what lies in its memory goes to other owners.
  */
 MOONCAKE_STORE_API void mooncake_store_destroy(mooncake_store_t store);
 /**
@@ -195,7 +196,10 @@ MOONCAKE_STORE_API int mooncake_store_setup_pairs(mooncake_store_t store,
 						  const char *const *keys,
 						  const char *const *values,
 						  size_t n);
-/* Leaves the pool; the store may be set up again. Returns 0 in any case. */
+/*
+ * Leaves the pool as mooncake_store_destroy(); the store may be set up again.
+ * Returns 0 in any case.
+ */
 MOONCAKE_STORE_API int mooncake_store_close(mooncake_store_t store);
 
 struct mooncake_key {

@@ -50,7 +50,8 @@ struct te_store_pair {
  *                          or MC_RPC_TIMEOUT_MS, MC_RPC_CONNECT_TIMEOUT_MS,
  *                          TE_REPLICA_TIMEOUT: 1s, 5s, 1s; call_, setup_ and
  *                          replica_timeout_ms of te_store_config
- *   drain_timeout          or TE_DRAIN_TIMEOUT: 0; drain_timeout_ms of the same
+ *   drain_timeout          or TE_DRAIN_TIMEOUT: 10s; drain_timeout_ms of the
+ *                          same; 0: closing it loses what is in its memory
  *   location_cache         or TE_LOCATION_CACHE: 0; location_cache_entries
  *   local_hot_cache_size, local_hot_block_size, local_hot_admission_threshold
  *                          or MC_STORE_LOCAL_HOT_CACHE_SIZE, ..._BLOCK_SIZE,

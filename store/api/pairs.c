@@ -104,7 +104,7 @@ const struct tei_setting tes_pairs_rows[] = {
 	  .type = TEI_CONF_DURATION, .def = "1s", .min = 1,
 	  .max = TIMEOUT_MAX_MS, .help = "of reading one replica" },
 	{ ROW(drain_timeout), .env = "TE_DRAIN_TIMEOUT",
-	  .type = TEI_CONF_DURATION, .def = "0", .max = TES_DRAIN_MAX_MS,
+	  .type = TEI_CONF_DURATION, .def = "10s", .max = TES_DRAIN_MAX_MS,
 	  .help = "when it is closed: for how long, at most, what is here is "
 		  "moved to others first; 0: not at all" },
 	TES_CACHE_ROWS(struct wanted),

@@ -491,7 +491,7 @@ void tes_direct_close(struct te_store *store)
 {
 	if (!store)
 		return;
-	if (store->drain_timeout_ms)
+	if (store->drain_timeout_ms && tes_lends(store))
 		(void)tes_direct_drain(store, NULL, store->drain_timeout_ms,
 				       NULL);
 	/* Only so that it is gone when we return: the connection ends too. */

@@ -106,6 +106,8 @@ void tes_store_set_ready(struct te_store *store, bool ready, int verdict);
 
 #define TES_DRAIN_MAX_MS 600000u
 
+/* True: memory of ours is in the pool (owner/mount.c). Any thread. */
+bool tes_lends(struct te_store *store);
 /* Tell the master, as far as there is time (owner/mount.c). Set-up only. */
 void tes_unmount_all(struct te_store *store, uint64_t deadline_ns);
 /* Whatever kind of store it is for. */

@@ -593,6 +593,21 @@ static int tell_master(struct te_store *store, struct tes_segment *segment,
 	return code;
 }
 
+static void do_look(void *arg)
+{
+	struct unmount_step *step = arg;
+
+	step->taken = !tei_list_empty(&step->store->segments.list);
+}
+
+bool tes_lends(struct te_store *store)
+{
+	struct unmount_step step = {.store = store};
+
+	(void)tei_loop_do(store->loop, do_look, &step);
+	return step.taken;
+}
+
 void tes_unmount_all(struct te_store *store, uint64_t deadline_ns)
 {
 	struct unmount_step step = {.store = store};

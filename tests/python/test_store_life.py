@@ -16,7 +16,7 @@ from mooncake.store import (BufferHandle, MooncakeDistributedStore,
                             MooncakeHostMemAllocator, ReplicateConfig,
                             bind_to_numa_node)
 from peer import free_port
-from pool import MB, Memory, until
+from pool import MB, Master, Memory, until
 from sanitizers import needs_fork
 
 
@@ -259,7 +259,11 @@ def calls(store: MooncakeDistributedStore) -> list:
     return [
         store.put("k", b"v", config), store.put_batch(one, [b"v"]),
         store.put_parts("k", b"v"), store.put_from("k", memory.addr, 8),
+        store.put_from_with_metadata("k", memory.addr, memory.addr, 4, 4),
         store.upsert("k", b"v"), store.upsert_from("k", memory.addr, 8),
+        store.upsert_batch(one, [b"v"]), store.upsert_parts("k", b"v"),
+        *store.batch_upsert_from(one, addr, size),
+        *store.batch_upsert_from_multi_buffers(many, pieces, sizes),
         store.get_into("k", memory.addr, 8), store.is_exist("k"),
         store.get_size("k"), store.remove("k"), store.remove_all(),
         store.remove_by_regex("k"), store.register_buffer(memory.addr, 8),
@@ -444,6 +448,39 @@ def test_an_object_that_goes_leaves_the_pool(master):
     last = master.store()
     assert usable(last)
     last.close()
+
+
+def joined(master, **more: str) -> MooncakeDistributedStore:
+    """A client whose own memory has one value, "left"."""
+    store, config = MooncakeDistributedStore(), ReplicateConfig()
+    assert store.setup({"local_hostname": "127.0.0.1", "global_segment_size": "16 MB",
+                        "metadata_server": "P2PHANDSHAKE",
+                        "master_server_addr": master.address, **more}) == 0
+    config.preferred_segment = store.get_hostname()
+    assert store.put("left", b"value" * 1000, config) == 0
+    return store
+
+
+def test_what_a_client_has_goes_to_others_when_it_leaves(monkeypatch):
+    master = Master()
+    others = MooncakeDistributedStore()  # which lends nothing
+    assert others.setup("127.0.0.1", "P2PHANDSHAKE", 0, 0, "tcp", "",
+                        master.address) == 0
+    assert joined(master).close() == 0  # nobody has room for it
+    assert others.is_exist("left") == 0
+    owner = master.store()
+    for leave in (lambda store: store.close(), lambda store: None):  # or is dropped
+        leave(joined(master))
+        assert others.get("left") == b"value" * 1000
+        assert others.remove("left", True) == 0
+    joined(master, drain_timeout="0").close()
+    assert others.is_exist("left") == 0
+    monkeypatch.setenv("TE_DRAIN_TIMEOUT", "0")
+    joined(master).close()
+    assert others.is_exist("left") == 0
+    for one in (owner, others):
+        one.close()
+    master.kill()
 
 
 # ---- beside the store ----

@@ -240,8 +240,10 @@ const PyMethodDef ps_life_methods[] = {
 		  "setup() of a client of a master on this host."),
 	{"close", close_store, METH_NOARGS,
 	 "close($self)\n--\n\n"
-	 "Leave the pool; 0. Calls of other threads and BufferHandles end\n"
-	 "first: the last of them leaves. setup() may follow."},
+	 "Leave the pool; 0. What lies in memory of this client goes to other\n"
+	 "owners before, for drain_timeout at most (10 s; 0: it is lost).\n"
+	 "Calls of other threads and BufferHandles end first: the last of\n"
+	 "them leaves. setup() may follow."},
 	{"health_check", health_check, METH_NOARGS,
 	 "health_check($self)\n--\n\n"
 	 "0: well, 1: not set up or closed, 2: the master is away."},
