@@ -68,10 +68,13 @@ static void try_copy(struct shm_copier copier, size_t a, size_t b, size_t len)
 	check(kept, EDGE, a, len);
 }
 
-/* Lines are 64 bytes, and large copies go by four pages side by side. */
+/*
+ * Lines are 64 bytes, and large copies go by four pages side by side, from the
+ * last line to the first where the target is a little ahead within its page.
+ */
 static void each_way_moves_what_it_is_told(void **state)
 {
-	static const size_t shifts[] = {0, 1, 8, 31, 63, 64, PAGE - 1};
+	static const size_t shifts[] = {0, 1, 8, 31, 63, 64, 2048, PAGE - 1};
 	static const size_t lengths[] = {0,
 					 1,
 					 63,
