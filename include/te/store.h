@@ -619,9 +619,12 @@ TE_API int te_store_remove_matching(struct te_store *store, const char *pattern,
  * te_store_replica_clear - remove the replicas of n keys from a segment
  * @segment: name of its owner; NULL or "": in all segments
  * @results: results[n]: 0, -704 (no such key), -706 (leased), -703 (being put),
- *           -710 (no replica of the key is there)
+ *           -601 (another client has written it), -710 (no replica of the key
+ *           is there)
  *
- * An object without any replica left is removed. Returns as te_store_remove().
+ * An object without any replica left is removed. Who has written what owners
+ * brought to a new master is not known; any client may clear it. Returns as
+ * te_store_remove().
  */
 TE_API int te_store_replica_clear(struct te_store *store,
 				  const struct te_store_key *keys, size_t n,

@@ -534,11 +534,13 @@ static void join_copy(struct tes_step *step, struct tes_task *t)
 	bool bare = t->object->flags & TES_OBJECT_NO_CRC;
 	const uint32_t *crcs = step->ev->u.task_done.crcs;
 	struct tes_object *o = t->object;
+	uint16_t writer = tes_core_object_writer(o);
 	struct tes_extent *chain =
 		tes_core_replica_cut(core, t->copy, t->copy->extents->replica);
 
 	for (struct tes_extent *e = chain; e; e = e->next) {
 		tes_core_extent_own(core, e, o);
+		e->writer = writer;
 		if (!bare)
 			e->crc = *crcs++;
 	}

@@ -190,6 +190,9 @@ bool tes_core_object_live(const struct tes_object *o);
  * as not there. */
 bool tes_core_object_gone(const struct tes_object *o);
 size_t tes_core_object_entries(const struct tes_object *o);
+/* Number of the client that has written READY @o; 0: unknown, as it was offered
+ * by owners. */
+uint16_t tes_core_object_writer(const struct tes_object *o);
 
 /* Tells the watch, if any, that @o has become READY, or is about to go. */
 void tes_core_call_watch(const struct tes_core *core,

@@ -614,6 +614,7 @@ static void keep_replicas(struct tes_step *step, struct tes_object *o,
 			  uint32_t good, uint32_t not_quiet)
 {
 	const struct tes_session *writer = o->writer;
+	uint16_t number = tes_core_client_number(writer);
 
 	for (uint8_t r = 0; r < TES_CORE_REPLICAS_MAX; r++)
 		if (!(good >> r & 1))
@@ -621,6 +622,8 @@ static void keep_replicas(struct tes_step *step, struct tes_object *o,
 				step->core,
 				tes_core_replica_cut(step->core, o, r), writer,
 				not_quiet);
+	for (struct tes_extent *e = o->extents; e; e = e->next)
+		e->writer = number;
 	make_ready(step, o);
 }
 

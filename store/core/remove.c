@@ -150,9 +150,13 @@ static int32_t clear_one(struct tes_step *step, const struct tes_core_key *key,
 {
 	struct tes_object *o;
 	int32_t code = find_removable(step, key, hash, false, &o);
+	uint16_t writer;
 
 	if (code)
 		return code;
+	writer = tes_core_object_writer(o);
+	if (writer && writer != tes_core_client_number(step->session))
+		return CODE_NOT_YOURS;
 	return clear_replicas(step, o) ? CODE_OK : CODE_NO_REPLICA;
 }
 

@@ -221,6 +221,15 @@ size_t tes_core_object_entries(const struct tes_object *o)
 	return n;
 }
 
+uint16_t tes_core_object_writer(const struct tes_object *o)
+{
+	/* Replicas that owners have brought know of none. */
+	for (const struct tes_extent *e = o->extents; e; e = e->next)
+		if (e->writer)
+			return e->writer;
+	return 0;
+}
+
 /* ---- placement on one mount ---- */
 
 /* Link @n extents that were taken to the end of the chain of @o. */

@@ -40,6 +40,14 @@
 
 /* ---- which session ---- */
 
+uint16_t tes_core_client_number(const struct tes_session *s)
+{
+	unsigned int begin =
+		(unsigned int)s->client_id[0] << 8 | s->client_id[1];
+
+	return (uint16_t)(1 + begin % UINT16_MAX);
+}
+
 struct tes_session *tes_core_session_find(const struct tes_core *core,
 					  tes_session_id id)
 {

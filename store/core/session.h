@@ -68,6 +68,8 @@ struct tes_session {
 
 struct tes_session *tes_core_session_find(const struct tes_core *core,
 					  tes_session_id id);
+/* 1 .. 65535, of the client: also after it has come back. Few share theirs. */
+uint16_t tes_core_client_number(const struct tes_session *s);
 /* Probes @s, unless it was probed just now: somebody has doubts. */
 void tes_core_session_doubt(struct tes_core *core, struct tes_session *s);
 /*

@@ -202,6 +202,7 @@ static bool take_from(struct tes_space *s, struct tes_extent *e, uint64_t size,
 	e->crc = 0;
 	e->replica = 0;
 	e->tries = 0;
+	e->writer = 0;
 	e->space = s;
 	e->user = user;
 	s->used += size;

@@ -38,7 +38,8 @@ struct tes_extent {
 			struct tes_extent *next;
 			uint32_t crc;
 			uint8_t replica;
-			uint8_t tries; /* drain.c's failed attempts */
+			uint8_t tries;   /* drain.c's failed attempts */
+			uint16_t writer; /* number of its client; 0: unknown */
 		};
 	};
 	uint64_t offset, size;   /* bytes, multiples of TES_SPACE_UNIT */

@@ -539,6 +539,7 @@ def test_replicas_are_cleared_by_their_writer(master, store):
     keys = ["a", "b", "c"]
     assert store.put_batch(keys, [b"x"] * 3) == 0
     assert store.put("two", b"x", two) == 0
+    assert other.batch_replica_clear([*keys, "two"]) == []  # it wrote none
     assert store.batch_replica_clear(["c", "", "none", "a"]) == ["c", "a"]
     assert store.batch_is_exist(keys) == [0, 1, 0]
     assert store.batch_replica_clear(["b"]) == []  # the look is a lease

@@ -370,16 +370,22 @@ static void a_walk_takes_small_steps_and_others_go_on(void **state)
 	rig_fini(&r);
 }
 
-static int clear(struct rig *r, const char *key, const char *segment)
+static int clear_by(struct rig *r, tes_session_id s, const char *key,
+		    const char *segment)
 {
 	struct tes_core_key k = rig_key(key);
 	struct tes_event ev = {.type = TES_EVENT_REPLICA_CLEAR,
-			       .session = 2,
+			       .session = s,
 			       .n = 1,
 			       .keys = &k};
 
 	ev.u.replica_clear.segment = segment;
 	return rig_settle(r, &ev)->u.reply.status[0];
+}
+
+static int clear(struct rig *r, const char *key, const char *segment)
+{
+	return clear_by(r, 2, key, segment);
 }
 
 static void a_replica_can_be_given_up(void **state)
@@ -399,6 +405,7 @@ static void a_replica_can_be_given_up(void **state)
 	assert_int_equal(rig_figures(&r).used_bytes, 2 * 192);
 	assert_int_equal(clear(&r, "a", "none"), -710);
 	assert_int_equal(clear(&r, "b", "other"), -704);
+	assert_int_equal(clear_by(&r, 1, "a", "other"), -601); /* no writer */
 	rig_exist(&r, 2, "a");
 	assert_int_equal(clear(&r, "a", "other"), -706);
 	rig_pass(&r, rig_config.lease_ttl_ms, "12");

@@ -132,8 +132,10 @@ static void take_end(struct model *m, const struct end *e, uint64_t cookie)
 		model_vanish(m, t);
 		return;
 	}
-	for (int i = 0; i < t->n; i++)
+	for (int i = 0; i < t->n; i++) {
 		t->parts[i].crc = e->crcs[i];
+		t->parts[i].writer = 1 + m->sessions[t->writer].client;
+	}
 	model_cut(m, t, not_in, good);
 	t->state = READY;
 	t->no_crc = e->no_crc;

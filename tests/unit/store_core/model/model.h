@@ -52,7 +52,8 @@ struct part { /* an extent */
 	int mount;
 	uint64_t address, length, total;
 	uint32_t crc, replica;
-	bool lost; /* with its mount, while BUILDING */
+	int writer; /* 1 + its client; 0: not known */
+	bool lost;  /* with its mount, while BUILDING */
 };
 
 struct thing { /* an object */
@@ -91,7 +92,7 @@ struct walk { /* a remove_all */
 /* How often what only some schedules meet was met. */
 struct met {
 	uint64_t splits, upserts, successions, promotions, pinned, groups;
-	uint64_t walked, cleared, faults, fenced_replicas;
+	uint64_t walked, cleared, not_yours, faults, fenced_replicas;
 	uint64_t buried, waited, silent, unsummed; /* of owners that bury */
 	uint64_t claims, waiting, forged, offers, outlived; /* epochs */
 	uint64_t taken, displaced;                          /* names */

@@ -56,6 +56,14 @@ static bool is_named(const struct model *m, const struct part *p, uint64_t i)
 	return i == N_NAMES || (uint64_t)m->mounts[p->mount].name == i;
 }
 
+static bool is_by_another(const struct model *m, const struct thing *k, int s)
+{
+	for (int i = 0; i < k->n; i++)
+		if (k->parts[i].writer)
+			return k->parts[i].writer != 1 + m->sessions[s].client;
+	return false;
+}
+
 void model_clear(struct model *m)
 {
 	struct tes_event ev = {.type = TES_EVENT_REPLICA_CLEAR, .n = 1};
@@ -73,6 +81,9 @@ void model_clear(struct model *m)
 	ev.u.replica_clear.segment =
 		name == N_NAMES ? "" : model_name_of((int)name);
 	want = expect_remove(m, k, false);
+	if (!want && is_by_another(m, k, s))
+		want = -601;
+	model_met.not_yours += want == -601;
 	model_cut(m, &left, is_named, name);
 	if (!want && k->n == left.n)
 		want = -710;

@@ -144,7 +144,7 @@ static const struct tally of_all[] = {
 	{TALLY(model_met.claims)},          {TALLY(model_met.forged)},
 	{TALLY(model_met.offers)},          {TALLY(model_met.outlived)},
 	{TALLY(model_met.taken)},           {TALLY(model_met.displaced)},
-	{TALLY(model_met.waiting)},
+	{TALLY(model_met.waiting)},         {TALLY(model_met.not_yours)},
 };
 
 static const struct tally of_burials[] = {
