@@ -330,9 +330,13 @@ def test_plain_values_come_back():
                                         "nulls length"),
             (3, {"data": b"\1\xa1a", "offsets": np.array([0, 0, 0, 3])},
              "decoded 0 of 3 rows"),
-            (3, {"offsets": np.array([0, 1, 1, 4])}, "offsets")):
+            (3, {"offsets": np.array([0, 1, 1, 4])}, "offsets"),
+            (3, {"offsets": np.array([0, 2, 2, 3])}, "decoded 0 of 3 rows")):
         with pytest.raises(ValueError, match=words):
             _decode_msgpack_ragged_values({**payload, **change}, rows)
+    assert _decode_msgpack_ragged_values({
+        **payload, "data": b"?\1\2\xa1a?", "offsets": np.array([1, 2, 3, 5])},
+        3) == [1, None, "a"]
 
 
 # ---- structures ----

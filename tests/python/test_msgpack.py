@@ -70,6 +70,25 @@ def test_what_is_no_packed_value_is_refused(coder):
             msgpack.unpacker()(memoryview(data))
 
 
+def test_rows_end_where_they_are_told_to(coder):
+    pack = msgpack.packer()
+    packed = [pack(value) for value in (1, "ab", {"c": [None]})]
+    data = memoryview(b"?" + b"".join(packed) + b"?")
+    found: list = []
+    msgpack.unpack_rows(data, [1, 2, 5, 10], found)
+    assert found == [1, "ab", {"c": [None]}]
+    msgpack.unpack_rows(data, [3], found)
+    msgpack.unpack_rows(data, [], found)
+    assert len(found) == 3
+    for bounds, n_found in (([1, 2, 4, 9], 1), ([1, 1, 5], 0), ([1, 2, 2, 5], 1),
+                            ([1, 2, 5, 9], 2), ([1, 2, 5, 10, 10], 3), ([1, 9], 0),
+                            ([1, 1], 0), ([0, 1, 0], 1)):
+        found = []
+        with pytest.raises((ValueError, TypeError)):
+            msgpack.unpack_rows(data, bounds, found)
+        assert len(found) == n_found
+
+
 def test_every_cut_of_a_packed_value_is_refused(coder):
     data = msgpack.packer()({"a": [1.5, None, b"xy"], "b": {"c": 1 << 40}})
     for n in range(len(data)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 DEPTH_MAX = 511
@@ -203,6 +203,9 @@ def _unpack_one(data: memoryview) -> Any:
     return value
 
 
+_OPTIONS = {"raw": False, "strict_map_key": False, "ext_hook": _refuse_extension}
+
+
 def unpacker() -> Callable[[memoryview], Any]:
     """What unpacks the one value that some bytes are.
 
@@ -210,5 +213,36 @@ def unpacker() -> Callable[[memoryview], Any]:
     """
     if _library is None:
         return _unpack_one
-    return functools.partial(_library.unpackb, raw=False, strict_map_key=False,
-                             ext_hook=_refuse_extension)
+    return functools.partial(_library.unpackb, **_OPTIONS)
+
+
+def _unpack_stream(data: memoryview, ends: Sequence[int], to: list[Any]) -> None:
+    """By one unpacker, which takes a third of the time of one for each row."""
+    stream = _library.Unpacker(max_buffer_size=len(data), **_OPTIONS)
+    stream.feed(data)
+    unpack, tell = stream.unpack, stream.tell
+    try:
+        for end in ends:
+            value = unpack()
+            if tell() != end:
+                raise ValueError("a value does not end where its row does")
+            to.append(value)
+    except _library.OutOfData:
+        raise ValueError("it ends within a value") from None
+
+
+def unpack_rows(data: memoryview, bounds: Sequence[int], to: list[Any]) -> None:
+    """Append the values of rows, each of which lies between two bounds.
+
+    ValueError, TypeError: a row is no value, or several. Those before it are there.
+    """
+    if len(bounds) < 2:
+        return
+    begin = bounds[0]
+    if _library is not None and begin < bounds[-1]:
+        _unpack_stream(data[begin:bounds[-1]], [end - begin for end in bounds[1:]],
+                       to)
+        return
+    unpack = unpacker()
+    for start, end in zip(bounds, bounds[1:]):
+        to.append(unpack(data[start:end]))

@@ -41,15 +41,22 @@ def _encode(values: Sequence[Any], encode: Callable[[Any], Any]) -> Payload:
             "nulls": null_flags(values)}
 
 
-def pieces_of(payload: Payload, rows: int) -> list[memoryview | None]:
-    """The bytes of each row, or None. ValueError: it is malformed."""
+def _parts(payload: Payload,
+           rows: int) -> tuple[memoryview, np.ndarray, np.ndarray]:
+    """data, offsets and nulls. ValueError: it is malformed."""
     if "data" not in payload:
         raise ValueError("the payload 'data' is missing")
     data = payload_bytes(payload["data"])
-    bounds = row_offsets(payload, "offsets", rows, len(data)).tolist()
-    nulls = row_flags(payload, "nulls", rows).tolist()
+    return (data, row_offsets(payload, "offsets", rows, len(data)),
+            row_flags(payload, "nulls", rows))
+
+
+def pieces_of(payload: Payload, rows: int) -> list[memoryview | None]:
+    """The bytes of each row, or None. ValueError: it is malformed."""
+    data, offsets, nulls = _parts(payload, rows)
+    bounds = offsets.tolist()
     return [None if null else data[begin:end]
-            for null, begin, end in zip(nulls, bounds, bounds[1:])]
+            for null, begin, end in zip(nulls.tolist(), bounds, bounds[1:])]
 
 
 def _decode(payload: Payload, rows: int,
@@ -135,15 +142,22 @@ def _encode_msgpack_ragged_values(path: str, values: Sequence[Any]
 
 def _decode_msgpack_ragged_values(payload: Payload, rows: int) -> list[Any]:
     """ValueError: it is malformed."""
-    unpack, made = msgpack.unpacker(), []
-    pieces = pieces_of(payload, rows)
+    data, offsets, nulls = _parts(payload, rows)
+    lengths, begin = np.diff(offsets), int(offsets[0])
+    if lengths[nulls].any():  # as nobody writes it: they are left out
+        data, begin = memoryview(b"".join(
+            [piece for piece in pieces_of(payload, rows) if piece])), 0
+    bounds = [begin, *(begin + np.cumsum(lengths[~nulls])).tolist()]
+    made: list[Any] = []
     try:
-        for piece in pieces:
-            made.append(None if piece is None else unpack(piece))
+        msgpack.unpack_rows(data, bounds, made)
     except (ValueError, TypeError) as error:
         raise ValueError(f"msgpack_ragged: decoded {len(made)} of {rows} rows: "
                          f"{error}") from None
-    return made
+    if not nulls.any():
+        return made
+    values = iter(made)
+    return [None if null else next(values) for null in nulls.tolist()]
 
 
 def decode_msgpack(payload: Payload, rows: int, metadata: Metadata) -> list[Any]:
