@@ -128,11 +128,15 @@ def row_array(rows: list[Any]) -> np.ndarray:
     return made
 
 
+# Most values of most results: they have no owner, and nothing is within them.
+_LEAVES = frozenset((str, bytes, int, float, bool, type(None)))
+
+
 def _within(value: Any) -> Iterable[Any]:
-    if isinstance(value, Mapping):
-        return value.values()
     if isinstance(value, np.ndarray):
-        return value.flat if value.dtype.hasobject else ()
+        return value.ravel().tolist() if value.dtype.hasobject else ()
+    if isinstance(value, (dict, Mapping)):  # a dict is found quickly
+        return value.values()
     return value if isinstance(value, (list, tuple)) else ()
 
 
@@ -144,12 +148,12 @@ def release_result(result: Any) -> None:
     left, seen, released = [result], set(), set()
     while left:
         value = left.pop()
-        if id(value) in seen:
-            continue
         owner = owner_of(value)
         if owner is None:
-            seen.add(id(value))
-            left.extend(_within(value))
+            within = _within(value)
+            if within and id(value) not in seen:
+                seen.add(id(value))
+                left.extend([one for one in within if type(one) not in _LEAVES])
         elif id(owner) not in released:
             released.add(id(owner))
             owner.release()
