@@ -255,6 +255,9 @@ def _separate(data: np.ndarray, offsets: np.ndarray, shapes: np.ndarray,
               ndims: np.ndarray, nulls: np.ndarray) -> list[Any]:
     """Each row as a view of data, or None."""
     bounds, made = offsets.tolist(), []
+    if (ndims == 1).all() and not nulls.any() and (
+            shapes[:, 0] == np.diff(offsets)).all():
+        return [data[begin:end] for begin, end in zip(bounds, bounds[1:])]
     for i, (shape, ndim, null) in enumerate(zip(
             shapes.tolist(), ndims.tolist(), nulls.tolist())):
         row = data[bounds[i]:bounds[i + 1]]
