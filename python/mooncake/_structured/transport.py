@@ -29,6 +29,8 @@ CHUNK_BYTES = 64 << 20
 AUTO_PARALLEL_MIN_CHUNKS = 8
 MISSING_OBJECT = -704
 ALREADY_REGISTERED = -600
+_HUGE_PAGE = 2 << 20
+_HUGE_LEAST = 4 << 20  # from which on numpy asks for huge pages
 _GATHER_MAX = 64  # buffers of a chunk that are not joined first
 _SHORT = 4096  # on average, buffers of which are joined by bytes.join()
 
@@ -73,9 +75,17 @@ def address_of(view: memoryview) -> int:
 
 
 def allocate(size: int, what: str) -> np.ndarray:
-    """Bytes to read to. ValueError: a manifest asks for more than there is."""
+    """Bytes to read to. ValueError: a manifest asks for more than there is.
+
+    Large ones begin at a huge page, which numpy asks for: the ends of one that
+    begins elsewhere are small pages, which take as long as all the rest.
+    """
     try:
-        return np.empty(size, np.uint8)
+        if size < _HUGE_LEAST or -size % _HUGE_PAGE > size // 8:
+            return np.empty(size, np.uint8)
+        memory = np.empty(size + _HUGE_PAGE, np.uint8)  # what is over stays untouched
+        first = -memory.ctypes.data % _HUGE_PAGE
+        return memory[first:first + size]
     except (MemoryError, ValueError):
         raise ValueError(f"{what}: there is no memory for {size} bytes") from None
 
