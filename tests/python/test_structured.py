@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from mooncake._structured import transport
+from mooncake._structured.manifest import removal_keys
 from mooncake.buffer_pool import BufferPool
 from mooncake.store import MooncakeDistributedStore, ReplicateConfig
 from mooncake.structured_object_store import (
@@ -151,6 +153,48 @@ def test_what_has_no_room_leaves_nothing(master):
         assert store.remove_by_regex("^full/") == 0
     finally:
         store.close()
+
+
+class Watched:
+    """A store whose calls are written down."""
+
+    def __init__(self, store):
+        self.store, self.calls = store, []
+
+    def __getattr__(self, name):
+        method = getattr(self.store, name)
+
+        def call(*args, **options):
+            self.calls.append((name, args[0]))
+            return method(*args, **options)
+
+        return call
+
+
+@pytest.mark.parametrize("each", [True, False])
+def test_what_a_put_writes_goes_out_together(transfer, store, monkeypatch, each):
+    if each:  # as if values were large
+        monkeypatch.setattr(transport, "_WAITING_MAX", 1)
+    watched = transfer._transport.store = Watched(store)
+    ref = transfer.put_structured_object(StructuredObjectPayload(
+        {"layout": "l" * 20}, {"tokens": TOKENS, "ids": b"a" * 20}))
+    *batches, (last, manifest) = watched.calls
+    assert {name for name, _ in batches} == {"batch_put_from_multi_buffers"}
+    written = [key for _, keys in batches for key in keys]
+    assert written == removal_keys(ref.manifest, "")[:-1]
+    assert len(batches) == (len(written) if each else 1)
+    assert (last, manifest) == ("put", ref.manifest_key)
+    got = transfer.materialize(transfer.read_spec(ref)).objects
+    assert same(got, {"tokens": TOKENS, "ids": b"a" * 20})
+
+
+def test_a_value_of_many_that_is_refused_is_named(transfer):
+    ref = transfer.put({"a": TOKENS})
+    with pytest.raises(RuntimeError, match="batch_put_from_multi_buffers failed "
+                       "for .*batch.b: -200"):
+        transfer.put({"a": TOKENS, "b": np.zeros((6, 16 * MB), np.uint8)},
+                     chunk_bytes=1 << 30)
+    assert same(transfer.get(ref)["batch"], {"a": TOKENS})
 
 
 def test_without_a_store_calls_say_so():

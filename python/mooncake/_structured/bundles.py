@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from mooncake._structured import manifest as manifests
@@ -17,7 +16,7 @@ from mooncake._structured.manifest import FIELD_SPECS, ObjectKeys
 from mooncake._structured.members import MemberWriter, field_spec, field_specs_of
 from mooncake._structured.payloads import _DirectCopyPayload
 from mooncake._structured.reading import MemberReader
-from mooncake._structured.transport import Transport, bytes_view
+from mooncake._structured.transport import Put, Transport, bytes_view
 from mooncake._structured.values import (
     BundleTransferPolicy, RemoteBundleRef, StructuredObjectPayload,
     StructuredObjectReadSpec, StructuredObjectResult, checked_policy)
@@ -65,12 +64,13 @@ class _BundleStore:
     # ---- writing ----
 
     @contextlib.contextmanager
-    def _rolled_back(self, written: list[str]) -> Iterator[None]:
-        """Whatever is raised, what was written goes."""
+    def _rolled_back(self, config: Any) -> Iterator[Put]:
+        """A put; whatever is raised, what it has written goes."""
+        put = Put(self.transport, config)
         try:
-            yield
+            yield put
         except BaseException:
-            self.transport.remove_keys(written, strict=False)
+            self.transport.remove_keys(put.keys, strict=False)
             raise
 
     def put_bundle(self, meta: Any, buffers: Mapping[str, Any], partition: str,
@@ -79,13 +79,14 @@ class _BundleStore:
         """Raw: buffers are written as bytes."""
         keys = ObjectKeys(self.prefix, manifests.new_object_id(partition))
         chunk = self.transport.chunk_bytes(chunk_bytes)
-        view, written = _named_view("meta", meta), list[str]()
-        with self._rolled_back(written):
-            meta_spec = self._put_meta(keys, view, chunk, policy, config, written)
-            writer = MemberWriter(self.transport, chunk, policy, config, written)
+        view = _named_view("meta", meta)
+        with self._rolled_back(config) as put:
+            meta_spec = self.transport.write_meta(keys.meta, view, chunk, policy,
+                                                  put)
+            writer = MemberWriter(self.transport, chunk, policy, put)
             specs = {name: writer.write(keys.buffer(name), _named_view(name, value))
                      for name, value in buffers.items()}
-            return self._put_manifest(keys, meta_spec, specs, {}, config, written)
+            return self._put_manifest(keys, meta_spec, specs, {}, put)
 
     def put_members(self, payload: StructuredObjectPayload, partition: str,
                     chunk_bytes: int | None, policy: BundleTransferPolicy,
@@ -101,14 +102,13 @@ class _BundleStore:
                    for name, value in payload.buffers.items()}
         meta = encode_metadata(payload.metadata, {
             name: spec for name, spec, _ in members.values()})
-        written: list[str] = []
-        with self._rolled_back(written):
-            meta_spec = self._put_meta(keys, memoryview(meta), chunk, policy,
-                                       config, written)
-            writer = MemberWriter(self.transport, chunk, policy, config, written)
+        with self._rolled_back(config) as put:
+            meta_spec = self.transport.write_meta(keys.meta, memoryview(meta), chunk,
+                                                  policy, put)
+            writer = MemberWriter(self.transport, chunk, policy, put)
             specs = {name: writer.write(key, value)
                      for key, (name, _, value) in members.items()}
-            return self._put_manifest(keys, meta_spec, specs, {}, config, written)
+            return self._put_manifest(keys, meta_spec, specs, {}, put)
 
     def put_bundle_manifest(self, meta: Any, buffers: Mapping[str, Any], *,
                             partition: str, chunk_bytes: int | None,
@@ -127,29 +127,21 @@ class _BundleStore:
         if cleanup:
             more["cleanup_keys"] = cleanup
         chunk = self.transport.chunk_bytes(chunk_bytes)
-        written: list[str] = []
-        with self._rolled_back(written):
-            meta_spec = self._put_meta(keys, bytes_view(meta), chunk,
-                                       checked_policy(policy), config, written)
-            return self._put_manifest(keys, meta_spec, dict(buffers), more, config,
-                                      written)
-
-    def _put_meta(self, keys: ObjectKeys, meta: memoryview, chunk: int,
-                  policy: BundleTransferPolicy, config: Any,
-                  written: list[str]) -> dict[str, Any]:
-        return self.transport.write(keys.meta, meta, chunk,
-                                    replace(policy, copy_mode="copy"), config,
-                                    written)
+        with self._rolled_back(config) as put:
+            meta_spec = self.transport.write_meta(keys.meta, bytes_view(meta), chunk,
+                                                  checked_policy(policy), put)
+            return self._put_manifest(keys, meta_spec, dict(buffers), more, put)
 
     def _put_manifest(self, keys: ObjectKeys, meta: dict[str, Any],
-                      buffers: dict[str, Any], more: Mapping[str, Any], config: Any,
-                      written: list[str]) -> RemoteBundleRef:
+                      buffers: dict[str, Any], more: Mapping[str, Any],
+                      put: Put) -> RemoteBundleRef:
         manifest = {"version": manifests.VERSION, "layout": manifests.LAYOUT,
                     "object_id": keys.object_id, "meta": meta, "buffers": buffers,
                     **more}
-        written.append(keys.manifest)
+        put.finish()
+        put.keys.append(keys.manifest)
         self.transport.put(keys.manifest, manifests.encode_manifest(manifest),
-                           config)
+                           put.config)
         return RemoteBundleRef(keys.manifest, manifest)
 
     def _put_direct_copy_payload(
@@ -158,11 +150,11 @@ class _BundleStore:
             transfer_policy: BundleTransferPolicy | None = None,
             config: Any = None) -> tuple[dict[str, Any], list[str]]:
         """One payload alone; returns its spec, and the keys of its chunks."""
-        written: list[str] = []
-        with self._rolled_back(written):
+        with self._rolled_back(config) as put:
             spec = self.transport.write(
                 key, payload, self.transport.chunk_bytes(chunk_bytes),
-                checked_policy(transfer_policy), config, written)
+                checked_policy(transfer_policy), put)
+            put.finish()
         return spec, manifests.payload_keys(spec)
 
     # ---- reading ----

@@ -14,7 +14,7 @@ from mooncake._structured.facade import replaceable
 from mooncake._structured.manifest import payload_spec
 from mooncake._structured.payloads import _DirectCopyPayload, _MultiBufferPayload
 from mooncake._structured.transport import (
-    Payload, Transport, address_of, bytes_view, check_status, is_real,
+    Payload, Put, Transport, address_of, bytes_view, check_status, is_real,
     with_config)
 from mooncake._structured.values import BundleTransferPolicy, TensorObjectBuffer
 
@@ -121,13 +121,12 @@ class MemberWriter:
     """Writes the members of one object, with the arguments of one put."""
 
     def __init__(self, transport: Transport, chunk_bytes: int,
-                 policy: BundleTransferPolicy, config: Any,
-                 written: list[str]) -> None:
+                 policy: BundleTransferPolicy, put: Put) -> None:
         self.transport = transport
         self.chunk_bytes = chunk_bytes
         self.policy = policy
-        self.config = config
-        self.written = written  # keys, for a roll-back
+        self.put = put
+        self.config = put.config
 
     def write(self, key: str, value: Any) -> dict[str, Any]:
         """What field_spec() gave; returns the payload spec."""
@@ -140,12 +139,12 @@ class MemberWriter:
     def _payload(self, key: str, payload: Payload,
                  chunk_bytes: int) -> dict[str, Any]:
         return self.transport.write(key, payload, chunk_bytes, self.policy,
-                                    self.config, self.written)
+                                    self.put)
 
     def _tensor_object(self, key: str, value: TensorObjectBuffer) -> dict[str, Any]:
         check_end(self.transport.store, key, value)
         store = self.transport.store
-        self.written.append(key)
+        self.put.keys.append(key)
         put_from = getattr(store, "put_from", None)
         put_tensor = getattr(store, "put_tensor_from", None)
         # put_tensor_from() of a real store looks at the bytes, which may be any.
@@ -168,7 +167,8 @@ class MemberWriter:
         shape = {"dtype": str(tensor.dtype),
                  "shape": [int(n) for n in tensor.shape]}
         if self.policy.copy_mode != "copy":
-            spec = self._put_tensor(key, tensor)
+            spec = (self._add_tensor(key, tensor) if self.transport.direct
+                    else self._put_tensor(key, tensor))
             if spec is not None:
                 return spec | shape
             if self.transport.known_pool is not None:
@@ -184,6 +184,23 @@ class MemberWriter:
         return self._payload(key, _MultiBufferPayload(tuple(views)), size) | shape \
             | {"metadata_bytes": views[0].nbytes}
 
+    def _add_tensor(self, key: str, tensor: Any) -> dict[str, Any]:
+        """With what else is put, and as put_tensor() would."""
+        from mooncake._tensors import suits
+        from mooncake.store import _serialize_tensor
+
+        try:
+            if not suits(self.config):
+                raise ValueError("preferred_segments are not one for each replica")
+            head, addr, size, owner = _serialize_tensor(tensor)
+        except (ValueError, RuntimeError) as error:
+            raise RuntimeError(f"put_tensor failed for {key}: {error}") from None
+        self.put.keys.append(key)
+        self.put.add(key, [address_of(memoryview(head)), *([addr] if size else ())],
+                     [len(head), *([size] if size else ())], (head, owner))
+        return payload_spec(key, [len(head) + size]) | {
+            "kind": "tensor", "metadata_bytes": len(head)}
+
     def _put_tensor(self, key: str, tensor: Any) -> dict[str, Any] | None:
         """By put_tensor() or pub_tensor(); None: the store has it not."""
         store = self.transport.store
@@ -191,7 +208,7 @@ class MemberWriter:
                       None)
         if not callable(put):
             return None
-        self.written.append(key)
+        self.put.keys.append(key)
         check_status("put_tensor", key, put(key, tensor,
                                             **with_config(self.config, 1)))
         head = tensor_metadata_size()

@@ -2,10 +2,12 @@
 """Bytes of payloads to and from a store, as calls of its methods.
 
 The store may be of any kind. What it can do is looked up once; each method that
-writes takes the list of keys to which it may have written, for a roll-back.
+writes takes the Put that it belongs to.
 
 A MooncakeDistributedStore without a pool of the caller's is written from where
 the bytes lie and read to where they are wanted: its memory needs no registering.
+What a put writes to it waits and goes out together, because each call costs two
+round trips to the master.
 """
 from __future__ import annotations
 
@@ -15,6 +17,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +36,7 @@ _HUGE_PAGE = 2 << 20
 _HUGE_LEAST = 4 << 20  # from which on numpy asks for huge pages
 _GATHER_MAX = 64  # buffers of a chunk that are not joined first
 _SHORT = 4096  # on average, buffers of which are joined by bytes.join()
+_WAITING_MAX = 64 << 20  # bytes of a put that wait; they may be copies
 
 Payload = memoryview | _MultiBufferPayload | _DirectCopyPayload
 Piece = tuple[int, int, int]  # of a payload: from, bytes, and where to
@@ -205,6 +209,60 @@ def _fill_lease(lease: Any, views: Sequence[memoryview]) -> None:
         target.release()  # or else the lease has views, and is not given back
 
 
+class Put:
+    """The values of one put: the keys of all, for a roll-back, and what waits.
+
+    finish() puts what waits; without it those values are not stored.
+    """
+
+    def __init__(self, transport: Transport, config: Any) -> None:
+        self.transport = transport
+        self.config = config
+        self.keys: list[str] = []
+        self._clear()
+
+    def _clear(self) -> None:
+        self._waiting: list[str] = []
+        self._addrs: list[list[int]] = []
+        self._sizes: list[list[int]] = []
+        self._owners: list[Any] = []  # of the memory that waits
+        self._bytes = 0
+
+    def add(self, key: str, addrs: list[int], sizes: list[int],
+            owner: Any) -> None:
+        """A value of several pieces of memory, which owner keeps.
+
+        RuntimeError: values that waited could not be put.
+        """
+        self._waiting.append(key)
+        self._addrs.append(addrs)
+        self._sizes.append(sizes)
+        self._owners.append(owner)
+        self._bytes += sum(sizes)
+        if self._bytes >= _WAITING_MAX:
+            self.finish()
+
+    def finish(self) -> None:
+        """RuntimeError: not all of them were put."""
+        if not self._waiting:
+            return
+        store, keys = self.transport.store, self._waiting
+        check_all("batch_put_from_multi_buffers", keys,
+                  store.batch_put_from_multi_buffers(
+                      keys, self._addrs, self._sizes,
+                      **with_config(self.config, len(keys))))
+        self._clear()
+
+
+def check_all(operation: str, keys: Sequence[str], results: Any) -> None:
+    """RuntimeError: one of them is neither None nor 0."""
+    if len(results) != len(keys):
+        raise RuntimeError(f"{operation} failed for {keys[0]}: {len(results)} "
+                           f"results for {len(keys)} keys")
+    for key, status in zip(keys, results):
+        check_status(operation, key, status)
+
+
 class Transport:
     """Writes, reads and removes payloads of one store. Any thread."""
 
@@ -250,8 +308,7 @@ class Transport:
                                                 **with_config(config, 1)))
 
     def write(self, key: str, payload: Payload, chunk_bytes: int,
-              policy: BundleTransferPolicy, config: Any,
-              written: list[str]) -> dict[str, Any]:
+              policy: BundleTransferPolicy, put: Put) -> dict[str, Any]:
         """A payload in chunks, by the policy; returns its spec."""
         if policy.copy_mode == "zero_copy":
             raise RuntimeError(f"{key}: a zero-copy put is only for "
@@ -263,7 +320,7 @@ class Transport:
                     and len(arrays) > 1
                     and all(one.nbytes <= chunk_bytes for one in arrays)):
                 return self._write_arrays(key, payload, pool, chunk_bytes, policy,
-                                          config, written)
+                                          put)
             if pool is not None or not self.direct or len(arrays) > _GATHER_MAX:
                 views = [payload.joined()] if arrays else []
             else:
@@ -276,14 +333,22 @@ class Transport:
         spec = payload_spec(key, [sum(view.nbytes for view in chunk)
                                   for chunk in chunks])
         keys = chunk_keys(key, len(chunks))
-        written += keys
+        put.keys += keys
         if policy.copy_mode == "copy" or (pool is None and not self.direct):
-            self._write_copies(keys, chunks, config)
+            self._write_copies(keys, chunks, put.config)
         elif self.direct:
-            self._write_direct(keys, chunks, config)
+            self._add_chunks(keys, chunks, put)
         else:
-            self._write_pooled(keys, chunks, pool, len(views) > 1, policy, config)
+            self._write_pooled(keys, chunks, pool, len(views) > 1, policy,
+                               put.config)
         return spec
+
+    def write_meta(self, key: str, meta: memoryview, chunk_bytes: int,
+                   policy: BundleTransferPolicy, put: Put) -> dict[str, Any]:
+        """As write(), which a store of another kind gets as a copy."""
+        if not self.direct or policy.copy_mode == "zero_copy":
+            policy = replace(policy, copy_mode="copy")
+        return self.write(key, meta, chunk_bytes, policy, put)
 
     def _write_copies(self, keys: Sequence[str],
                       chunks: Sequence[Sequence[memoryview]],
@@ -291,22 +356,15 @@ class Transport:
         for key, views in zip(keys, chunks):
             self.put(key, _joined(views), config)
 
-    def _write_direct(self, keys: list[str], chunks: list[list[memoryview]],
-                      config: Any) -> None:
-        """All chunks at once, from where they lie."""
-        if not keys:
-            return
-        chunks = [views if len(views) <= _GATHER_MAX else [_joined(views)]
-                  for views in chunks]
-        addrs = [[address_of(view) for view in views] for views in chunks]
-        sizes = [[view.nbytes for view in views] for views in chunks]
-        if all(len(views) == 1 for views in chunks):
-            self.put_from_all(keys, [one[0] for one in addrs],
-                              [one[0] for one in sizes], config)
-            return
-        self._check_all("batch_put_from_multi_buffers", keys,
-                        self.store.batch_put_from_multi_buffers(
-                            keys, addrs, sizes, **with_config(config, len(keys))))
+    @staticmethod
+    def _add_chunks(keys: Sequence[str], chunks: Sequence[list[memoryview]],
+                    put: Put) -> None:
+        """From where they lie."""
+        for key, views in zip(keys, chunks):
+            if len(views) > _GATHER_MAX:
+                views = [_joined(views)]
+            put.add(key, [address_of(view) for view in views],
+                    [view.nbytes for view in views], views)
 
     def _write_pooled(self, keys: Sequence[str],
                       chunks: Sequence[Sequence[memoryview]], pool: Any,
@@ -329,16 +387,16 @@ class Transport:
             put(i)
 
     def _write_arrays(self, key: str, payload: _DirectCopyPayload, pool: Any,
-                      chunk_bytes: int, policy: BundleTransferPolicy, config: Any,
-                      written: list[str]) -> dict[str, Any]:
+                      chunk_bytes: int, policy: BundleTransferPolicy,
+                      put: Put) -> dict[str, Any]:
         """Whole arrays in each chunk, copied by the fast copy."""
         arrays = payload.arrays
         runs = _runs_of_arrays(arrays, chunk_bytes)
         spec = payload_spec(key, [size for _, _, size in runs])
         keys = chunk_keys(key, len(runs))
-        written += keys
+        put.keys += keys
 
-        def put(i: int) -> None:
+        def put_run(i: int) -> None:
             first, n, size = runs[i]
 
             def fill(lease: Any) -> None:
@@ -348,15 +406,15 @@ class Transport:
                     raise RuntimeError(f"{keys[i]}: native fast-copy wrote {done} "
                                        f"of {size} bytes")
 
-            self._put_leased(pool, keys[i], size, fill, config)
+            self._put_leased(pool, keys[i], size, fill, put.config)
 
         if (policy.put_mode != "batch" and policy.max_inflight_put > 1
                 and len(runs) >= AUTO_PARALLEL_MIN_CHUNKS
                 and spec["bytes"] >= replaceable("AUTO_PARALLEL_MIN_BYTES")):
-            in_threads(len(runs), policy.max_inflight_put, put)
+            in_threads(len(runs), policy.max_inflight_put, put_run)
         else:
             for i in range(len(runs)):
-                put(i)
+                put_run(i)
         return spec
 
     def _resolve_buffer_group_put_mode(
@@ -379,24 +437,10 @@ class Transport:
         lease = pool.acquire(size)
         try:
             fill(lease)
-            self.put_from_all([key], [lease.ptr], [size], config)
+            check_all("batch_put_from", [key], self.batch_put_from(
+                [key], [lease.ptr], [size], **with_config(config, 1)))
         finally:
             lease.release()
-
-    def put_from_all(self, keys: list[str], addrs: list[int], sizes: list[int],
-                     config: Any) -> None:
-        """By batch_put_from(). RuntimeError: not all of them were put."""
-        assert self.batch_put_from is not None
-        self._check_all("batch_put_from", keys, self.batch_put_from(
-            keys, addrs, sizes, **with_config(config, len(keys))))
-
-    @staticmethod
-    def _check_all(operation: str, keys: Sequence[str], results: Any) -> None:
-        if len(results) != len(keys):
-            raise RuntimeError(f"{operation} failed for {keys[0]}: {len(results)} "
-                               f"results for {len(keys)} keys")
-        for key, status in zip(keys, results):
-            check_status(operation, key, status)
 
     # ---- reading ----
 
