@@ -10,9 +10,10 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "perf"))
 
 from compare.cells import Cell, ratio  # noqa: E402
-from compare.wheels.groups import GROUPS  # noqa: E402
-from compare.wheels.rows import (DEFAULT, PEER, RAW, ROWS, TASKS,  # noqa: E402
-                                 TCP, Goal, Row, rows_named, tasks_of, times)
+from compare.wheels.groups import GROUPS, systems_of  # noqa: E402
+from compare.wheels.rows import (BATCH_GROUPS, DEFAULT, MIB,  # noqa: E402
+                                 PEER, RAW, ROWS, TASKS, TCP, Goal, Row,
+                                 rows_named, tasks_of, times)
 from compare.wheels.table import (is_met, ratio_of, report,  # noqa: E402
                                   table_rows)
 from compare.work import Result  # noqa: E402
@@ -113,6 +114,20 @@ class Rows(unittest.TestCase):
             "engine write 64 KiB x1", "engine write 64 KiB x1, 2 threads",
             "raw ping-pong of 8 B, p50", "engine write 8 B, p50"])
         self.assertEqual(len(tasks_of(rows)), 4)
+
+    def test_batches_are_put_and_got_with_median_slowest_and_cpu_time(
+            self) -> None:
+        rows = rows_named("DataProto (put|get) 64 tensors")
+        self.assertEqual([row.figure for row in rows], 2 * [
+            f"{op}_{what}" for op in ("put", "get")
+            for what in ("p50_ms", "p99_ms", "cpu_ms")])
+        self.assertEqual({task.group for task in tasks_of(rows)},
+                         set(BATCH_GROUPS))
+
+    def test_all_store_a_batch_of_the_size_that_is_wanted(self) -> None:
+        python = pathlib.Path("python")
+        self.assertEqual({one.fields for one in systems_of(
+            python, python, {}, 5 * MIB)}, {5 * MIB})
 
 
 if __name__ == "__main__":

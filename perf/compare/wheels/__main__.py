@@ -31,8 +31,8 @@ from ..program import (add_save, give_report, options, parse,  # noqa: E402
 from ..work import Result, Skip  # noqa: E402
 from . import venvs  # noqa: E402
 from .groups import GROUPS, Group, System, systems_of  # noqa: E402
-from .rows import (DEFAULT, PEER, RAW, Row, Task, WORKING_SET,  # noqa: E402
-                   rows_named, tasks_of)
+from .rows import (BATCH_GROUPS, DEFAULT, FIELDS, MIB, PEER, RAW,  # noqa: E402
+                   Row, Task, WORKING_SET, rows_named, tasks_of)
 from .table import HEAD, report, table_rows  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -43,6 +43,10 @@ def arguments() -> argparse.Namespace:
                      f"{venvs.PACKAGES}.", 5, 0.4, "measurement")
     parser.add_argument("--only", default="", metavar="PATTERN",
                         help="rows whose name it finds, a regular expression")
+    parser.add_argument("--fields-mib", type=int, default=FIELDS // MIB,
+                        metavar="N", help="of a DataProto of 64 tensors "
+                        "(default %(default)s; thrice as much memory is used "
+                        "by each of the three)")
     parser.add_argument("--venvs", type=Path, metavar="DIR",
                         help="of the environments, kept (default: for this "
                         "run only)")
@@ -58,13 +62,16 @@ def arguments() -> argparse.Namespace:
         re.compile(args.only)
     except re.error as error:
         parser.error(f"--only: {error}")
+    if args.fields_mib < 1:
+        parser.error("--fields-mib must be positive")
     args.wheel = args.wheel or venvs.newest_wheel(ROOT / "build/wheel/dist")
     if not args.ours and not args.wheel:
         parser.error("no wheel of ours: ./dev wheel builds it")
     return args
 
 
-def systems(args: argparse.Namespace, folder: Path) -> list[System]:
+def systems(args: argparse.Namespace, folder: Path,
+            rows: list[Row]) -> list[System]:
     """Raises Skip: no environment can be made, or it is of no use."""
     ours, theirs, sizes = args.ours, args.peer, {}
     if not ours:
@@ -81,7 +88,9 @@ def systems(args: argparse.Namespace, folder: Path) -> list[System]:
         why = venvs.usable(python)
         if why:
             raise Skip(f"{name} is not usable: {why} ({venvs.PACKAGES})")
-    return systems_of(ours, theirs, sizes)
+        if any(task.group in BATCH_GROUPS for task in tasks_of(rows)):
+            venvs.add(python, venvs.FOR_BATCHES)
+    return systems_of(ours, theirs, sizes, args.fields_mib * MIB)
 
 
 def section(task: Task) -> str:
@@ -174,9 +183,9 @@ def compare(args: argparse.Namespace, folder: Path) -> int:
     if not rows:
         print(f"compare: no row is found by {args.only}", file=sys.stderr)
         return 2
-    who = systems(args, folder)
+    who = systems(args, folder, rows)
     about = {**machine(), "rounds": args.rounds, "seconds": args.seconds,
-             "working_set": WORKING_SET,
+             "working_set": WORKING_SET, "fields_mib": args.fields_mib,
              "versions": {"published": venvs.version(
                  who[1].python, venvs.PUBLISHED.split("==")[0]),
                  "ours": venvs.version(who[2].python, venvs.OURS)}}

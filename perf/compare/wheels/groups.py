@@ -11,13 +11,13 @@ import os
 import selectors
 import subprocess
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..process import await_port, free_port, serving
 from ..work import Skip
-from .rows import (DEFAULT, LOCAL, MIB, PEER, POOL, RAW, SMALL_POOL, TCP,
-                   WORKING_SET, Task)
+from .rows import (DEFAULT, FIELDS, LOCAL, MIB, PEER, POOL, RAW, SMALL_POOL,
+                   TCP, WORKING_SET, Task)
 
 ENDS = Path(__file__).with_name("ends")
 IDLE_S = 2.0  # at least, for a figure of CPU time to mean something
@@ -36,17 +36,19 @@ class System:
     env: dict[str, str] = field(default_factory=dict)
     wheel_mb: float | None = None
     most: int = 1 << 20  # entries that a call may have
+    fields: int = FIELDS  # bytes of its batch of tensors
 
     def program(self, name: str) -> str:
         return str(self.python.with_name(name))
 
 
-def systems_of(ours: Path, theirs: Path,
-               wheel_mb: dict[str, float]) -> list[System]:
-    return [System(RAW, ours),
+def systems_of(ours: Path, theirs: Path, wheel_mb: dict[str, float],
+               fields: int = FIELDS) -> list[System]:
+    made = [System(RAW, ours),
             System(PEER, theirs, {}, wheel_mb.get(PEER), PUBLISHED_MOST),
             System(TCP, ours, {"MC_FORCE_TCP": "1"}, wheel_mb.get(DEFAULT)),
             System(DEFAULT, ours, {}, wheel_mb.get(DEFAULT))]
+    return [replace(one, fields=fields) for one in made]
 
 
 class End:
@@ -193,6 +195,54 @@ class StoreGroup(Group):
         return self.one.ask(**task.order, seconds=seconds)
 
 
+class BatchGroup(Group):
+    """A master, who lends the pool, and a client of batches of rows."""
+
+    def start(self) -> None:
+        self.join(self.master())
+
+    def join(self, port: int) -> None:
+        self.lender = self.end("store", port, self.pool(), 16 * MIB, 0)
+        self.lender.ask(do="cpu")  # the pool is there
+        self.one = self.client(port, 0)
+
+    def pool(self) -> int:
+        """So much that nobody evicts."""
+        return 2 * self.system.fields + POOL
+
+    def client(self, port: int, lent: int) -> End:
+        # Published, a result lies in the local buffer until it is let go.
+        return self.end("batch", port, lent, self.pool(), self.system.fields)
+
+    def lender_cpu_s(self) -> float:
+        return float(self.lender.ask(do="cpu")["cpu_s"])
+
+    def measure(self, task: Task, seconds: float) -> Figures:
+        figures: Figures = {}
+        for op in ("put", "get"):
+            self.one.ask(do="begin", **task.order, there=op == "get")
+            before = self.lender_cpu_s()
+            found = self.one.ask(do=op, seconds=seconds)
+            cpu = found["cpu_s"] + self.lender_cpu_s() - before
+            self.one.ask(do="end")
+            figures |= {f"{op}_p50_ms": found["p50_ms"],
+                        f"{op}_p99_ms": found["p99_ms"],
+                        f"{op}_cpu_ms": cpu / found["calls"] * 1e3}
+        return figures
+
+
+class OwnBatchGroup(BatchGroup):
+    """The client has the pool in its own process."""
+
+    def join(self, port: int) -> None:
+        if self.system.name == TCP:
+            raise Skip("nothing goes over tcp")
+        self.one = self.client(port, self.pool())
+
+    def lender_cpu_s(self) -> float:
+        return 0.0
+
+
 class CrowdGroup(StoreGroup):
     """A pool that is full before."""
 
@@ -231,4 +281,4 @@ class WheelGroup(Group):
 GROUPS: dict[str, type[Group]] = {
     "raw": RawGroup, "engine": EngineGroup, "own": OwnGroup,
     "store": StoreGroup, "crowd": CrowdGroup, "life": LifeGroup,
-    "wheel": WheelGroup}
+    "batch": BatchGroup, "own batch": OwnBatchGroup, "wheel": WheelGroup}

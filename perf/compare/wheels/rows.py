@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-KIB, MIB = 1 << 10, 1 << 20
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 WORKING_SET = 512 * MIB  # of each side of an engine
 POOL = 1024 * MIB
 SMALL_POOL = 256 * MIB  # that a crowd puts into
 LOCAL = 4096 * MIB  # of the client that joins and leaves
+FIELDS = GIB  # of a batch of 64 tensors, unless the caller says otherwise
+
+BATCH_GROUPS = ("batch", "own batch")  # groups that need what frameworks have
 
 RAW, PEER, TCP, DEFAULT = "raw", "peer", "ours, tcp", "ours"
 
@@ -95,6 +98,16 @@ _LATENCY = Task("engine write 8 B", "engine", {"do": "latency", "size": 8})
 _VALUES = [_values(4 * KIB, 1, 2 * MIB), _values(4 * KIB, 128, 32 * MIB),
            _values(64 * KIB, 32, 128 * MIB), _values(MIB, 32, 256 * MIB)]
 _EXIST = [_exist(1), _exist(4)]
+def _batch(kind: str, name: str) -> list[Task]:
+    """Through another process's pool, and into a pool of the client's own."""
+    return [Task(f"DataProto {name}", "batch", {"kind": kind}),
+            Task(f"DataProto {name}, own pool", "own batch", {"kind": kind})]
+
+
+_FIELDS = _batch("fields", "64 tensors")
+_RAGGED = _batch("ragged", "10,000 ragged rows")
+_PLAIN = _batch("plain", "10,000 plain rows")
+_BATCHES = [*_FIELDS, *_RAGGED, *_PLAIN]
 _IDLE = Task("store idle", "store", {"do": "idle"})
 _LIFE = Task("store client's life", "life", {})
 _CROWD = Task("store 200 threads", "crowd", {"do": "crowd", "size": MIB,
@@ -102,7 +115,7 @@ _CROWD = Task("store 200 threads", "crowd", {"do": "crowd", "size": MIB,
 _WHEEL = Task("wheel", "wheel", {})
 
 TASKS = [_STREAM, *_MOVES, *_PAIRS, _PINGPONG, _LATENCY, *_OWN, *_VALUES,
-         *_EXIST, _IDLE, _LIFE, _CROWD, _WHEEL]
+         *_EXIST, _IDLE, _LIFE, _CROWD, *_BATCHES, _WHEEL]
 
 
 def _rates(task: Task) -> Row:
@@ -113,6 +126,22 @@ def _put_get(task: Task, unit: str, tcp: float, default: float) -> list[Row]:
     figure = "gb_per_s" if unit == "GB/s" else "keys_per_s"
     return [Row(task.name.replace("store", f"store {op}"), unit, task.name,
                 f"{op}_{figure}", both(tcp, default)) for op in ("put", "get")]
+
+
+def _batch_rows(task: Task, faster: float) -> list[Row]:
+    """The slowest, and the CPU time of client and lender, are never worse."""
+    goals = {DEFAULT: times(faster)}
+    if task.group == "batch":
+        goals[TCP] = times(faster)
+    rows = []
+    for op in ("put", "get"):
+        name = task.name.replace("DataProto", f"DataProto {op}")
+        rows += [Row(f"{name}, p50", "ms", task.name, f"{op}_p50_ms", goals),
+                 Row(f"{name}, p99", "ms", task.name, f"{op}_p99_ms",
+                     {system: times(1) for system in goals}),
+                 Row(f"CPU of {name}", "ms", task.name, f"{op}_cpu_ms",
+                     {system: times(1) for system in goals})]
+    return rows
 
 
 def _rows() -> list[Row]:
@@ -151,6 +180,9 @@ def _rows() -> list[Row]:
             bound("at most", 50)),
         Row("idle client", "% of a core", _IDLE.name, "percent_of_core",
             bound("at most", 0.1)),
+        *(row for task in [*_FIELDS, *_RAGGED] for row in _batch_rows(
+            task, 2 if task.group == "batch" else 1)),
+        *(row for task in _PLAIN for row in _batch_rows(task, 1)),
         Row("wheel", "MB", _WHEEL.name, "wheel_mb", bound("at most", 6)),
     ]
     return rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import venv
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..process import run
@@ -14,6 +15,8 @@ PUBLISHED = "mooncake-transfer-engine-non-cuda==0.3.13.post1"
 # What it is linked to and does not bring.
 PACKAGES = "apt-get install libibverbs1 librdmacm1 libnuma1"
 OURS = "mooncake-transfer-engine"
+# Of the frameworks that store batches; torch is the build for CPUs.
+FOR_BATCHES = ("numpy", "msgpack", "torch==2.13.0+cpu")
 LIMIT_S = 300.0  # of a download
 
 
@@ -40,6 +43,25 @@ def environment(folder: Path, what: str) -> Path:
 def refresh(python: Path, wheel: Path) -> None:
     """Our wheel as it is now."""
     _pip(python, "install", "-q", "--no-deps", "--force-reinstall", str(wheel))
+
+
+def add(python: Path, packages: Sequence[str]) -> None:
+    """What cannot be installed is missed by the rows that need it."""
+    for package in packages:
+        if _has(python, package.partition("=")[0]):
+            continue
+        try:
+            _pip(python, "install", "-q", package)
+        except Skip as why:
+            print(f"compare: {package} is not to be had: {why}",
+                  file=sys.stderr)
+
+
+def _has(python: Path, module: str) -> bool:
+    code = ("import importlib.util as u, sys; "
+            f"sys.exit(u.find_spec({module!r}) is None)")
+    return not subprocess.run([str(python), "-c", code], check=False,
+                              timeout=LIMIT_S).returncode
 
 
 def version(python: Path, package: str) -> str:
