@@ -6,6 +6,7 @@ before the next batch, and under the same number, so that it counts once.
 """
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 import uuid
@@ -121,13 +122,13 @@ class DataProtoCatalogTransfer:
             {"previous_handle": old, "handle": new},
             lambda: self.transfer.cleanup_dataproto_append(old, new))
 
-    def _published(self, method: str, args: tuple, options: dict[str, Any],
+    def _published(self, method: str, args: tuple[Any, ...], options: dict[str, Any],
                    withdraw: Callable[[], object]) -> dict[str, Any]:
         number = uuid.uuid4().hex
 
         def publish() -> dict[str, Any]:
             try:
-                answer = self._call(method, number, *args, **options)
+                answer: dict[str, Any] = self._call(method, number, *args, **options)
             except _REFUSALS:
                 self._do(_Task("remove what was refused", withdraw))
                 raise
@@ -170,14 +171,16 @@ class DataProtoCatalogTransfer:
     def resolve(self, partition: str, keys: Sequence[str],
                 fields: Sequence[str] | None = None) -> dict[str, Any]:
         """As the catalog's, pinned until release_read() of its read_token."""
-        return self._call("resolve", partition, keys, fields, pin=True)
+        answer: dict[str, Any] = self._call("resolve", partition, keys, fields, pin=True)
+        return answer
 
     def release_read(self, token: int) -> None:
         self._remove_retired(self._call("release_read", token))
 
     def list(self, partition: str | None = None) -> dict[str, dict[str, Any]]:
         """As the catalog's."""
-        return self._call("list", partition)
+        answer: dict[str, dict[str, Any]] = self._call("list", partition)
+        return answer
 
     def attach_results(self, output: Any, results: Sequence[Any]) -> None:
         """What output lies in, for release_result(output)."""
@@ -192,8 +195,8 @@ class DataProtoCatalogTransfer:
                         strict: bool = False) -> None:
         """RuntimeError, with strict: one of them could not be released."""
         for result in results:
-            self._do(_Task("release a result", lambda one=result:
-                           self.transfer.release_result(one)))
+            self._do(_Task("release a result", functools.partial(
+                self.transfer.release_result, result)))
         if strict:
             self._settle(strict=True)
 

@@ -96,9 +96,10 @@ class SegmentHandlers(Handlers):
                 "location": _text(body, "location", "")}
 
     async def _mount(self, piece: dict[str, Any]) -> dict[str, Any]:
-        return await self._call(
+        answer: dict[str, Any] = await self._call(
             self.store.mount_segment, piece["path"], piece["size"],
             piece["offset"], piece["protocol"], piece["location"])
+        return answer
 
     # ---- roles ----
 

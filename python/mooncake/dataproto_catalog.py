@@ -111,6 +111,7 @@ class DataProtoCatalog:
                        old, new)
         if why:
             return {"append_rejected": f"{name}: {why}"}
+        assert fragment
         added = [one for one in new.field_index if one not in old.field_index]
         for i, key in enumerate(keys):
             for one in added:
@@ -144,8 +145,9 @@ class DataProtoCatalog:
         for i, key in enumerate(keys):
             row = rows.setdefault(key, _Row())
             row.tag.update(tags[i] if tags else {})
-            for name in found[1] if found else ():
-                self._place(row, name, found[0], i)
+            if found:
+                for name in found[1]:
+                    self._place(row, name, found[0], i)
         return {"keys": keys,
                 "tags": [copy.deepcopy(rows[key].tag) for key in keys],
                 "fields": _fields_of(rows, keys), **self._answer()}
@@ -311,7 +313,7 @@ def _why_not(fragment: _Fragment | None, rows: Sequence[_Row | None],
 def _located(rows: Mapping[str, _Row], keys: Sequence[str],
              names: Sequence[str]) -> tuple[dict[str, Any], list[_Fragment]]:
     """What resolve() answers, and the fragments of it."""
-    groups: dict[tuple, list[str]] = {}
+    groups: dict[tuple[tuple[str, int], ...], list[str]] = {}
     used: dict[str, _Fragment] = {}
     for name in names:
         late = [key for key in keys if name not in rows[key].places]

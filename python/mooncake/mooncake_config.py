@@ -189,7 +189,7 @@ class MooncakeConfig:
                 raise ValueError(f"Missing required config field: {field}")
         device = values.get("device_name", "")
         return MooncakeConfig(
-            *(values[field] for field in _REQUIRED[:2]),
+            values["local_hostname"], values["metadata_server"],
             _size(values.get("global_segment_size",
                              DEFAULT_GLOBAL_SEGMENT_SIZE),
                   "global_segment_size"),

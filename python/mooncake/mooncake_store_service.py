@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -48,10 +48,10 @@ RETRY_S = 1
 STOP_S = 2  # for requests under way, when it is told to end
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # Texts of -D that the store reads as something else are looked at here before.
-CHECKS = {"global_segment_size": _parse_segment_size,
-          "local_buffer_size": _parse_segment_size,
-          "enable_ssd_offload": _parse_bool,
-          "enable_client_http_server": _parse_bool, "client_http_port": int}
+CHECKS: dict[str, Callable[[str], object]] = {
+    "global_segment_size": _parse_segment_size,
+    "local_buffer_size": _parse_segment_size, "enable_ssd_offload": _parse_bool,
+    "enable_client_http_server": _parse_bool, "client_http_port": int}
 
 
 def _load(path: str | None, more: dict[str, Any]) -> MooncakeConfig:
@@ -144,7 +144,7 @@ class MooncakeStoreService(ObjectHandlers, SegmentHandlers):
         config = self.config
         self.store = MooncakeDistributedStore()
         try:
-            code = self.store.setup({
+            code: int = self.store.setup({
                 "local_hostname": config.local_hostname,
                 "metadata_server": config.metadata_server,
                 "global_segment_size": config.global_segment_size,
