@@ -252,9 +252,9 @@ static void copy_checked(const struct shm_rail *rail, struct tei_slice *slice,
 			 bool streaming, uint8_t *to, const uint8_t *from,
 			 uint64_t n)
 {
-	uint64_t part = SHM_COPY_GROUP + (-(uintptr_t)to & (SHM_COPY_LINE - 1));
+	uint64_t part = TEI_COPY_GROUP + (-(uintptr_t)to & (TEI_COPY_LINE - 1));
 
-	for (; n; n -= part, part = SHM_COPY_GROUP) {
+	for (; n; n -= part, part = TEI_COPY_GROUP) {
 		if (part > n)
 			part = n;
 		if (streaming)
@@ -364,7 +364,7 @@ static int move_arena(struct shm_endpoint *ep, struct tei_list *queue,
 	else
 		*moved = copy_some(ep, queue, ended, shm_config(rail)->chunk);
 	if (rail->unfenced)
-		tei_shm_copy_fence();
+		tei_copy_fence();
 	rail->unfenced = false;
 	tei_shm_touch_end(ep->pages, &ep->mark);
 	return rc;

@@ -26,9 +26,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "backends/shm/copy.h"
 #include "backends/shm/fence.h"
 #include "backends/shm/wire.h"
+#include "base/copy.h"
 #include "base/hash.h"
 #include "base/list.h"
 #include "base/thread.h"
@@ -44,7 +44,7 @@
 #define SHM_BATCH_MAX    64         /* slices in one marked chunk */
 #define SHM_TURN         (1u << 20) /* bytes of one progress() */
 #define SHM_CHUNK_MAX    (64u << 10)
-#define SHM_BOUNCE_LEN   (SHM_COPY_GROUP + SHM_COPY_LINE)
+#define SHM_BOUNCE_LEN   (TEI_COPY_GROUP + TEI_COPY_LINE)
 #define SHM_RECENT_BITS  16 /* of the pieces of memory whose writes are kept */
 #define SHM_RECENT_LEN   64
 
@@ -187,7 +187,7 @@ struct shm_rail {
 	struct tei_list active;            /* initiator endpoints, by turns */
 	struct tei_list broken;            /* endpoints */
 	struct tei_list refused;           /* slices */
-	struct shm_copier stream;
+	struct tei_copier stream;
 	bool unfenced; /* streamed to, since the last fence */
 	struct shm_recent recent;
 	uint8_t *bounce; /* bounce[SHM_BOUNCE_LEN] */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_shm_copy.c - every way to copy moves the bytes it is told, and no more */
+/* test_copy.c - every way to copy moves the bytes it is told, and no more */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/shm/copy.h"
+#include "base/copy.h"
 #include "tests/lib/test.h"
 
 #define PAGE 4096
@@ -53,17 +53,17 @@ static void check(const uint8_t *room, size_t before, size_t a, size_t len)
 }
 
 /* What lies @a and @b bytes behind the begin of a page. */
-static void try_copy(struct shm_copier copier, size_t a, size_t b, size_t len)
+static void try_copy(struct tei_copier copier, size_t a, size_t b, size_t len)
 {
 	memset(to, 0xee, EDGE + b + len + EDGE);
 	copier.copy(to + EDGE + b, from + a, len);
-	tei_shm_copy_fence();
+	tei_copy_fence();
 	check(to, EDGE + b, a, len);
 
 	memset(to, 0xee, EDGE + b + len + EDGE);
 	memset(kept, 0xee, EDGE + len + EDGE);
 	copier.keep(to + EDGE + b, kept + EDGE, from + a, len);
-	tei_shm_copy_fence();
+	tei_copy_fence();
 	check(to, EDGE + b, a, len);
 	check(kept, EDGE, a, len);
 }
@@ -88,10 +88,10 @@ static void each_way_moves_what_it_is_told(void **state)
 					 4 * PAGE + 1,
 					 9 * PAGE + 777,
 					 ROOM - PAGE - 2 * EDGE};
-	struct shm_copier copy;
+	struct tei_copier copy;
 
 	(void)state;
-	for (unsigned int v = 0; (copy = tei_shm_copy_variant(v)).copy; v++) {
+	for (unsigned int v = 0; (copy = tei_copier_variant(v)).copy; v++) {
 		for (size_t i = 0; i < TEST_COUNT(shifts); i++) {
 			for (size_t k = 0; k < TEST_COUNT(lengths); k++) {
 				try_copy(copy, shifts[i], 0, lengths[k]);
@@ -105,9 +105,9 @@ static void each_way_moves_what_it_is_told(void **state)
 static void there_is_always_a_way(void **state)
 {
 	(void)state;
-	assert_non_null(tei_shm_copy_variant(0).copy);
-	assert_ptr_equal(tei_shm_copy_streaming().keep,
-			 tei_shm_copy_variant(0).keep);
+	assert_non_null(tei_copier_variant(0).copy);
+	assert_ptr_equal(tei_copier_streaming().keep,
+			 tei_copier_variant(0).keep);
 }
 
 int main(void)

@@ -7,34 +7,34 @@
  * after the other: together 1.7 times memcpy() on cold memory. On small or hot
  * memory they lose.
  */
-#ifndef SHM_COPY_H
-#define SHM_COPY_H
+#ifndef BASE_COPY_H
+#define BASE_COPY_H
 
 #include <stddef.h>
 
-#define SHM_COPY_LINE  64u
-#define SHM_COPY_GROUP (16u << 10) /* four pages */
+#define TEI_COPY_LINE  64u
+#define TEI_COPY_GROUP (16u << 10) /* four pages */
 
 /*
  * The ranges do not overlap; any alignment. What is stored to @to is in order
- * with later stores only after tei_shm_copy_fence(). Best in groups that begin
+ * with later stores only after tei_copy_fence(). Best in groups that begin
  * at a line.
  */
-typedef void shm_copy_fn(void *to, const void *from, size_t len);
+typedef void tei_copy_fn(void *to, const void *from, size_t len);
 
 /* The same, and to @keep, which stays in the caches; both from one look. */
-typedef void shm_keep_fn(void *to, void *keep, const void *from, size_t len);
+typedef void tei_keep_fn(void *to, void *keep, const void *from, size_t len);
 
-struct shm_copier {
-	shm_copy_fn *copy;
-	shm_keep_fn *keep;
+struct tei_copier {
+	tei_copy_fn *copy;
+	tei_keep_fn *keep;
 };
 
 /* The widest of this CPU; memcpy() where there is none. Any thread. */
-struct shm_copier tei_shm_copy_streaming(void);
-void tei_shm_copy_fence(void);
+struct tei_copier tei_copier_streaming(void);
+void tei_copy_fence(void);
 
 /* All there are that this CPU can do, for tests; NULLs after the last. */
-struct shm_copier tei_shm_copy_variant(unsigned int i);
+struct tei_copier tei_copier_variant(unsigned int i);
 
 #endif

@@ -7,7 +7,7 @@
  * rest is the same for all: what comes before the first line and after the
  * last goes by memcpy().
  */
-#include "backends/shm/copy.h"
+#include "base/copy.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,10 +16,10 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define LINE  ((size_t)SHM_COPY_LINE)
+#define LINE  ((size_t)TEI_COPY_LINE)
 #define PAGE  ((size_t)4096)
 #define PAGES ((size_t)4)
-_Static_assert(PAGES *PAGE == SHM_COPY_GROUP, "as the header says");
+_Static_assert(PAGES *PAGE == TEI_COPY_GROUP, "as the header says");
 
 /* Kernels: @len is in lines, @to at one. Without a keep it is @to again. */
 typedef void kernel_fn(char *to, char *keep, const char *from, size_t len);
@@ -117,7 +117,7 @@ static void copy(kernel_fn *kernel, char *to, char *keep, const char *from,
 	copy_rest(to + head, keep + head, from + head, len - head);
 }
 
-void tei_shm_copy_fence(void)
+void tei_copy_fence(void)
 {
 	_mm_sfence();
 }
@@ -138,16 +138,16 @@ COPIER(avx512)
 COPIER(avx2)
 COPIER(sse2)
 
-struct shm_copier tei_shm_copy_variant(unsigned int i)
+struct tei_copier tei_copier_variant(unsigned int i)
 {
-	struct shm_copier copiers[4] = {{NULL, NULL}};
+	struct tei_copier copiers[4] = {{NULL, NULL}};
 	unsigned int n = 0;
 
 	if (__builtin_cpu_supports("avx512f"))
-		copiers[n++] = (struct shm_copier){copy_avx512, keep_avx512};
+		copiers[n++] = (struct tei_copier){copy_avx512, keep_avx512};
 	if (__builtin_cpu_supports("avx2"))
-		copiers[n++] = (struct shm_copier){copy_avx2, keep_avx2};
-	copiers[n++] = (struct shm_copier){copy_sse2, keep_sse2};
+		copiers[n++] = (struct tei_copier){copy_avx2, keep_avx2};
+	copiers[n++] = (struct tei_copier){copy_sse2, keep_sse2};
 	return copiers[i < n ? i : n];
 }
 #else
@@ -162,19 +162,19 @@ static void keep_plain(void *to, void *keep, const void *from, size_t len)
 	memcpy(to, keep, len);
 }
 
-void tei_shm_copy_fence(void)
+void tei_copy_fence(void)
 {
 }
 
-struct shm_copier tei_shm_copy_variant(unsigned int i)
+struct tei_copier tei_copier_variant(unsigned int i)
 {
-	struct shm_copier plain = {copy_plain, keep_plain}, none = {NULL, NULL};
+	struct tei_copier plain = {copy_plain, keep_plain}, none = {NULL, NULL};
 
 	return i ? none : plain;
 }
 #endif
 
-struct shm_copier tei_shm_copy_streaming(void)
+struct tei_copier tei_copier_streaming(void)
 {
-	return tei_shm_copy_variant(0);
+	return tei_copier_variant(0);
 }
