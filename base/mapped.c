@@ -166,18 +166,27 @@ struct maps_query {
 #define MAPS_QUERY    _IOWR('f', 17, struct maps_query)
 #define MAPS_READABLE 1u
 #define MAPS_WRITABLE 2u
+#define MAPS_SHARED   8u
+
+/* Asks for the mapping of @addr, if it permits that. */
+static bool ask_maps(int maps, uint64_t addr, bool writable,
+		     struct maps_query *out)
+{
+	*out = (struct maps_query){
+		.size = sizeof(*out),
+		.wanted = writable ? MAPS_WRITABLE : MAPS_READABLE,
+		.addr = addr,
+	};
+	return !ioctl(maps, MAPS_QUERY, out);
+}
 
 /* Finds the mapping of @addr, if it permits that. */
 static bool find_mapping(int maps, uint64_t addr, bool writable,
 			 struct tei_stretch *out)
 {
-	struct maps_query query = {
-		.size = sizeof(query),
-		.wanted = writable ? MAPS_WRITABLE : MAPS_READABLE,
-		.addr = addr,
-	};
+	struct maps_query query;
 
-	if (ioctl(maps, MAPS_QUERY, &query))
+	if (!ask_maps(maps, addr, writable, &query))
 		return false;
 	*out = (struct tei_stretch){query.begin, query.end};
 	return true;
@@ -205,6 +214,58 @@ bool tei_maps_permit(int maps, const struct tei_stretch *asked, bool writable,
 		    !find_mapping(maps, at, writable, known))
 			return false;
 		at = known->end;
+	}
+	return true;
+}
+
+/* ---- pages that are there ---- */
+
+#define PAGES_MAX 256u /* of one question */
+
+static bool are_pages_there(uint64_t begin, uint64_t end)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), n;
+	unsigned char there[PAGES_MAX];
+
+	for (begin = begin / page * page; begin < end; begin += n * page) {
+		n = (end - begin + page - 1) / page;
+		if (n > PAGES_MAX)
+			n = PAGES_MAX;
+		if (mincore((void *)(uintptr_t)begin, n * page, there))
+			return false;
+		for (uint64_t i = 0; i < n; i++) {
+			if (!(there[i] & 1))
+				return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * Of files that this process may not write the kernel says that all pages are
+ * there: it does not tell what others read.
+ */
+static bool tells_of_pages(const struct maps_query *mapping)
+{
+	const uint64_t own = MAPS_WRITABLE | MAPS_SHARED;
+
+	return !mapping->inode || (mapping->flags & own) == own;
+}
+
+bool tei_is_resident(int maps, uint64_t addr, uint64_t length, bool writable)
+{
+	uint64_t end = addr + length, part;
+	struct maps_query mapping;
+
+	if (maps < 0 || end < addr)
+		return false;
+	for (; addr < end; addr = part) {
+		if (!ask_maps(maps, addr, writable, &mapping) ||
+		    !tells_of_pages(&mapping))
+			return false;
+		part = mapping.end < end ? mapping.end : end;
+		if (!are_pages_there(addr, part))
+			return false;
 	}
 	return true;
 }

@@ -10,22 +10,30 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/copy.h"
 #include "base/list.h"
 #include "base/mapped.h"
 #include "te/backend.h"
 #include <te/te.h>
 
-#define KEY_LEN   8
-#define STEP_LEN  (1u << 20) /* copied between two looks at the world */
-#define QUEUE_MAX 1024       /* slices taken and not done */
+#define KEY_LEN    8
+#define STEP_LEN   (1u << 20)  /* copied between two looks at the world */
+#define QUEUE_MAX  1024        /* slices taken and not done */
+#define LARGE      (64u << 10) /* memory that only passes through caches */
+#define STREAM_LEN ((uint64_t)64 << 10) /* part of it that fits one */
 
 struct loop_rail {
 	struct tei_list halves;
 	struct tei_list queue; /* slices, in the order of post() */
 	unsigned int n_queued;
 	uint64_t last_id;
+	int maps; /* tei_maps_open()'s, for large memory */
+	struct tei_copier stream;
+	/* What was copied a moment ago, for its checksum. */
+	uint8_t bounce[TEI_COPY_GROUP + TEI_COPY_LINE];
 };
 
 struct loop_half {
@@ -68,12 +76,15 @@ static int loop_rail_open(struct tei_rail *rail)
 {
 	tei_list_init(&loop_rail(rail)->halves);
 	tei_list_init(&loop_rail(rail)->queue);
+	loop_rail(rail)->maps = tei_maps_open();
+	loop_rail(rail)->stream = tei_copier_streaming();
 	return 0;
 }
 
 static void loop_rail_close(struct tei_rail *rail)
 {
-	(void)rail;
+	if (loop_rail(rail)->maps >= 0)
+		(void)close(loop_rail(rail)->maps);
 }
 
 static int write_id(uint64_t id, void *out, size_t *len)
@@ -238,9 +249,100 @@ static void take_crc(struct tei_slice *slice, const uint8_t *bytes, uint64_t n)
 					    to - from);
 }
 
-static bool is_there(const void *addr, uint64_t n, bool writable)
+static bool is_there(const struct tei_slice *slice, const void *addr,
+		     uint64_t n, bool writable)
 {
-	return tei_is_there((uintptr_t)addr, n, writable);
+	int maps = loop_rail(slice->ep->rail)->maps;
+
+	return (n >= LARGE &&
+		tei_is_resident(maps, (uintptr_t)addr, n, writable)) ||
+	       tei_is_there((uintptr_t)addr, n, writable);
+}
+
+static void pass(struct tei_slice *slice, uint64_t n)
+{
+	loop_slice(slice)->offset += n;
+	loop_slice(slice)->at += n;
+}
+
+/* A first part that ends at a line makes the others whole groups. */
+static uint64_t first_part(const uint8_t *to, uint64_t most, uint64_t n)
+{
+	uint64_t part = most + (-(uintptr_t)to & (TEI_COPY_LINE - 1));
+
+	return part < n ? part : n;
+}
+
+/*
+ * Writes past the caches, which large memory would only pass through. The
+ * checksum comes first: it fetches a part as fast as memory gives it, so that
+ * the copy finds it in the cache.
+ */
+static void stream_write(struct tei_slice *slice, uint8_t *to,
+			 const uint8_t *from, uint64_t n)
+{
+	struct loop_rail *rail = loop_rail(slice->ep->rail);
+	uint64_t part = first_part(to, STREAM_LEN, n);
+
+	for (; n; n -= part, part = n < STREAM_LEN ? n : STREAM_LEN) {
+		take_crc(slice, from, part);
+		rail->stream.copy(to, from, part);
+		pass(slice, part);
+		to += part;
+		from += part;
+	}
+	tei_copy_fence();
+}
+
+/*
+ * Reads past the caches. The checksum is that of the bytes that are stored,
+ * since the space may get another value meanwhile.
+ */
+static void stream_read(struct tei_slice *slice, uint8_t *to,
+			const uint8_t *from, uint64_t n)
+{
+	struct loop_rail *rail = loop_rail(slice->ep->rail);
+	uint64_t part = first_part(to, TEI_COPY_GROUP, n);
+
+	for (; n; n -= part, part = n < TEI_COPY_GROUP ? n : TEI_COPY_GROUP) {
+		if (slice->crc_len) {
+			rail->stream.keep(to, rail->bounce, from, part);
+			take_crc(slice, rail->bounce, part);
+		} else {
+			rail->stream.copy(to, from, part);
+		}
+		pass(slice, part);
+		to += part;
+		from += part;
+	}
+	tei_copy_fence();
+}
+
+static bool are_apart(const uint8_t *a, const uint8_t *b, uint64_t n)
+{
+	return a < b ? (uint64_t)(b - a) >= n : (uint64_t)(a - b) >= n;
+}
+
+/* Copies @n bytes of one piece. */
+static void copy_piece(struct tei_slice *slice, uint8_t *local, uint8_t *remote,
+		       uint64_t n)
+{
+	bool writes = slice->op == TEI_WRITE;
+
+	if (n >= LARGE && are_apart(local, remote, n)) {
+		if (writes)
+			stream_write(slice, remote, local, n);
+		else
+			stream_read(slice, local, remote, n);
+		return;
+	}
+	/* Both may be in one region, so they may overlap. */
+	if (writes)
+		memmove(remote, local, n);
+	else
+		memmove(local, remote, n);
+	take_crc(slice, local, n);
+	pass(slice, n);
 }
 
 /*
@@ -253,7 +355,7 @@ static int copy(struct tei_slice *slice, uint8_t *remote, uint64_t n)
 	bool writes = slice->op == TEI_WRITE;
 	uint64_t part;
 
-	if (n && !is_there(remote, n, writes))
+	if (n && !is_there(slice, remote, n, writes))
 		return -EFAULT;
 	for (; n; n -= part) {
 		const struct iovec *piece = &slice->iov[s->piece];
@@ -269,17 +371,10 @@ static int copy(struct tei_slice *slice, uint8_t *remote, uint64_t n)
 		part = piece->iov_len - s->offset;
 		if (part > n)
 			part = n;
-		if (!is_there(local, part, !writes))
+		if (!is_there(slice, local, part, !writes))
 			return -EFAULT;
-		/* Both may be in one region, so they may overlap. */
-		if (writes)
-			memmove(remote, local, part);
-		else
-			memmove(local, remote, part);
-		take_crc(slice, local, part);
+		copy_piece(slice, local, remote, part);
 		remote += part;
-		s->offset += part;
-		s->at += part;
 	}
 	return 0;
 }
