@@ -128,7 +128,8 @@ def row_array(rows: list[Any]) -> np.ndarray:
     return made
 
 
-# Most values of most results: they have no owner, and nothing is within them.
+# Most values of most results, beside arrays of numbers that are of no subclass:
+# they have no owner, and nothing is within them.
 _LEAVES = frozenset((str, bytes, int, float, bool, type(None)))
 
 
@@ -153,7 +154,9 @@ def release_result(result: Any) -> None:
             within = _within(value)
             if within and id(value) not in seen:
                 seen.add(id(value))
-                left.extend([one for one in within if type(one) not in _LEAVES])
+                left.extend([one for one in within if type(one) not in _LEAVES
+                             and not (type(one) is np.ndarray
+                                      and not one.dtype.hasobject)])
         elif id(owner) not in released:
             released.add(id(owner))
             owner.release()
