@@ -43,9 +43,9 @@ bool tei_uids_has(const struct tei_uids *uids, uint32_t uid);
  * peer. Where sock_diag is missing it looks through /proc/net/tcp, which takes
  * time in proportion to all sockets: 20 ms of CPU time at most, a fifth of the
  * time together, and beyond that asks for patience. The first question of a
- * process may wait for modprobe: tei_peer_rule_init() asks it. A user that has no number in this process's
- * user namespace is the overflow user (65534). On success @fd was still a
- * connection afterwards.
+ * process may wait for modprobe: tei_peer_rule_init() asks it. A user that has
+ * no number in this process's user namespace is the overflow user (65534). On
+ * success @fd was still a connection afterwards.
  *   -ENOTCONN    the peer has closed its end: nobody holds it any more
  *   -ENOENT      no process in this network namespace holds it
  *   -EOPNOTSUPP  this system does not tell, or @fd is another kind of socket

@@ -39,8 +39,8 @@ void tes_core_tenants_free(struct tes_core *core);
 struct tes_tenant *tes_core_tenant_find(const struct tes_core *core,
 					const char *name);
 /*
- * Finds it or makes it; NULL: no memory, or too many. Those without a quota have
- * half of the places at most.
+ * Finds it or makes it; NULL: no memory, or too many. Those without a quota
+ * have half of the places at most.
  */
 struct tes_tenant *tes_core_tenant_get(struct tes_core *core, const char *name);
 static inline struct tes_tenant *tes_core_tenant_of(const struct tes_core *core,
