@@ -353,8 +353,8 @@ static void log_way(enum way decided, uint64_t took_ms)
 			 "modules inet_diag and tcp_diag with the system",
 			 (unsigned long long)took_ms);
 	else
-		LOG_INFO("protected mode: sock_diag tells whose connections "
-			 "are");
+		LOG_DEBUG("protected mode: sock_diag tells whose connections "
+			  "are");
 }
 
 static enum way decide(void)

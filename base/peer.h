@@ -63,8 +63,8 @@ struct tei_peer_rule {
 /*
  * Fill @out from the settings insecure and allow_uids. -EINVAL: allow_uids. The
  * first one of a process finds out what tells the users of connections, unless
- * @out serves all, and logs it. Blocks for that as long as the kernel takes to
- * load a module; so to be called before anybody is served.
+ * @out serves all, and warns where it is slow. Blocks for that as long as the
+ * kernel takes to load a module; so to be called before anybody is served.
  */
 int tei_peer_rule_init(struct tei_peer_rule *out, bool insecure,
 		       const char *allow_uids);

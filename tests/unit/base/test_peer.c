@@ -275,7 +275,7 @@ static int run_anew(int (*fn)(void))
 	assert_true(pid >= 0);
 	if (!pid) {
 		leave_the_sockets_of_others();
-		tei_log_set_level(TEI_LOG_INFO);
+		tei_log_set_level(TEI_LOG_DEBUG);
 		_exit(fn());
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
