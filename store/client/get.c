@@ -16,6 +16,7 @@
 #include "store/client/buffers.h"
 #include "store/client/hot.h"
 #include "store/client/ranges.h"
+#include "store/client/release.h"
 #include "store/proto/extent.h"
 #include "store/proto/keys.h"
 
@@ -300,37 +301,21 @@ static void find_objects(struct tes_get_round *round)
 void tes_get_release(struct tes_get_round *round)
 {
 	struct tei_arena *arena = &round->chunk->work->round;
-	Store__Release msg = STORE__RELEASE__INIT;
-	struct tes_key_column column;
-	size_t n = 0, i;
+	struct tes_release release;
 
-	msg.generation =
-		tei_arena_alloc(arena, round->n * sizeof(msg.generation[0]));
-	msg.gen_epoch =
-		tei_arena_alloc(arena, round->n * sizeof(msg.gen_epoch[0]));
-	if (!msg.generation || !msg.gen_epoch ||
-	    tes_key_column_init(
-		    &column, arena, round->n,
+	if (tes_release_init(
+		    &release, arena, round->n,
 		    tes_keys_bytes(round->chunk->keys, round->chunk->n)))
 		return; /* leases end by themselves */
-	for (i = 0; i < round->n; i++) {
+	for (size_t i = 0; i < round->n; i++) {
 		const struct tes_get_entry *entry = &round->entries[i];
-		const struct te_store_key *key =
-			&round->chunk->keys[entry->item];
 
-		if (entry->source != TES_GET_MASTER || entry->held)
-			continue;
-		tes_key_column_add(&column, key->bytes, key->len);
-		msg.generation[n] = entry->generation;
-		msg.gen_epoch[n++] = entry->gen_epoch;
+		if (entry->source == TES_GET_MASTER && !entry->held)
+			tes_release_add(&release,
+					&round->chunk->keys[entry->item],
+					entry->generation, entry->gen_epoch);
 	}
-	msg.keys = column.bytes;
-	msg.key_lens = column.lens;
-	msg.n_key_lens = msg.n_generation = msg.n_gen_epoch = n;
-	if (n)
-		tes_channel_tell(&round->chunk->store->channel,
-				 STORE__STORE_TYPE__STORE_RELEASE, &msg.base,
-				 arena);
+	tes_release_tell(&release, round->chunk->store, arena);
 }
 
 /* ---- reads from the local cache ---- */

@@ -4,8 +4,8 @@
 
 #include "base/clock.h"
 #include "store/client/get.h"
+#include "store/client/release.h"
 #include "store/client/renewal.h"
-#include "store/proto/keys.h"
 
 #define KEYS_MAX  1024u /* of one look-up */
 #define ARENA_MAX (4u << 20)
@@ -259,34 +259,21 @@ static uint64_t unpin(struct te_store *store, const struct te_store_key *key,
 static void close_chunk(struct te_store *store, const struct te_store_key *keys,
 			size_t n, struct tei_arena *arena)
 {
-	Store__Release msg = STORE__RELEASE__INIT;
 	uint64_t now = tei_now_ns(), generation, gen_epoch;
-	struct tes_key_column column;
-	bool can_tell;
-	size_t i;
+	struct tes_release release;
+	size_t bytes = tes_keys_bytes(keys, n);
+	bool can_tell = !tes_release_init(&release, arena, n, bytes);
 
-	msg.generation = tei_arena_alloc(arena, n * sizeof(msg.generation[0]));
-	msg.gen_epoch = tei_arena_alloc(arena, n * sizeof(msg.gen_epoch[0]));
-	can_tell = msg.generation && msg.gen_epoch &&
-		   !tes_key_column_init(&column, arena, n,
-					tes_keys_bytes(keys, n));
-	for (i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		generation = tes_key_holds(&keys[i])
 				     ? unpin(store, &keys[i], now, &gen_epoch)
 				     : 0;
-		if (!generation || !can_tell)
-			continue;
-		msg.generation[msg.n_generation++] = generation;
-		msg.gen_epoch[msg.n_gen_epoch++] = gen_epoch;
-		tes_key_column_add(&column, keys[i].bytes, keys[i].len);
+		if (generation && can_tell)
+			tes_release_add(&release, &keys[i], generation,
+					gen_epoch);
 	}
-	if (!msg.n_generation)
-		return; /* leases end by themselves */
-	msg.keys = column.bytes;
-	msg.key_lens = column.lens;
-	msg.n_key_lens = column.n;
-	tes_channel_tell(&store->channel, STORE__STORE_TYPE__STORE_RELEASE,
-			 &msg.base, arena);
+	if (can_tell)
+		tes_release_tell(&release, store, arena);
 }
 
 int tes_direct_get_close(struct te_store *store,

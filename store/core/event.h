@@ -211,7 +211,8 @@ struct tes_event {
 		} put_end;
 		struct {
 			const uint64_t *generations;
-			const uint64_t *gen_epochs; /* NULL: any */
+			const uint64_t *gen_epochs;
+			size_t n_gen_epochs; /* 0: any; 1: of all */
 		} release;
 		struct {
 			bool fresh; /* on a connection of its own: pushes to

@@ -186,11 +186,12 @@ static bool remove_reader(struct tes_readers *readers,
 static bool is_released(const struct tes_core *core, const struct tes_object *o,
 			const struct tes_event *ev, size_t i)
 {
-	const uint64_t *epochs = ev->u.release.gen_epochs;
+	size_t n = ev->u.release.n_gen_epochs;
 
 	return o && o->state == TES_OBJECT_READY &&
 	       o->generation == ev->u.release.generations[i] &&
-	       (!epochs || epochs[i] == core->epochs[o->epoch].number);
+	       (!n || ev->u.release.gen_epochs[n == 1 ? 0 : i] ==
+			      core->epochs[o->epoch].number);
 }
 
 int tes_core_on_release(struct tes_step *step)

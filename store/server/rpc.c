@@ -334,10 +334,11 @@ static int decode_release(struct tei_arena *arena, const void *body, size_t len,
 	if (!m)
 		return malformed(why, "release does not decode");
 	if (m->n_generation != m->n_key_lens ||
-	    (m->n_gen_epoch && m->n_gen_epoch != m->n_key_lens))
+	    (m->n_gen_epoch > 1 && m->n_gen_epoch != m->n_key_lens))
 		return malformed(why, "release: columns differ in length");
 	out->u.release.generations = m->generation;
-	out->u.release.gen_epochs = m->n_gen_epoch ? m->gen_epoch : NULL;
+	out->u.release.gen_epochs = m->gen_epoch;
+	out->u.release.n_gen_epochs = m->n_gen_epoch;
 	return rpc_take_keys(arena, &m->keys, m->key_lens, m->n_key_lens, out,
 			     why);
 }

@@ -462,6 +462,7 @@ static MAYBE void rig_release_of(struct rig *r, tes_session_id s,
 
 	ev.u.release.generations = &generation;
 	ev.u.release.gen_epochs = epoch;
+	ev.u.release.n_gen_epochs = epoch ? 1 : 0;
 	assert_null(rig_step(r, &ev));
 }
 

@@ -689,6 +689,36 @@ static void a_number_given_in_two_lives_means_the_one_of_ours(void **state)
 	rig_fini(&r);
 }
 
+/* A release of "b", which nobody has put, and of "a". */
+static void release_two(struct rig *r, const uint64_t *epochs, size_t n_epochs)
+{
+	const struct tes_core_key keys[] = {rig_key("b"), rig_key("a")};
+	const uint64_t generations[] = {1, 1};
+	struct tes_event ev = {
+		.type = TES_EVENT_RELEASE, .session = 2, .n = 2, .keys = keys};
+
+	ev.u.release.generations = generations;
+	ev.u.release.gen_epochs = epochs;
+	ev.u.release.n_gen_epochs = n_epochs;
+	assert_null(rig_step(r, &ev));
+}
+
+static void one_epoch_is_that_of_all_keys_of_a_release(void **state)
+{
+	const uint64_t none_is[] = {EPOCH, LATER}, both_are = EPOCH;
+	struct rig r;
+
+	(void)state;
+	start_with_a(&r, EPOCH);
+	assert_int_equal(rig_lookup(&r, 2, "a").generation, 1);
+	release_two(&r, none_is, 2);
+	release_two(&r, &none_is[1], 1);
+	assert_int_equal(rig_start(&r, 2, "all", 0x10000 - 64).status, -200);
+	release_two(&r, &both_are, 1);
+	assert_int_equal(rig_start(&r, 2, "all", 0x10000 - 64).status, 0);
+	rig_fini(&r);
+}
+
 /* Reads of the old value are over, not those of the new one. */
 static void a_release_means_the_value_of_one_life(void **state)
 {
@@ -875,6 +905,7 @@ int main(void)
 		cmocka_unit_test(no_number_that_is_offered_uses_ours_up),
 		cmocka_unit_test(
 			a_number_given_in_two_lives_means_the_one_of_ours),
+		cmocka_unit_test(one_epoch_is_that_of_all_keys_of_a_release),
 		cmocka_unit_test(a_release_means_the_value_of_one_life),
 		cmocka_unit_test(
 			what_was_removed_does_not_come_with_another_owner),

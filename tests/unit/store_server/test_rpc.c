@@ -239,6 +239,8 @@ static void every_request_decodes_to_its_event(void **state)
 	} all[] = {
 		{put_start(N_KEYS, N_KEYS), TES_EVENT_PUT_START},
 		{release(N_KEYS, N_KEYS, N_KEYS), TES_EVENT_RELEASE},
+		{release(N_KEYS, N_KEYS, 1), TES_EVENT_RELEASE},
+		{release(N_KEYS, N_KEYS, 0), TES_EVENT_RELEASE},
 		{only_keys(STORE__STORE_TYPE__STORE_LOOKUP, N_KEYS),
 		 TES_EVENT_LOOKUP},
 		{only_keys(STORE__STORE_TYPE__STORE_EXIST, N_KEYS),
@@ -274,6 +276,7 @@ static void a_message_cut_anywhere_is_harmless(void **state)
 		put_start(N_KEYS, N_KEYS),
 		put_end(N_KEYS, N_KEYS, N_KEYS, N_KEYS),
 		release(N_KEYS, N_KEYS, 0),
+		release(N_KEYS, N_KEYS, 1),
 		only_keys(STORE__STORE_TYPE__STORE_REMOVE, N_KEYS),
 		mount("host:1", 16),
 	};
@@ -314,7 +317,7 @@ static void columns_of_different_length_are_refused(void **state)
 	refused(put_end(3, 3, 2, 3));
 	refused(put_end(3, 3, 3, 0));
 	refused(release(1, 3, 1));
-	refused(release(2, 2, 1));
+	refused(release(3, 3, 2));
 }
 
 static void entries_of_extents_are_counted_by_key(void **state)
