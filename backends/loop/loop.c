@@ -32,7 +32,7 @@ struct loop_rail {
 	uint64_t last_id;
 	int maps; /* tei_maps_open()'s, for large memory */
 	struct tei_copier stream;
-	/* What was copied a moment ago, for its checksum. */
+	/* Holds the bytes copied last, from which the checksum is made. */
 	uint8_t bounce[TEI_COPY_GROUP + TEI_COPY_LINE];
 };
 

@@ -28,8 +28,8 @@ void tes_release_add(struct tes_release *release,
 }
 
 /*
- * Objects of one life of the master have one epoch, and of all there are few
- * others: mostly one number says it for the whole message.
+ * All objects that were made in one life of the master have the same epoch: one
+ * number then stands for all keys.
  */
 static void fold_epochs(Store__Release *m)
 {

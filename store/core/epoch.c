@@ -17,7 +17,7 @@
  * that were removed or replaced here meanwhile must not come back with one of
  * them: such keys are remembered, by their hash, until so many are known or so
  * much time has passed that nothing is accepted any more that is not here yet.
- * It is then as if its owner had died.
+ * An object that is not accepted is lost, as if its owner had died.
  *
  * Every eviction remembers its key, so a hash costs one line of cache and 11 to
  * 21 bytes. Each range of hashes has a table that grows by itself: never much

@@ -719,6 +719,20 @@ static void one_epoch_is_that_of_all_keys_of_a_release(void **state)
 	rig_fini(&r);
 }
 
+static void each_key_of_a_release_may_have_its_epoch(void **state)
+{
+	const uint64_t epochs[] = {LATER, EPOCH};
+	struct rig r;
+
+	(void)state;
+	start_with_a(&r, EPOCH);
+	assert_int_equal(rig_lookup(&r, 2, "a").generation, 1);
+	assert_int_equal(rig_start(&r, 2, "all", 0x10000 - 64).status, -200);
+	release_two(&r, epochs, 2);
+	assert_int_equal(rig_start(&r, 2, "all", 0x10000 - 64).status, 0);
+	rig_fini(&r);
+}
+
 /* Reads of the old value are over, not those of the new one. */
 static void a_release_means_the_value_of_one_life(void **state)
 {
@@ -906,6 +920,7 @@ int main(void)
 		cmocka_unit_test(
 			a_number_given_in_two_lives_means_the_one_of_ours),
 		cmocka_unit_test(one_epoch_is_that_of_all_keys_of_a_release),
+		cmocka_unit_test(each_key_of_a_release_may_have_its_epoch),
 		cmocka_unit_test(a_release_means_the_value_of_one_life),
 		cmocka_unit_test(
 			what_was_removed_does_not_come_with_another_owner),
