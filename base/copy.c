@@ -28,10 +28,12 @@ typedef void kernel_fn(char *to, char *keep, const char *from, size_t len);
 #define AVX2   __attribute__((target("avx2")))
 
 /*
- * Tells whether lines go from the last to the first: a load waits for a store
- * of a moment ago whose address is the same in a page, which it takes for one
- * to the same place. Where the target is ahead of the source, all loads would
- * follow such stores, and take up to eight times as long.
+ * Tells whether the lines of four pages go from the last to the first: a load
+ * waits for a store of a moment ago whose address is the same in a page, which
+ * it takes for one to the same place. Where the target is ahead of the source,
+ * all loads would follow such stores, and take up to eight times as long. Lines
+ * of a single page do not meet that, and take 1.7 times as long downwards from
+ * cold memory: they always go upwards.
  */
 static inline bool is_down(const char *to, const char *from)
 {
@@ -82,10 +84,8 @@ static inline bool is_down(const char *to, const char *from)
 			keep += PAGES * PAGE;                                  \
 			from += PAGES * PAGE;                                  \
 		}                                                              \
-		for (i = 0; i < len; i += LINE) {                              \
-			at = down ? len - LINE - i : i;                        \
-			name_##_turn(to + at, keep + at, from + at, 1);        \
-		}                                                              \
+		for (i = 0; i < len; i += LINE)                                \
+			name_##_turn(to + i, keep + i, from + i, 1);           \
 	}
 
 KERNEL(kernel_avx512, AVX512, __m512i, _mm512_loadu_si512, _mm512_stream_si512,
