@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "base/peer.h"
 #include "perf/lib/bare.h"
 #include "perf/lib/copy.h"
@@ -41,12 +42,29 @@ double tei_median(double *v, size_t n)
 	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
+/* Maps a huge page more and gives back what is before and after. */
+static char *map_at_huge_page(size_t len)
+{
+	char *at = mmap(NULL, len + TEI_HUGE_LEN, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t head, page = (size_t)sysconf(_SC_PAGESIZE);
+
+	if (at == MAP_FAILED)
+		return NULL;
+	head = -(uintptr_t)at & (TEI_HUGE_LEN - 1);
+	if (head)
+		munmap(at, head);
+	len = (len + page - 1) & ~(page - 1);
+	if (head < TEI_HUGE_LEN)
+		munmap(at + head + len, TEI_HUGE_LEN - head);
+	return at + head;
+}
+
 void *tei_map_touched(uint64_t len)
 {
-	char *p = mmap(NULL, len, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *p = map_at_huge_page(len);
 
-	if (p == MAP_FAILED)
+	if (!p)
 		return NULL;
 	(void)madvise(p, len, MADV_HUGEPAGE);
 	/* Not with zeros: the kernel may back those by one shared page. */

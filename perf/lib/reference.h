@@ -79,7 +79,11 @@ void tei_reference_print(const struct tei_reference *ref, FILE *out);
 
 /* Median of v[n], which is sorted on the way; 0 when @n is 0. */
 double tei_median(double *v, size_t n);
-/* Zeroed memory in whole pages, huge ones if to be had, touched. NULL. */
+/*
+ * Maps @len bytes, 1 or more, for munmap(), and touches them. They begin at a
+ * huge page whatever @len is, so that runs do not differ by where the kernel
+ * puts them. Returns NULL: no memory.
+ */
 void *tei_map_touched(uint64_t len);
 
 #endif
