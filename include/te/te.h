@@ -160,7 +160,8 @@ struct te_region {
 	uint64_t length; /* bytes, 1 .. TE_LENGTH_MAX */
 	/*
 	 * Names the memory as te_topo_memory() does: "cpu:0", "cuda:1", ...
-	 * "*" or NULL: host memory, and the NUMA node of its first page counts.
+	 * "*" or NULL: found out; of host memory the NUMA node of its first page
+	 * counts. A GPU has the number by which this process knows it.
 	 * Devices that access memory by themselves, such as RDMA NICs, are
 	 * chosen near this location.
 	 */
@@ -185,10 +186,15 @@ struct te_region {
  * Blocks: for the registration. Returns 0, or nothing has changed and:
  *   -EEXIST      exactly this range is registered already
  *   -EINVAL      the range overlaps another region, wraps around or has length
- *                0; an access bit is unknown; a reserved field is not 0
+ *                0; an access bit is unknown; a reserved field is not 0; the
+ *                location names another GPU than the memory's, or a GPU where
+ *                it is the host's
  *   -ENOBUFS     64 other groups have regions, or a device has no key left
  *   -ENOMEM      also: more than this process may lock for a device
- *   -EFAULT      a device needs the memory mapped and writable
+ *   -EFAULT      a device needs the memory mapped and writable; of a GPU's
+ *                memory: it was freed, or the range ends behind what was
+ *                allocated
+ *   -EIO         the driver of a GPU fails
  *   -EOPNOTSUPP  no backend can reach this kind of memory
  *   -EMFILE
  * The reason for which a device refuses is logged.

@@ -12,6 +12,7 @@
 #include "te/control/control.h"
 #include "te/control/peer.h"
 #include "te/core/engine.h"
+#include "te/device/device.h"
 #include "te/directory/directory.h"
 #include "te/directory/publish.h"
 #include "te/notify/inbox.h"
@@ -40,6 +41,7 @@ struct whole {
 	struct tei_transfer transfer;
 	struct tei_control control;
 	struct tei_inbox inbox;
+	struct tei_gpus gpus;
 };
 
 /* ---- how rooms call those above them ---- */
@@ -92,6 +94,7 @@ static struct te_engine *make_engine(void)
 	whole->engine.transfer = &whole->transfer;
 	whole->engine.control = &whole->control;
 	whole->engine.inbox = &whole->inbox;
+	whole->engine.gpus = &whole->gpus;
 	whole->worker.ops = &worker_ops;
 	whole->worker.backends = tei_backends;
 	whole->regions.ops = &regions_ops;
@@ -110,6 +113,7 @@ static void init(struct te_engine *engine)
 	tei_handles_init(&engine->segments);
 	tei_regions_init(engine->regions);
 	tei_inbox_init(engine->inbox, engine);
+	tei_gpus_init(engine->gpus);
 	tei_control_init(engine);
 }
 
@@ -118,6 +122,7 @@ static void fini(struct te_engine *engine)
 	tei_control_fini(engine);
 	tei_regions_fini(engine->regions);
 	tei_segments_free(engine);
+	tei_gpus_fini(engine->gpus);
 	tei_inbox_fini(engine->inbox);
 	tei_mutex_fini(&engine->mu);
 }

@@ -38,7 +38,8 @@ struct tei_config {
 	uint64_t metadata_ttl, metadata_timeout;     /* ms */
 	char *redis_username, *redis_password;       /* NULL: none */
 	uint64_t redis_db_index;
-	char *module_path; /* NULL: the library's own folder */
+	char *module_path;  /* NULL: the library's own folder */
+	char *cuda_library; /* file; NULL: where it usually is */
 	/* Deadlines, ms. */
 	uint64_t connect_timeout;  /* a step of a connection or exchange */
 	uint64_t open_timeout;     /* te_segment_open() with retries */

@@ -12,6 +12,7 @@
  *   worker     rails, the drive token, who drives. Any thread, or the token
  *   notify     notifications that have come. inbox.mu
  *   directory  names in a directory. Threads of its own
+ *   device     drivers of GPUs, and whose memory is whose. Any thread
  *   core       this, settings, ids, errors. Any thread
  *
  * Threads talk by closures (struct tei_call): tei_loop_post() to control,
@@ -34,6 +35,7 @@
 
 struct te_topo;
 struct tei_control;
+struct tei_gpus;
 struct tei_directory;
 struct tei_inbox;
 struct tei_publisher;
@@ -72,6 +74,7 @@ struct te_engine {
 	struct tei_transfer *transfer;
 	struct tei_control *control;
 	struct tei_inbox *inbox;
+	struct tei_gpus *gpus;
 
 	struct tei_mutex mu;     /* lock 10 */
 	struct tei_list peers;   /* guarded by mu; live as long as the engine */

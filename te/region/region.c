@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "te/core/control.pb-c.h"
 #include "te/core/engine.h"
+#include "te/device/device.h"
 #include "te/worker/topology.h"
 #include "te/worker/worker.h"
 
@@ -145,8 +146,28 @@ static int check_region(const struct te_region *region)
 	return 0;
 }
 
+/* Finds out where it is, and which rails are near; *@found: what it is. */
+static void locate(struct te_engine *engine, const struct te_region *from,
+		   const struct tei_memory_found *found,
+		   struct tei_region *region)
+{
+	const char *gpu = found->facts.gpu < 0
+				  ? NULL
+				  : tei_topology_gpu(engine, found->gpu.bus_id);
+
+	region->kind = found->facts.kind;
+	if (found->facts.kind == TEI_MEMORY_DEVICE)
+		snprintf(region->location, sizeof(region->location), "%s:%d",
+			 found->runtime, found->facts.gpu);
+	else
+		tei_topology_locate(engine, from->addr, from->location,
+				    region->location, sizeof(region->location));
+	region->near = tei_topology_near(engine, gpu ? gpu : region->location);
+}
+
 static struct tei_region *region_make(struct te_engine *engine,
-				      const struct te_region *from)
+				      const struct te_region *from,
+				      const struct tei_memory_found *found)
 {
 	struct tei_region *region;
 
@@ -160,9 +181,7 @@ static struct tei_region *region_make(struct te_engine *engine,
 	region->access = from->access;
 	region->group = -1;
 	tei_list_init(&region->deferred);
-	tei_topology_locate(engine, from->addr, from->location,
-			    region->location, sizeof(region->location));
-	region->near = tei_topology_near(engine, region->location);
+	locate(engine, from, found, region);
 	if (region->near)
 		atomic_store_explicit(&engine->regions->any_near, true,
 				      memory_order_relaxed);
@@ -223,10 +242,28 @@ static void deferred_add(struct tei_regions *r, struct tei_region *region)
 
 static int register_region(struct te_engine *engine, struct tei_region *region);
 
+/* Finds out what memory it is; says why it cannot be a region. */
+static int find_memory(struct te_engine *engine, const struct te_region *region,
+		       struct tei_memory_found *found)
+{
+	struct tei_memory_asked asked = {.addr = region->addr,
+					 .length = region->length,
+					 .location = region->location};
+	char why[TEI_RUNTIME_WHY_LEN];
+	int rc = tei_memory_find(engine, &asked, found, why);
+
+	if (rc && rc != -ENOMEM)
+		LOG_WARN("engine %s: a region of %" PRIu64
+			 " bytes is refused: %s",
+			 engine->name, region->length, why);
+	return rc;
+}
+
 int te_region_add(struct te_engine *engine, const struct te_region *region,
 		  te_region_id *out)
 {
 	struct tei_regions *r = engine->regions;
+	struct tei_memory_found found;
 	struct tei_region *added;
 	int rc;
 
@@ -234,7 +271,10 @@ int te_region_add(struct te_engine *engine, const struct te_region *region,
 		return -ESTALE;
 	if (!region || !out || check_region(region))
 		return -EINVAL;
-	added = region_make(engine, region);
+	rc = find_memory(engine, region, &found);
+	if (rc)
+		return rc;
+	added = region_make(engine, region, &found);
 	if (!added)
 		return -ENOMEM;
 	rc = insert_hidden(r, added, region->group);
@@ -555,6 +595,13 @@ struct outcome {
 	int refused; /* the first one that did not, and should have; 0: none */
 };
 
+/* Tells whether the rail's device takes memory of that kind at all. */
+static bool takes(const struct tei_rail *rail, const struct tei_region *region)
+{
+	return region->kind != TEI_MEMORY_DEVICE ||
+	       (rail->ops->caps & TEI_CAP_DEVICE_MEM);
+}
+
 /* Registers with the rails near it, or with the others. */
 static int register_some(struct te_engine *engine, struct tei_region *region,
 			 bool near, struct outcome *outcome)
@@ -566,7 +613,8 @@ static int register_some(struct te_engine *engine, struct tei_region *region,
 		const char *spare = why_spare(region, w->rails[i]);
 		int rc;
 
-		if (is_near(region, i) != near)
+		if (is_near(region, i) != near ||
+		    !takes(&w->rails[i]->rail, region))
 			continue;
 		/* Describe and pin look only at shown regions: no lock. */
 		rc = region_offer(region, w->rails[i], &region->key[i]);
@@ -596,6 +644,10 @@ static int register_region(struct te_engine *engine, struct tei_region *region)
 		rc = register_some(engine, region, false, &outcome);
 	if (!rc && !outcome.n)
 		rc = outcome.refused ? outcome.refused : -EOPNOTSUPP;
+	if (rc == -EOPNOTSUPP)
+		LOG_WARN("engine %s: a region of %" PRIu64 " bytes at %s is "
+			 "refused: no backend that is open reaches it",
+			 engine->name, region->length, region->location);
 	if (rc)
 		region_unregister(engine, region);
 	return rc;

@@ -27,6 +27,7 @@
 #include "base/thread.h"
 #include "te/backend.h"
 #include "te/core/handle.h"
+#include "te/device/runtime.h"
 #include "te/region/group.h"
 
 struct te_engine;
@@ -42,7 +43,8 @@ struct tei_region {
 	te_region_id id;
 	uint64_t addr, length;
 	uint32_t access;
-	int group; /* place in regions.groups, -1: every peer */
+	enum tei_memory_kind kind; /* fixed */
+	int group;                 /* place in regions.groups, -1: every peer */
 	bool shown;
 	bool left;    /* hidden, but could not be removed in time */
 	bool doubted; /* some of its memory was found missing */

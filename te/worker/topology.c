@@ -208,6 +208,19 @@ uint64_t tei_topology_near(const struct te_engine *engine, const char *location)
 	return near == rails_at(engine, ANY_NIC) ? 0 : near;
 }
 
+const char *tei_topology_gpu(const struct te_engine *engine, const char *bus_id)
+{
+	struct te_topo_memory memory;
+	uint32_t i;
+
+	for (i = 0; engine->topo && !te_topo_memory(engine->topo, i, &memory);
+	     i++)
+		if (memory.kind != TE_TOPO_HOST && memory.pci.bus_id &&
+		    !strcmp(memory.pci.bus_id, bus_id))
+			return memory.name;
+	return NULL;
+}
+
 static void note_location(struct te_engine *engine, const char *location)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;

@@ -34,6 +34,13 @@ int tei_topology_place(struct te_engine *engine, struct tei_device *device);
 uint64_t tei_topology_near(const struct te_engine *engine,
 			   const char *location);
 /*
+ * Finds the name in the topology of the GPU at @bus_id, "0000:1a:00.0", which
+ * is not the number that a process gives it. NULL: it is not there. The text
+ * lives as long as the topology.
+ */
+const char *tei_topology_gpu(const struct te_engine *engine,
+			     const char *bus_id);
+/*
  * The location of memory at @addr: @wanted when it names one, else (NULL, "*")
  * the NUMA node of its first page, "cpu:0".
  */

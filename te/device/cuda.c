@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuda.c - NVIDIA's driver, as a runtime of GPUs
+ *
+ * Its library is loaded already in most processes that use this one, and on
+ * hosts without a GPU it is not missed: all is found by name at run time.
+ */
+#include "te/device/cuda.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "te/core/config.h"
+#include "te/device/runtime.h"
+
+struct tei_runtime {
+	void *library;
+	struct cuda_functions call;
+};
+
+/* ---- loading ---- */
+
+/* The usual name, and where Windows has it for its Linux guests. */
+static const char *const libraries[] = {"libcuda.so.1",
+					"/usr/lib/wsl/lib/libcuda.so.1"};
+
+/* Signatures are asked for as CUDA 12.0 has them. */
+#define CUDA_VERSION 12000
+
+typedef int get_proc_address_fn(const char *symbol, void **out, int version,
+				uint64_t flags, int *status);
+
+#define AT(member_) offsetof(struct cuda_functions, member_)
+
+static const struct row {
+	size_t at;
+	const char *name; /* as cuGetProcAddress() takes it */
+	bool optional;
+} rows[] = {
+	{AT(init), "cuInit", false},
+	{AT(get_error_name), "cuGetErrorName", false},
+	{AT(device_get), "cuDeviceGet", false},
+	{AT(device_get_count), "cuDeviceGetCount", false},
+	{AT(device_get_name), "cuDeviceGetName", false},
+	{AT(device_get_pci_bus_id), "cuDeviceGetPCIBusId", false},
+	{AT(pointer_get_attributes), "cuPointerGetAttributes", false},
+	{AT(mem_retain_allocation_handle), "cuMemRetainAllocationHandle", true},
+	{AT(mem_release), "cuMemRelease", true},
+};
+
+/*
+ * Loads one file. It is not unloaded: the driver's threads would be left
+ * without their code.
+ */
+static void *load_library(const char *file, bool load, char *why)
+{
+	int flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
+	void *library = dlopen(file, flags | (load ? 0 : RTLD_NOLOAD));
+	const char *error = library ? NULL : dlerror();
+
+	if (!library)
+		(void)snprintf(why, TEI_RUNTIME_WHY_LEN, "%s",
+			       error ? error
+				     : "nothing in this process uses it");
+	return library;
+}
+
+static void *find_library(const char *file, bool load, char *why)
+{
+	char again[TEI_RUNTIME_WHY_LEN];
+	void *library;
+
+	if (file)
+		return load_library(file, load, why);
+	library = load_library(libraries[0], load, why);
+	return library ? library : load_library(libraries[1], load, again);
+}
+
+static int find_functions(struct tei_runtime *cuda, char *why)
+{
+	void *symbol = dlsym(cuda->library, "cuGetProcAddress_v2");
+	get_proc_address_fn *ask;
+	int status = 0;
+
+	memcpy(&ask, &symbol, sizeof(ask));
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		void *found = NULL;
+
+		if (!ask || ask(rows[i].name, &found, CUDA_VERSION, 0, &status))
+			found = NULL;
+		if (!found)
+			found = dlsym(cuda->library, rows[i].name);
+		if (!found && !rows[i].optional) {
+			(void)snprintf(why, TEI_RUNTIME_WHY_LEN,
+				       "the driver is too old: it has no %s()",
+				       rows[i].name);
+			return -ENOSYS;
+		}
+		memcpy((char *)&cuda->call + rows[i].at, &found, sizeof(found));
+	}
+	return 0;
+}
+
+static int cuda_open(const char *library, bool load, struct tei_runtime **out,
+		     char why[TEI_RUNTIME_WHY_LEN])
+{
+	struct tei_runtime *cuda = tei_calloc(1, sizeof(*cuda));
+	int rc;
+
+	if (!cuda) {
+		(void)snprintf(why, TEI_RUNTIME_WHY_LEN, "out of memory");
+		return -ENOMEM;
+	}
+	cuda->library = find_library(library, load, why);
+	rc = cuda->library ? find_functions(cuda, why) : -ENOENT;
+	if (rc) {
+		if (cuda->library)
+			dlclose(cuda->library);
+		tei_free(cuda);
+		return rc;
+	}
+	*out = cuda;
+	return 0;
+}
+
+static void cuda_close(struct tei_runtime *cuda)
+{
+	dlclose(cuda->library);
+	tei_free(cuda);
+}
+
+/* ---- asking ---- */
+
+/* Says in @why which call has failed how. Returns -EIO. */
+static int fail(const struct tei_runtime *cuda, const char *function, int error,
+		char *why)
+{
+	const char *name = NULL;
+
+	if (error == CUDA_ERROR_DEINITIALIZED)
+		name = "the driver has ended, as at the exit of a process";
+	else if (cuda->call.get_error_name(error, &name) || !name)
+		name = "unknown error";
+	(void)snprintf(why, TEI_RUNTIME_WHY_LEN, "%s: %s (%d)", function, name,
+		       error);
+	return -EIO;
+}
+
+static int cuda_start(struct tei_runtime *cuda, char why[TEI_RUNTIME_WHY_LEN])
+{
+	int error = cuda->call.init(0), n = 0;
+
+	if (!error)
+		error = cuda->call.device_get_count(&n);
+	if (error == CUDA_ERROR_NO_DEVICE || (!error && !n)) {
+		(void)snprintf(why, TEI_RUNTIME_WHY_LEN,
+			       "there is no GPU that this process may use");
+		return -ENODEV;
+	}
+	return error ? fail(cuda, "cuInit", error, why) : 0;
+}
+
+/* What is asked of an address at once. */
+struct answer {
+	unsigned int type, managed;
+	int ordinal;
+	CUdeviceptr base;
+	size_t length;
+	void *pool;
+};
+
+static int ask(struct tei_runtime *cuda, uint64_t addr, struct answer *out)
+{
+	int attributes[] = {
+		CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+		CU_POINTER_ATTRIBUTE_IS_MANAGED,
+		CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+		CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+		CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+		CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
+	};
+	void *values[] = {&out->type, &out->managed, &out->ordinal,
+			  &out->base, &out->length,  &out->pool};
+
+	*out = (struct answer){.ordinal = -1};
+	return cuda->call.pointer_get_attributes(sizeof(attributes) /
+							 sizeof(attributes[0]),
+						 attributes, values, addr);
+}
+
+static enum tei_memory_kind kind_of(const struct answer *answer)
+{
+	if (answer->managed)
+		return TEI_MEMORY_MANAGED;
+	switch (answer->type) {
+	case CU_MEMORYTYPE_HOST:
+		return TEI_MEMORY_PINNED;
+	case CU_MEMORYTYPE_DEVICE:
+	case CU_MEMORYTYPE_ARRAY:
+	case CU_MEMORYTYPE_UNIFIED:
+		return TEI_MEMORY_DEVICE;
+	default:
+		return TEI_MEMORY_HOST;
+	}
+}
+
+/* Memory of cuMemMap() has a handle, other memory none. */
+static bool is_chunked(struct tei_runtime *cuda, uint64_t addr)
+{
+	CUmemGenericAllocationHandle handle;
+
+	if (!cuda->call.mem_retain_allocation_handle ||
+	    !cuda->call.mem_release ||
+	    cuda->call.mem_retain_allocation_handle(&handle,
+						    (void *)(uintptr_t)addr))
+		return false;
+	(void)cuda->call.mem_release(handle);
+	return true;
+}
+
+static int cuda_look(struct tei_runtime *cuda, uint64_t addr,
+		     struct tei_memory_facts *out,
+		     char why[TEI_RUNTIME_WHY_LEN])
+{
+	struct answer answer;
+	int error = ask(cuda, addr, &answer);
+
+	*out = (struct tei_memory_facts){.kind = TEI_MEMORY_HOST, .gpu = -1};
+	/* Of memory that it does not know some drivers say that it is wrong. */
+	if (error == CUDA_ERROR_NOT_INITIALIZED ||
+	    error == CUDA_ERROR_INVALID_VALUE)
+		return 0;
+	if (error)
+		return fail(cuda, "cuPointerGetAttributes", error, why);
+	out->kind = kind_of(&answer);
+	if (out->kind == TEI_MEMORY_HOST)
+		return 0;
+	out->base = answer.base;
+	out->length = answer.length;
+	out->pooled = answer.pool != NULL;
+	if (out->kind != TEI_MEMORY_PINNED)
+		out->gpu = answer.ordinal;
+	out->chunked = !out->pooled && is_chunked(cuda, addr);
+	return 0;
+}
+
+static int cuda_gpu(struct tei_runtime *cuda, int number, struct tei_gpu *out,
+		    char why[TEI_RUNTIME_WHY_LEN])
+{
+	CUdevice device;
+	int error = cuda->call.device_get(&device, number);
+
+	if (error == CUDA_ERROR_INVALID_DEVICE ||
+	    error == CUDA_ERROR_INVALID_VALUE)
+		return -ENOENT;
+	*out = (struct tei_gpu){.bus_id = ""};
+	if (!error)
+		error = cuda->call.device_get_pci_bus_id(
+			out->bus_id, sizeof(out->bus_id), device);
+	if (!error)
+		error = cuda->call.device_get_name(out->model,
+						   sizeof(out->model), device);
+	if (error)
+		return fail(cuda, "cuDeviceGet", error, why);
+	for (char *c = out->bus_id; *c; c++)
+		*c = (char)tolower((unsigned char)*c);
+	return 0;
+}
+
+const struct tei_runtime_ops tei_cuda_ops = {
+	.name = "cuda",
+	.library = offsetof(struct tei_config, cuda_library),
+	.open = cuda_open,
+	.close = cuda_close,
+	.start = cuda_start,
+	.look = cuda_look,
+	.gpu = cuda_gpu,
+};

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* device.c - asking the drivers of GPUs whose memory an address is */
+#include "te/device/device.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mapped.h"
+#include "te/core/engine.h"
+
+void tei_gpus_init(struct tei_gpus *gpus)
+{
+	memset(gpus, 0, sizeof(*gpus));
+	tei_mutex_init(&gpus->mu);
+}
+
+void tei_gpus_fini(struct tei_gpus *gpus)
+{
+	for (size_t i = 0; tei_runtimes[i]; i++)
+		if (gpus->runtimes[i].runtime)
+			tei_runtimes[i]->close(gpus->runtimes[i].runtime);
+	tei_mutex_fini(&gpus->mu);
+}
+
+/* The file that the settings name, or NULL. */
+static const char *library_of(const struct te_engine *engine, size_t i)
+{
+	char *const *library = (char *const *)((const char *)&engine->config +
+					       tei_runtimes[i]->library);
+
+	return *library;
+}
+
+/*
+ * Finds the driver; *@out NULL: there is none. @load: also where nobody in the
+ * process has loaded it, which is tried once. Returns 0, -ENOMEM.
+ */
+static int driver_of(struct te_engine *engine, size_t i, bool load,
+		     struct tei_runtime **out, char *why)
+{
+	struct tei_gpus *gpus = engine->gpus;
+	struct tei_gpu_runtime *gpu = &gpus->runtimes[i];
+	int rc = 0;
+
+	tei_mutex_lock(&gpus->mu);
+	if (!gpu->runtime && !(load && gpu->tried)) {
+		rc = tei_runtimes[i]->open(library_of(engine, i), load,
+					   &gpu->runtime, why);
+		gpu->tried = gpu->tried || (rc && load && rc != -ENOMEM);
+	}
+	*out = gpu->runtime;
+	tei_mutex_unlock(&gpus->mu);
+	return rc == -ENOMEM ? rc : 0;
+}
+
+static bool names_nothing(const char *location)
+{
+	return !location || !*location || !strcmp(location, "*");
+}
+
+/* The number behind "cuda:", or -1 where the location is of another kind. */
+static int number_in(const char *location, const char *runtime)
+{
+	size_t len = strlen(runtime);
+	long number;
+	char *end;
+
+	if (names_nothing(location) || strncmp(location, runtime, len) != 0 ||
+	    location[len] != ':')
+		return -1;
+	number = strtol(location + len + 1, &end, 10);
+	return end != location + len + 1 && !*end && number >= 0 &&
+			       number < INT16_MAX
+		       ? (int)number
+		       : -1;
+}
+
+static int not_the_hosts(const char *location, char *why)
+{
+	(void)snprintf(why, TEI_RUNTIME_WHY_LEN,
+		       "location: \"%s\", but the memory is the host's",
+		       location);
+	return -EINVAL;
+}
+
+/* ---- what is there ---- */
+
+static bool goes_on(const struct tei_memory_facts *first,
+		    const struct tei_memory_facts *next)
+{
+	return first->chunked && next->chunked && first->kind == next->kind &&
+	       first->gpu == next->gpu;
+}
+
+/* Looks from allocation to allocation whether all of the range is the same. */
+static int check_range(size_t i, struct tei_runtime *runtime,
+		       const struct tei_memory_asked *asked,
+		       const struct tei_memory_facts *first, char *why)
+{
+	uint64_t addr = (uintptr_t)asked->addr, end = addr + asked->length;
+	struct tei_memory_facts facts = *first;
+	int rc;
+
+	while (facts.base + facts.length < end) {
+		uint64_t at = facts.base + facts.length;
+
+		if (at <= addr) /* a driver that contradicts itself */
+			return 0;
+		rc = tei_runtimes[i]->look(runtime, at, &facts, why);
+		if (rc)
+			return rc;
+		if (goes_on(first, &facts) && facts.length &&
+		    facts.base + facts.length > at)
+			continue;
+		(void)snprintf(why, TEI_RUNTIME_WHY_LEN,
+			       "length: the range ends %" PRIu64
+			       " bytes behind what was allocated there",
+			       end - at);
+		return -EFAULT;
+	}
+	return 0;
+}
+
+/* Describes the GPU that the memory is of, whose driver runs. */
+static int describe(size_t i, struct tei_runtime *runtime,
+		    struct tei_memory_found *found, char *why)
+{
+	int rc = tei_runtimes[i]->gpu(runtime, found->facts.gpu, &found->gpu,
+				      why);
+
+	if (rc == -ENOENT) {
+		(void)snprintf(why, TEI_RUNTIME_WHY_LEN,
+			       "addr: memory of %s:%d, which this process does "
+			       "not see",
+			       tei_runtimes[i]->name, found->facts.gpu);
+		return -EFAULT;
+	}
+	return rc;
+}
+
+/* Compares what the location says with the GPU that the memory is of. */
+static int check_location(const char *location,
+			  const struct tei_memory_found *found, size_t i,
+			  char *why)
+{
+	const struct tei_memory_facts *facts = &found->facts;
+	int number = number_in(location, tei_runtimes[i]->name);
+
+	/* Managed memory is where it was last used. */
+	if (names_nothing(location) || number == facts->gpu ||
+	    facts->kind == TEI_MEMORY_MANAGED)
+		return 0;
+	if (facts->kind == TEI_MEMORY_PINNED) {
+		if (number < 0)
+			return 0;
+		return not_the_hosts(location, why);
+	}
+	/* Else a name that a file of the topology has given. */
+	if (number < 0 && strncmp(location, "cpu:", 4) != 0)
+		return 0;
+	(void)snprintf(why, TEI_RUNTIME_WHY_LEN,
+		       "location: \"%s\", but the memory is of %s:%d", location,
+		       tei_runtimes[i]->name, facts->gpu);
+	return -EINVAL;
+}
+
+static int look(size_t i, struct tei_runtime *runtime,
+		const struct tei_memory_asked *asked,
+		struct tei_memory_found *out, char *why)
+{
+	int rc = tei_runtimes[i]->look(runtime, (uintptr_t)asked->addr,
+				       &out->facts, why);
+
+	if (rc || out->facts.kind == TEI_MEMORY_HOST)
+		return rc;
+	out->runtime = tei_runtimes[i]->name;
+	rc = check_range(i, runtime, asked, &out->facts, why);
+	if (!rc && out->facts.gpu >= 0)
+		rc = describe(i, runtime, out, why);
+	if (!rc)
+		rc = check_location(asked->location, out, i, why);
+	return rc;
+}
+
+/*
+ * Asks one driver. @wanted: there is reason to load and start it. *@running: it
+ * was asked; where it cannot run, no memory of this process is of its GPUs.
+ */
+static int ask_driver(struct te_engine *engine, size_t i, bool wanted,
+		      const struct tei_memory_asked *asked,
+		      struct tei_memory_found *out, bool *running, char *why)
+{
+	struct tei_runtime *runtime;
+	int rc = driver_of(engine, i, wanted, &runtime, why);
+
+	*running = false;
+	if (rc || !runtime)
+		return rc;
+	if (wanted) {
+		rc = tei_runtimes[i]->start(runtime, why);
+		if (rc)
+			return rc == -ENODEV ? 0 : rc;
+	}
+	*running = true;
+	return look(i, runtime, asked, out, why);
+}
+
+/* Judges memory that no driver knows, where one was asked. */
+static int check_host(const struct tei_memory_asked *asked, bool mapped,
+		      bool names_gpu, char *why)
+{
+	if (!mapped || !tei_is_touchable((uintptr_t)asked->addr, false)) {
+		(void)snprintf(why, TEI_RUNTIME_WHY_LEN,
+			       "addr: no memory that may be read, and none "
+			       "that a GPU has now");
+		return -EFAULT;
+	}
+	return names_gpu ? not_the_hosts(asked->location, why) : 0;
+}
+
+int tei_memory_find(struct te_engine *engine,
+		    const struct tei_memory_asked *asked,
+		    struct tei_memory_found *out, char why[TEI_RUNTIME_WHY_LEN])
+{
+	bool mapped = tei_is_mapped((uintptr_t)asked->addr, asked->length);
+	bool names_gpu = false, any = false, running;
+	int rc;
+
+	*out = (struct tei_memory_found){
+		.facts = {.kind = TEI_MEMORY_HOST, .gpu = -1}};
+	for (size_t i = 0; tei_runtimes[i]; i++) {
+		bool named =
+			number_in(asked->location, tei_runtimes[i]->name) >= 0;
+
+		rc = ask_driver(engine, i, named || !mapped, asked, out,
+				&running, why);
+		if (rc || out->runtime)
+			return rc;
+		any = any || running;
+		names_gpu = names_gpu || (running && named);
+	}
+	return any ? check_host(asked, mapped, names_gpu, why) : 0;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * device.h - what memory a caller means: the host's, or that of a GPU
+ *
+ * No driver of a GPU is loaded, and none is started, before there is a reason:
+ * the process has loaded it, a location names a GPU, or an address is in none
+ * of the process's mappings.
+ *
+ * Threads: any. tei_gpus.mu (lock 18) is held while a driver is loaded.
+ */
+#ifndef TE_DEVICE_DEVICE_H
+#define TE_DEVICE_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/thread.h"
+#include "te/device/runtime.h"
+
+struct te_engine;
+
+/* A driver as this engine knows it; guarded by mu until it is open. */
+struct tei_gpu_runtime {
+	struct tei_runtime *runtime; /* NULL: not open */
+	bool tried;                  /* loading it, which has failed */
+};
+
+struct tei_gpus {
+	struct tei_mutex mu; /* lock 18 */
+	struct tei_gpu_runtime runtimes[TEI_RUNTIMES_MAX];
+};
+
+/* Memory that a caller names. */
+struct tei_memory_asked {
+	const void *addr;
+	uint64_t length;      /* >= 1; does not wrap */
+	const char *location; /* "cuda:1", "cpu:0"; NULL, "" or "*": any */
+};
+
+/* Answer of tei_memory_find(). */
+struct tei_memory_found {
+	struct tei_memory_facts facts;
+	const char *runtime; /* its name, static; NULL: of the host */
+	struct tei_gpu gpu;  /* where facts.gpu >= 0 */
+};
+
+void tei_gpus_init(struct tei_gpus *gpus);
+void tei_gpus_fini(struct tei_gpus *gpus);
+
+/*
+ * Finds out what memory it is. Nothing is touched, no context is made. Blocks:
+ * for the disk and the driver, at the first GPU's memory. Returns 0, or @why
+ * names the argument and the cause, and:
+ *   -EINVAL  the location is another one than the memory's
+ *   -EFAULT  the range ends behind what was allocated there, or nothing was
+ *   -EIO     the driver fails
+ *   -ENOMEM
+ */
+int tei_memory_find(struct te_engine *engine,
+		    const struct tei_memory_asked *asked,
+		    struct tei_memory_found *out,
+		    char why[TEI_RUNTIME_WHY_LEN]);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * runtime.h - what the engine needs of the driver of GPUs, whoever makes them
+ *
+ * Each vendor's driver has a table of operations, filled by a file that
+ * alone knows the driver's names. A driver is a library of the process: it is
+ * loaded when it is needed, and never unloaded, since its threads go on.
+ *
+ * Threads: any, except where an operation says otherwise. No operation leaves
+ * another context current in a thread, or makes one on a GPU.
+ */
+#ifndef TE_DEVICE_RUNTIME_H
+#define TE_DEVICE_RUNTIME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TEI_RUNTIME_WHY_LEN 160 /* bytes of a reason, its end included */
+#define TEI_GPU_BUS_LEN     16  /* bytes of "0000:1a:00.0", its end included */
+#define TEI_GPU_MODEL_LEN   64
+
+enum tei_memory_kind {
+	TEI_MEMORY_HOST,    /* of the host; no driver knows it */
+	TEI_MEMORY_PINNED,  /* of the host, locked for GPUs to copy from */
+	TEI_MEMORY_MANAGED, /* moves to who touches it, GPU or processor */
+	TEI_MEMORY_DEVICE,  /* of a GPU: the processor must not touch it */
+};
+
+/* Facts that a driver knows of one address. */
+struct tei_memory_facts {
+	enum tei_memory_kind kind;
+	int gpu; /* the driver's number of the GPU; -1: of none */
+	/* Range that was allocated; chunked: one chunk. HOST: 0, 0. */
+	uint64_t base, length;
+	bool chunked; /* mapped in chunks, which may lie side by side */
+	bool pooled;  /* of a pool that allocates in the order of streams */
+};
+
+struct tei_gpu {
+	char bus_id[TEI_GPU_BUS_LEN]; /* of PCI, lower case, as in sysfs */
+	char model[TEI_GPU_MODEL_LEN];
+};
+
+struct tei_runtime; /* a driver that is loaded; each table's own */
+
+struct tei_runtime_ops {
+	const char *name; /* "cuda": before the colon of a location */
+	size_t library;   /* offset of its file's name in struct tei_config */
+
+	/*
+	 * Finds the driver in this process. @library: its file; NULL: where it
+	 * usually is. @load: loads it if nobody has; else that is -ENOENT.
+	 * Returns 0, or @why says what is missing and: -ENOENT (no such
+	 * library), -ENOSYS (it is too old, or another one), -ENOMEM. Blocks:
+	 * for the disk. One thread at a time.
+	 */
+	int (*open)(const char *library, bool load, struct tei_runtime **out,
+		    char why[TEI_RUNTIME_WHY_LEN]);
+	/* Frees what open() has made. The library stays. */
+	void (*close)(struct tei_runtime *runtime);
+
+	/*
+	 * Starts the driver, if nobody in the process has: up to a second, and
+	 * memory. Any number of times. Returns 0, or @why says why and:
+	 * -ENODEV (no GPU that the process may use), -EIO.
+	 */
+	int (*start)(struct tei_runtime *runtime,
+		     char why[TEI_RUNTIME_WHY_LEN]);
+
+	/*
+	 * Tells whose memory is at @addr, without touching it. Returns 0: HOST
+	 * where the driver does not know it, also a driver that nobody has
+	 * started. -EIO: the driver fails, @why says how.
+	 */
+	int (*look)(struct tei_runtime *runtime, uint64_t addr,
+		    struct tei_memory_facts *out,
+		    char why[TEI_RUNTIME_WHY_LEN]);
+
+	/*
+	 * Describes GPU @number, from 0, as the process counts them: it may see
+	 * fewer than the machine has. Returns 0, -ENOENT (no such GPU), -EIO
+	 * (@why). The driver was started.
+	 */
+	int (*gpu)(struct tei_runtime *runtime, int number, struct tei_gpu *out,
+		   char why[TEI_RUNTIME_WHY_LEN]);
+};
+
+/* Tables of all vendors, NULL at the end; runtimes.c alone names them. */
+extern const struct tei_runtime_ops *const tei_runtimes[];
+#define TEI_RUNTIMES_MAX 4 /* tables there may be */
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fake_cuda.h - a driver of NVIDIA's GPUs in memory, a library as the real one
+ *
+ * Tests load it (fake_cuda_open()) and give its file to engines as cuda_library.
+ * A GPU's memory is a range of addresses without access, so that a processor that
+ * touches it gets a signal; its bytes lie elsewhere. Devices are counted as
+ * CUDA_VISIBLE_DEVICES says when the driver starts. What a driver refuses this one
+ * refuses, too: calls before cuInit(), numbers without a device, a second free.
+ *
+ * Threads: any; one lock guards all of it.
+ */
+#ifndef FAKE_CUDA_H
+#define FAKE_CUDA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "te/device/cuda.h"
+
+#define FAKE_CUDA_GPUS 4 /* "0000:1a:00.0", 1b, 3d, 3e: two a socket */
+
+/* Functions of the real driver that tests call, and what only the fake has. */
+struct fake_cuda {
+	void *library;
+	const char *file;
+
+	int (*init)(unsigned int flags);
+	int (*mem_alloc)(CUdeviceptr *out, size_t size);
+	int (*mem_free)(CUdeviceptr at);
+	int (*mem_alloc_managed)(CUdeviceptr *out, size_t size,
+				 unsigned int flags);
+	int (*mem_host_alloc)(void **out, size_t size, unsigned int flags);
+	int (*mem_free_host)(void *at);
+	int (*primary_ctx_retain)(CUcontext *out, CUdevice device);
+	int (*primary_ctx_release)(CUdevice device);
+	int (*ctx_push)(CUcontext context);
+	int (*ctx_pop)(CUcontext *out);
+
+	/*
+	 * Maps @n chunks of @size bytes each side by side on the device, as
+	 * cuMemMap() does; or frees them.
+	 */
+	int (*map_chunks)(int device, size_t size, unsigned int n,
+			  CUdeviceptr *out);
+	int (*unmap_chunks)(CUdeviceptr at);
+	/* Memory as of cuMemAllocAsync(). */
+	int (*pool_alloc)(int device, CUdeviceptr *out, size_t size);
+	/* The bytes behind an address of a GPU; NULL: nothing is there. */
+	void *(*bytes)(CUdeviceptr at);
+	/* The call of that name fails with @error from now on; 0: works. */
+	void (*fail_call)(const char *function, int error);
+	/* Undoes cuInit(), and asserts that no memory is left. */
+	void (*reset)(void);
+	int (*n_inits)(void);    /* calls of cuInit() since the last reset */
+	int (*n_contexts)(void); /* that there are */
+};
+
+/* Loads the library; asserts that it is there. It stays loaded. */
+void fake_cuda_open(struct fake_cuda *fake);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* open.c - loading the fake driver into a test */
+#include <dlfcn.h>
+#include <string.h>
+
+#include "tests/lib/fake_cuda/fake_cuda.h"
+#include "tests/lib/test.h"
+
+#define AT(member_) offsetof(struct fake_cuda, member_)
+
+void fake_cuda_open(struct fake_cuda *fake)
+{
+	static const struct {
+		size_t at;
+		const char *name;
+	} rows[] = {
+		{AT(init), "cuInit"},
+		{AT(mem_alloc), "cuMemAlloc_v2"},
+		{AT(mem_free), "cuMemFree_v2"},
+		{AT(mem_alloc_managed), "cuMemAllocManaged"},
+		{AT(mem_host_alloc), "cuMemHostAlloc"},
+		{AT(mem_free_host), "cuMemFreeHost"},
+		{AT(primary_ctx_retain), "cuDevicePrimaryCtxRetain"},
+		{AT(primary_ctx_release), "cuDevicePrimaryCtxRelease_v2"},
+		{AT(ctx_push), "cuCtxPushCurrent_v2"},
+		{AT(ctx_pop), "cuCtxPopCurrent_v2"},
+		{AT(map_chunks), "fake_cuda_map_chunks"},
+		{AT(unmap_chunks), "fake_cuda_unmap_chunks"},
+		{AT(pool_alloc), "fake_cuda_pool_alloc"},
+		{AT(bytes), "fake_cuda_bytes"},
+		{AT(fail_call), "fake_cuda_fail"},
+		{AT(reset), "fake_cuda_reset"},
+		{AT(n_inits), "fake_cuda_n_inits"},
+		{AT(n_contexts), "fake_cuda_n_contexts"},
+	};
+
+	fake->file = FAKE_CUDA_FILE;
+	fake->library = dlopen(fake->file, RTLD_NOW | RTLD_LOCAL);
+	assert_non_null(fake->library);
+	for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+		void *symbol = dlsym(fake->library, rows[i].name);
+
+		assert_non_null(symbol);
+		memcpy((char *)fake + rows[i].at, &symbol, sizeof(symbol));
+	}
+}
