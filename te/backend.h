@@ -365,6 +365,23 @@ struct tei_backing {
 int tei_memory_backing(struct tei_engine_core *core, const void *addr,
 		       uint64_t length, struct tei_backing *out);
 
+/* Memory of a GPU that a region is of, for devices that access it alone. */
+struct tei_gpu_memory {
+	int fd; /* dma-buf, not yours to close; -1: there is none */
+	/* Part of the region's memory that it is; its first byte is at addr. */
+	uint64_t addr, length;
+	bool by_address; /* drivers of devices also take addresses of it */
+	/* Reasons for which there is no fd, and for which not by_address. */
+	const char *why, *how;
+};
+/*
+ * Finds the part of region @id that has the byte at @addr. Only from inside
+ * region_add(), whose the answer is. -ENOENT: it is memory of the host. Takes
+ * lock 12.
+ */
+int tei_region_gpu(struct tei_engine_core *core, uint64_t id, uint64_t addr,
+		   struct tei_gpu_memory *out);
+
 /* NULL at the end; in order of preference. In backends/list.c. */
 extern const struct tei_backend_ops *const tei_backends[];
 

@@ -56,6 +56,7 @@ TEI_MODULE_EXPORT const struct verbs_provider tei_verbs_provider = {
 	.alloc_pd = ibv_alloc_pd,
 	.dealloc_pd = ibv_dealloc_pd,
 	.reg_mr = reg_mr,
+	.reg_dmabuf_mr = ibv_reg_dmabuf_mr,
 	.dereg_mr = ibv_dereg_mr,
 	.create_comp_channel = ibv_create_comp_channel,
 	.destroy_comp_channel = ibv_destroy_comp_channel,

@@ -350,6 +350,7 @@ enum cut {
 	CUT_ONE,    /* a work request was built */
 	CUT_NONE,   /* no lane has room, or all blocks are in use */
 	CUT_FAILED, /* the slice is out of the queue */
+	CUT_GPU,    /* not by the processor: nothing was built */
 };
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -422,9 +423,15 @@ static enum cut gather_inline(struct verbs_rail *rail, uint64_t limit,
 		uint64_t addr, n = piece_at(work->slice, &addr);
 
 		n = least(n, limit - work->length);
-		if (!tei_verbs_is_readable(&rail->regions, addr, n))
+		if (tei_verbs_is_readable(&rail->regions, addr, n)) {
+			add_piece(wr, work, addr, n, 0);
+			continue;
+		}
+		if (!tei_verbs_is_gpu(&rail->regions, addr))
 			return CUT_FAILED;
-		add_piece(wr, work, addr, n, 0);
+		if (!wr->num_sge)
+			return CUT_GPU;
+		break; /* the next work request has it */
 	}
 	wr->send_flags = IBV_SEND_INLINE;
 	return CUT_ONE;
@@ -502,9 +509,12 @@ static enum cut gather_pieces(struct verbs_rail *rail, uint64_t inline_max,
 	TEI_REQUIRES(rail->regions.mu)
 {
 	const struct verbs_room *most = &rail->port.room;
+	enum cut how = CUT_GPU;
 
 	if (!work->read && limit <= inline_max)
-		return gather_inline(rail, limit, wr, work);
+		how = gather_inline(rail, limit, wr, work);
+	if (how != CUT_GPU)
+		return how;
 	if (!gather_registered(rail, limit,
 			       work->read ? most->sge_read : most->sge, wr,
 			       work))
@@ -740,6 +750,18 @@ static bool is_ours(struct verbs_rail *rail, const struct tei_slice *slice)
 	return true;
 }
 
+/* Tells whether a checksum is wanted of bytes that no processor may touch. */
+static bool wants_crc_of_gpu(struct verbs_rail *rail,
+			     const struct tei_slice *slice)
+	TEI_REQUIRES(rail->regions.mu)
+{
+	for (uint32_t i = 0; slice->crc_len && i < slice->n_iov; i++)
+		if (tei_verbs_is_gpu(&rail->regions,
+				     (uintptr_t)slice->iov[i].iov_base))
+			return true;
+	return false;
+}
+
 static void enqueue(struct verbs_bundle *bundle, struct tei_slice *slice)
 	TEI_REQUIRES(bundle->rail->regions.mu)
 {
@@ -749,7 +771,8 @@ static void enqueue(struct verbs_bundle *bundle, struct tei_slice *slice)
 	tei_list_add_tail(&bundle->queue, &slice->link);
 	bundle->n_queue++;
 	if ((!bundle->rail->bounce.n && !is_ours(bundle->rail, slice)) ||
-	    (slice->op == TEI_READ && !bundle->reads_max))
+	    (slice->op == TEI_READ && !bundle->reads_max) ||
+	    wants_crc_of_gpu(bundle->rail, slice))
 		refuse_slice(bundle, slice, -EOPNOTSUPP);
 	else if (tei_verbs_key_decode(slice->key, slice->key_len, &s->key))
 		refuse_slice(bundle, slice, -EFAULT);

@@ -23,7 +23,7 @@
 
 #include "base/module.h"
 
-#define VERBS_PROVIDER_ABI 1u
+#define VERBS_PROVIDER_ABI 2u
 
 struct verbs_provider {
 	struct tei_module module; /* .abi: VERBS_PROVIDER_ABI */
@@ -44,6 +44,9 @@ struct verbs_provider {
 	int (*dealloc_pd)(struct ibv_pd *pd);
 	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t length,
 				 unsigned int access);
+	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset,
+					size_t length, uint64_t iova, int fd,
+					int access);
 	int (*dereg_mr)(struct ibv_mr *mr);
 
 	struct ibv_comp_channel *(*create_comp_channel)(

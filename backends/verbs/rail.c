@@ -569,6 +569,7 @@ int tei_verbs_rail_open(struct tei_rail *base)
 	if (rc)
 		goto close_all;
 	tei_verbs_regions_init(&rail->regions, &rail->port, rail->pd);
+	rail->regions.core = rail->base->core;
 	tei_verbs_bounce_init(&rail->bounce, &rail->port, rail->pd);
 	rc = start_threads(rail);
 	if (rc)

@@ -245,8 +245,18 @@ bool tei_verbs_is_readable(struct verbs_regions *regions, uint64_t addr,
 	const struct verbs_region *region =
 		tei_verbs_region_find(regions, addr);
 
+	if (region && region->gpu)
+		return false;
 	return (region && length <= region->base + region->length - addr) ||
 	       tei_is_there(addr, length, false);
+}
+
+bool tei_verbs_is_gpu(struct verbs_regions *regions, uint64_t addr)
+{
+	const struct verbs_region *region =
+		tei_verbs_region_find(regions, addr);
+
+	return region && region->gpu;
 }
 
 static int insert_region(struct verbs_regions *regions,
@@ -397,41 +407,128 @@ static void give_back(const struct verbs_regions *regions,
 	}
 }
 
+/* How a registration goes about it. */
+struct way {
+	bool by_address; /* else as a dma-buf */
+	unsigned int flags;
+};
+
+/* Registers a part of a GPU's memory as that of a dma-buf. NULL, and errno. */
+static struct ibv_mr *register_dmabuf(const struct verbs_regions *regions,
+				      const struct verbs_region *region,
+				      uint64_t at, uint64_t length,
+				      unsigned int flags)
+{
+	struct tei_gpu_memory part;
+
+	if (tei_region_gpu(regions->core, region->id, at, &part) ||
+	    part.fd < 0 || at + length > part.addr + part.length) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	return regions->port->api->reg_dmabuf_mr(
+		regions->pd, at - part.addr, length, at, part.fd, (int)flags);
+}
+
 /* Registers all chunks, or none. */
 static int register_chunks(const struct verbs_regions *regions,
 			   struct verbs_region *region, uint32_t n,
-			   uint32_t access)
+			   const struct way *way)
 {
-	static struct tei_log_limit limit = {.per_minute = 60};
 	const struct verbs_port *port = regions->port;
-	unsigned int flags = flags_of(port, access);
 	int rc;
 
 	for (; region->n < n; region->n++) {
 		uint64_t from = region->n * region->chunk;
-		uint64_t rest = region->length - from;
+		uint64_t rest = region->length - from, at = region->base + from;
 		uint64_t length = rest < region->chunk ? rest : region->chunk;
-		struct ibv_mr *mr = port->api->reg_mr(
-			regions->pd, (void *)(uintptr_t)(region->base + from),
-			length, flags);
+		struct ibv_mr *mr =
+			way->by_address
+				? port->api->reg_mr(regions->pd,
+						    (void *)(uintptr_t)at,
+						    length, way->flags)
+				: register_dmabuf(regions, region, at, length,
+						  way->flags);
 
 		if (!mr) {
 			rc = tei_verbs_error(-1);
-			if (tei_log_allowed(&limit))
-				LOG_ERROR(
-					"device %s: %" PRIu64
-					" bytes at %#" PRIx64
-					" cannot be registered: %s%s",
-					port->name, region->length,
-					region->base,
-					tei_verbs_refusal(rc, region->length,
-							  memlock_limit()),
-					tei_verbs_refusal_hint(&port->device));
 			give_back(regions, region);
-			return rc == -ENOSPC ? -ENOBUFS : rc;
+			return rc;
 		}
 		region->mrs[region->n] = mr;
 	}
+	return 0;
+}
+
+static struct tei_log_limit refusals = {.per_minute = 60};
+
+static int register_host(const struct verbs_regions *regions,
+			 struct verbs_region *region, uint32_t n,
+			 unsigned int flags)
+{
+	const struct way way = {.by_address = true, .flags = flags};
+	const struct verbs_port *port = regions->port;
+	int rc = register_chunks(regions, region, n, &way);
+
+	if (rc && tei_log_allowed(&refusals))
+		LOG_ERROR(
+			"device %s: %" PRIu64 " bytes at %#" PRIx64
+			" cannot be registered: %s%s",
+			port->name, region->length, region->base,
+			tei_verbs_refusal(rc, region->length, memlock_limit()),
+			tei_verbs_refusal_hint(&port->device));
+	return rc == -ENOSPC ? -ENOBUFS : rc;
+}
+
+static void say_reached(const struct verbs_regions *regions,
+			const struct verbs_region *region, const char *by)
+{
+	if (tei_log_allowed(&refusals))
+		LOG_INFO("device %s: %" PRIu64 " bytes of a GPU at %#" PRIx64
+			 " are reached by %s",
+			 regions->port->name, region->length, region->base, by);
+}
+
+/* Returns -EOPNOTSUPP: another device may reach it, or copies by the host. */
+static int say_unreached(const struct verbs_regions *regions,
+			 const struct verbs_region *region, int rc,
+			 const struct tei_gpu_memory *memory)
+{
+	const char *cause = rc == -ENOMEM
+				    ? "the device has no memory for it, or "
+				      "BAR1 of the GPU is smaller"
+				    : strerror(-rc);
+
+	if (tei_log_allowed(&refusals))
+		LOG_WARN("device %s: %" PRIu64 " bytes of a GPU at %#" PRIx64
+			 " are not reached: %s; %s",
+			 regions->port->name, region->length, region->base,
+			 memory->fd < 0 ? memory->why : cause,
+			 memory->by_address ? cause : memory->how);
+	return -EOPNOTSUPP;
+}
+
+/*
+ * Registers a GPU's memory: as a dma-buf, else by its address, where a driver
+ * helps.
+ */
+static int register_gpu(const struct verbs_regions *regions,
+			struct verbs_region *region, uint32_t n,
+			unsigned int flags, const struct tei_gpu_memory *memory)
+{
+	struct way way = {.by_address = false, .flags = flags};
+	int rc = -EOPNOTSUPP;
+
+	region->gpu = true;
+	if (memory->fd >= 0)
+		rc = register_chunks(regions, region, n, &way);
+	if (rc && memory->by_address) {
+		way.by_address = true;
+		rc = register_chunks(regions, region, n, &way);
+	}
+	if (rc)
+		return say_unreached(regions, region, rc, memory);
+	say_reached(regions, region, way.by_address ? "address" : "dma-buf");
 	return 0;
 }
 
@@ -471,11 +568,31 @@ static bool is_big(const struct verbs_config *config, uint64_t length)
 	return config->prefault && length >= config->prefault;
 }
 
+/*
+ * Finds out whether it is a GPU's memory; then a part that is exported alone is
+ * the most that a key can have.
+ */
+static bool is_of_gpu(const struct verbs_regions *regions, uint64_t id,
+		      uint64_t base, uint64_t length,
+		      struct tei_gpu_memory *memory, uint64_t *chunk)
+{
+	if (!regions->core || tei_region_gpu(regions->core, id, base, memory))
+		return false;
+	if (memory->fd >= 0 && memory->length < length &&
+	    memory->addr == base && memory->length < *chunk)
+		*chunk = memory->length;
+	return true;
+}
+
 int tei_verbs_region_add(struct verbs_regions *regions, uint64_t id, void *addr,
 			 uint64_t length, uint32_t access, void *key,
 			 size_t *len)
 {
+	unsigned int flags = flags_of(regions->port, access);
 	uint64_t chunk = chunk_of(regions->port);
+	struct tei_gpu_memory memory;
+	bool gpu = is_of_gpu(regions, id, (uintptr_t)addr, length, &memory,
+			     &chunk);
 	uint32_t n = chunks_of(regions->port, length, chunk);
 	struct verbs_region *region;
 	int rc;
@@ -489,9 +606,10 @@ int tei_verbs_region_add(struct verbs_regions *regions, uint64_t id, void *addr,
 	region->base = (uintptr_t)addr;
 	region->length = length;
 	region->chunk = chunk;
-	if (is_big(regions->port->config, length))
+	if (!gpu && is_big(regions->port->config, length))
 		verbs_prefault(region->base, length);
-	rc = register_chunks(regions, region, n, access);
+	rc = gpu ? register_gpu(regions, region, n, flags, &memory)
+		 : register_host(regions, region, n, flags);
 	if (rc)
 		goto free_region;
 	rc = encode_key(region, access, key, len);

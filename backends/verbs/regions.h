@@ -26,6 +26,7 @@ struct verbs_region {
 	uint64_t id, base, length;
 	uint64_t chunk; /* bytes; the last one may have fewer */
 	bool hidden;    /* guarded by regions.mu */
+	bool gpu;       /* memory of a GPU: no processor touches it */
 	/*
 	 * Work requests that name it. Raised under regions.mu; lowered without
 	 * it, with release, which hide() reads with acquire.
@@ -35,10 +36,14 @@ struct verbs_region {
 	struct ibv_mr *mrs[]; /* mrs[n] */
 };
 
+struct tei_engine_core;
+
 struct verbs_regions {
 	const struct verbs_port *port; /* not owned */
 	struct ibv_pd *pd;             /* not owned */
-	struct tei_mutex mu;           /* lock 15 */
+	/* Core that knows whose memory it is; NULL: all is the host's. */
+	struct tei_engine_core *core;
+	struct tei_mutex mu; /* lock 15 */
 	/* sorted[n] by base; they do not overlap. Guarded by mu. */
 	struct verbs_region **sorted;
 	size_t n, room;
@@ -53,7 +58,8 @@ void tei_verbs_regions_fini(struct verbs_regions *regions);
  * region_add(), region_hide(), region_remove() of te/backend.h. -ENOMEM: no
  * memory, or the process may not lock so much; -EFAULT: it is not mapped, or
  * only for reading; -ENOBUFS: the device has no keys left, or too many chunks;
- * all with the reason in the log.
+ * -EOPNOTSUPP: a GPU's, which the device cannot reach; all with the reason in
+ * the log.
  */
 int tei_verbs_region_add(struct verbs_regions *regions, uint64_t id, void *addr,
 			 uint64_t length, uint32_t access, void *key,
@@ -74,11 +80,14 @@ struct verbs_region *tei_verbs_region_find(struct verbs_regions *regions,
 					   uint64_t addr)
 	TEI_REQUIRES(regions->mu);
 /*
- * Tells whether local memory can be read. Quick if one region has it; else may
- * block.
+ * Tells whether the processor can read local memory. Quick if one region has
+ * it; else may block.
  */
 bool tei_verbs_is_readable(struct verbs_regions *regions, uint64_t addr,
 			   uint64_t length) TEI_REQUIRES(regions->mu);
+/* Tells whether the byte at @addr is of a GPU's memory that is registered. */
+bool tei_verbs_is_gpu(struct verbs_regions *regions, uint64_t addr)
+	TEI_REQUIRES(regions->mu);
 /* A work request names it; end with done(), without the lock. */
 void tei_verbs_region_use(struct verbs_regions *regions,
 			  struct verbs_region *region)

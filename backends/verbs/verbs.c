@@ -153,7 +153,7 @@ extern const struct tei_backend_ops tei_backend_verbs;
 const struct tei_backend_ops tei_backend_verbs = {
 	.name = "verbs",
 	.abi = TEI_BACKEND_ABI,
-	.caps = TEI_CAP_REMOTE | TEI_CAP_ONE_SIDED,
+	.caps = TEI_CAP_REMOTE | TEI_CAP_ONE_SIDED | TEI_CAP_DEVICE_MEM,
 	.rail_size = sizeof(struct verbs_rail),
 	.endpoint_size = sizeof(struct verbs_endpoint),
 	.slice_size = sizeof(struct verbs_slice),

@@ -12,7 +12,10 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "te/core/config.h"
@@ -41,16 +44,29 @@ static const struct row {
 	size_t at;
 	const char *name; /* as cuGetProcAddress() takes it */
 	bool optional;
+	const char *symbol; /* of CUDA 12's in the library; NULL: the name */
 } rows[] = {
-	{AT(init), "cuInit", false},
-	{AT(get_error_name), "cuGetErrorName", false},
-	{AT(device_get), "cuDeviceGet", false},
-	{AT(device_get_count), "cuDeviceGetCount", false},
-	{AT(device_get_name), "cuDeviceGetName", false},
-	{AT(device_get_pci_bus_id), "cuDeviceGetPCIBusId", false},
-	{AT(pointer_get_attributes), "cuPointerGetAttributes", false},
-	{AT(mem_retain_allocation_handle), "cuMemRetainAllocationHandle", true},
-	{AT(mem_release), "cuMemRelease", true},
+	{AT(init), "cuInit", false, NULL},
+	{AT(get_error_name), "cuGetErrorName", false, NULL},
+	{AT(device_get), "cuDeviceGet", false, NULL},
+	{AT(device_get_count), "cuDeviceGetCount", false, NULL},
+	{AT(device_get_name), "cuDeviceGetName", false, NULL},
+	{AT(device_get_pci_bus_id), "cuDeviceGetPCIBusId", false, NULL},
+	{AT(pointer_get_attributes), "cuPointerGetAttributes", false, NULL},
+	{AT(mem_retain_allocation_handle), "cuMemRetainAllocationHandle", true,
+	 NULL},
+	{AT(mem_release), "cuMemRelease", true, NULL},
+	{AT(ctx_push), "cuCtxPushCurrent", false, "cuCtxPushCurrent_v2"},
+	{AT(ctx_pop), "cuCtxPopCurrent", false, "cuCtxPopCurrent_v2"},
+	{AT(primary_ctx_get_state), "cuDevicePrimaryCtxGetState", false, NULL},
+	{AT(primary_ctx_retain), "cuDevicePrimaryCtxRetain", false, NULL},
+	{AT(primary_ctx_release), "cuDevicePrimaryCtxRelease", false,
+	 "cuDevicePrimaryCtxRelease_v2"},
+	{AT(pointer_set_attribute), "cuPointerSetAttribute", false, NULL},
+	{AT(ctx_get_flags), "cuCtxGetFlags", true, NULL},
+	{AT(ctx_set_flags), "cuCtxSetFlags", true, NULL},
+	{AT(mem_get_handle_for_address_range), "cuMemGetHandleForAddressRange",
+	 true, NULL},
 };
 
 /*
@@ -94,7 +110,9 @@ static int find_functions(struct tei_runtime *cuda, char *why)
 		if (!ask || ask(rows[i].name, &found, CUDA_VERSION, 0, &status))
 			found = NULL;
 		if (!found)
-			found = dlsym(cuda->library, rows[i].name);
+			found = dlsym(cuda->library, rows[i].symbol
+							     ? rows[i].symbol
+							     : rows[i].name);
 		if (!found && !rows[i].optional) {
 			(void)snprintf(why, TEI_RUNTIME_WHY_LEN,
 				       "the driver is too old: it has no %s()",
@@ -272,6 +290,145 @@ static int cuda_gpu(struct tei_runtime *cuda, int number, struct tei_gpu *out,
 	return 0;
 }
 
+/* ---- contexts ---- */
+
+/* Context that was made current, and how to undo that. */
+struct entered {
+	bool pushed;
+	int retained; /* number of the GPU whose primary one; -1: none */
+};
+
+/* Finds the primary context of a GPU, if somebody uses it. 0 or an error. */
+static int retain_primary(struct tei_runtime *cuda, int gpu, CUcontext *out)
+{
+	unsigned int flags;
+	CUdevice device;
+	int active = 0, error = cuda->call.device_get(&device, gpu);
+
+	if (!error)
+		error = cuda->call.primary_ctx_get_state(device, &flags,
+							 &active);
+	if (error || !active)
+		return error;
+	return cuda->call.primary_ctx_retain(out, device);
+}
+
+/*
+ * Makes current the context that the memory is of, or for memory of none the
+ * primary one of its GPU; one that nobody uses is not made. 0 or an error.
+ */
+static int enter(struct tei_runtime *cuda, uint64_t addr, int gpu,
+		 struct entered *entered)
+{
+	int attribute = CU_POINTER_ATTRIBUTE_CONTEXT, error;
+	CUcontext context = NULL;
+	void *value = &context;
+
+	*entered = (struct entered){.retained = -1};
+	error = cuda->call.pointer_get_attributes(1, &attribute, &value, addr);
+	if (!error && !context && gpu >= 0) {
+		error = retain_primary(cuda, gpu, &context);
+		if (context)
+			entered->retained = gpu;
+	}
+	if (!error && context) {
+		error = cuda->call.ctx_push(context);
+		entered->pushed = !error;
+	}
+	return error;
+}
+
+static void leave(struct tei_runtime *cuda, const struct entered *entered)
+{
+	CUcontext context;
+	CUdevice device;
+
+	if (entered->pushed)
+		(void)cuda->call.ctx_pop(&context);
+	if (entered->retained >= 0 &&
+	    !cuda->call.device_get(&device, entered->retained))
+		(void)cuda->call.primary_ctx_release(device);
+}
+
+/* ---- memory that other devices access ---- */
+
+/* The current context's copies then end before their calls return. */
+static int set_context_flag(struct tei_runtime *cuda)
+{
+	unsigned int flags;
+	int error;
+
+	if (!cuda->call.ctx_get_flags || !cuda->call.ctx_set_flags)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	error = cuda->call.ctx_get_flags(&flags);
+	if (error)
+		return error;
+	return cuda->call.ctx_set_flags(flags | CU_CTX_SYNC_MEMOPS);
+}
+
+static int cuda_order(struct tei_runtime *cuda,
+		      const struct tei_memory_facts *facts,
+		      char why[TEI_RUNTIME_WHY_LEN])
+{
+	unsigned int on = 1;
+	struct entered entered;
+	int error = enter(cuda, facts->base, facts->gpu, &entered);
+
+	if (!error && (facts->chunked || facts->pooled))
+		error = set_context_flag(cuda);
+	else if (!error)
+		error = cuda->call.pointer_set_attribute(
+			&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, facts->base);
+	leave(cuda, &entered);
+	return error ? fail(cuda, "SYNC_MEMOPS", error, why) : 0;
+}
+
+static int cuda_export(struct tei_runtime *cuda, uint64_t addr, uint64_t length,
+		       int gpu, int *fd, char why[TEI_RUNTIME_WHY_LEN])
+{
+	struct entered entered;
+	int error;
+
+	if (!cuda->call.mem_get_handle_for_address_range) {
+		(void)snprintf(
+			why, TEI_RUNTIME_WHY_LEN,
+			"no dma-buf: the driver is older than CUDA 11.7");
+		return -EOPNOTSUPP;
+	}
+	error = enter(cuda, addr, gpu, &entered);
+	if (!error)
+		error = cuda->call.mem_get_handle_for_address_range(
+			fd, addr, length, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+			0);
+	leave(cuda, &entered);
+	if (!error)
+		return 0;
+	(void)fail(cuda, "no dma-buf: cuMemGetHandleForAddressRange", error,
+		   why);
+	return error == CUDA_ERROR_NOT_SUPPORTED ||
+			       error == CUDA_ERROR_INVALID_VALUE
+		       ? -EOPNOTSUPP
+		       : -EIO;
+}
+
+/*
+ * Tells whether drivers of NICs find a GPU's memory by its address: the module
+ * nvidia-peermem does it for them. WITH_NVIDIA_PEERMEM, as Mooncake has it,
+ * says so or denies it.
+ */
+static bool cuda_by_address(const char **how)
+{
+	const char *text = getenv("WITH_NVIDIA_PEERMEM");
+
+	*how = "nvidia-peermem is not loaded: modprobe nvidia-peermem, or use "
+	       "open kernel modules from 515 on, which export dma-bufs";
+	if (text && *text)
+		return strcmp(text, "0") != 0 &&
+		       strcasecmp(text, "false") != 0 &&
+		       strcasecmp(text, "off") != 0;
+	return !access("/sys/module/nvidia_peermem", F_OK);
+}
+
 const struct tei_runtime_ops tei_cuda_ops = {
 	.name = "cuda",
 	.library = offsetof(struct tei_config, cuda_library),
@@ -280,4 +437,7 @@ const struct tei_runtime_ops tei_cuda_ops = {
 	.start = cuda_start,
 	.look = cuda_look,
 	.gpu = cuda_gpu,
+	.order = cuda_order,
+	.export = cuda_export,
+	.by_address = cuda_by_address,
 };

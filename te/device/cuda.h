@@ -8,6 +8,7 @@
 #ifndef TE_DEVICE_CUDA_H
 #define TE_DEVICE_CUDA_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 extern const struct tei_runtime_ops tei_cuda_ops;
@@ -34,7 +35,9 @@ enum cuda_result {
 
 /* CUpointer_attribute; the type of each value behind it */
 enum cuda_pointer_attribute {
+	CU_POINTER_ATTRIBUTE_CONTEXT = 1,           /* CUcontext; NULL: none */
 	CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,       /* unsigned int */
+	CU_POINTER_ATTRIBUTE_SYNC_MEMOPS = 6,       /* unsigned int; set it */
 	CU_POINTER_ATTRIBUTE_IS_MANAGED = 8,        /* unsigned int */
 	CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,    /* int */
 	CU_POINTER_ATTRIBUTE_RANGE_START_ADDR = 11, /* CUdeviceptr */
@@ -49,6 +52,9 @@ enum cuda_memory_type {
 	CU_MEMORYTYPE_ARRAY = 3,
 	CU_MEMORYTYPE_UNIFIED = 4,
 };
+
+#define CU_CTX_SYNC_MEMOPS                  0x80u
+#define CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD 1
 
 /*
  * Functions of the driver that are called. Of most the library has several, a
@@ -67,6 +73,21 @@ struct cuda_functions {
 	int (*mem_retain_allocation_handle)(CUmemGenericAllocationHandle *out,
 					    void *addr);
 	int (*mem_release)(CUmemGenericAllocationHandle handle);
+	int (*ctx_push)(CUcontext context);
+	int (*ctx_pop)(CUcontext *out);
+	int (*primary_ctx_get_state)(CUdevice device, unsigned int *flags,
+				     int *active);
+	int (*primary_ctx_retain)(CUcontext *out, CUdevice device);
+	int (*primary_ctx_release)(CUdevice device);
+	int (*pointer_set_attribute)(const void *value, int attribute,
+				     CUdeviceptr ptr);
+	/* NULL before CUDA 12.1. */
+	int (*ctx_get_flags)(unsigned int *out);
+	int (*ctx_set_flags)(unsigned int flags);
+	/* NULL before CUDA 11.7. */
+	int (*mem_get_handle_for_address_range)(void *handle, CUdeviceptr at,
+						size_t length, int type,
+						uint64_t flags);
 };
 
 #endif

@@ -244,3 +244,17 @@ int tei_memory_find(struct te_engine *engine,
 	}
 	return any ? check_host(asked, mapped, names_gpu, why) : 0;
 }
+
+const struct tei_runtime_ops *
+tei_runtime_of(struct te_engine *engine, const struct tei_memory_found *found,
+	       struct tei_runtime **runtime)
+{
+	size_t i = 0;
+
+	while (strcmp(tei_runtimes[i]->name, found->runtime) != 0)
+		i++;
+	tei_mutex_lock(&engine->gpus->mu);
+	*runtime = engine->gpus->runtimes[i].runtime;
+	tei_mutex_unlock(&engine->gpus->mu);
+	return tei_runtimes[i];
+}

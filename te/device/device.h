@@ -60,5 +60,9 @@ int tei_memory_find(struct te_engine *engine,
 		    const struct tei_memory_asked *asked,
 		    struct tei_memory_found *out,
 		    char why[TEI_RUNTIME_WHY_LEN]);
+/* Returns the table of the driver that found a GPU's memory, and its driver. */
+const struct tei_runtime_ops *
+tei_runtime_of(struct te_engine *engine, const struct tei_memory_found *found,
+	       struct tei_runtime **runtime);
 
 #endif

@@ -84,6 +84,28 @@ struct tei_runtime_ops {
 	 */
 	int (*gpu)(struct tei_runtime *runtime, int number, struct tei_gpu *out,
 		   char why[TEI_RUNTIME_WHY_LEN]);
+
+	/*
+	 * Has copies to and from the memory end before the calls return that
+	 * make them, as some do not else: a NIC may access it then. @facts: of
+	 * a GPU's. Returns 0, or -EIO, and @why says why not.
+	 */
+	int (*order)(struct tei_runtime *runtime,
+		     const struct tei_memory_facts *facts,
+		     char why[TEI_RUNTIME_WHY_LEN]);
+	/*
+	 * Exports whole pages of a GPU's memory as a dma-buf, whose first byte
+	 * is at @addr. *fd: the caller's to close. Returns 0, or @why says why
+	 * and: -EOPNOTSUPP (not this memory, or nothing on this host), -EIO.
+	 */
+	int (*export)(struct tei_runtime *runtime, uint64_t addr,
+		      uint64_t length, int gpu, int *fd,
+		      char why[TEI_RUNTIME_WHY_LEN]);
+	/*
+	 * Tells whether drivers of NICs register the memory by its address as
+	 * they do the host's. *@how: what to do where not; static.
+	 */
+	bool (*by_address)(const char **how);
 };
 
 /* Tables of all vendors, NULL at the end; runtimes.c alone names them. */

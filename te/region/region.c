@@ -35,6 +35,7 @@ void tei_regions_init(struct tei_regions *r)
 	atomic_init(&r->version, 1);
 	atomic_init(&r->changes, 1);
 	atomic_init(&r->any_near, false);
+	atomic_init(&r->any_gpu, false);
 	deferred_init(&r->deferred);
 }
 
@@ -155,7 +156,10 @@ static void locate(struct te_engine *engine, const struct te_region *from,
 				  ? NULL
 				  : tei_topology_gpu(engine, found->gpu.bus_id);
 
-	region->kind = found->facts.kind;
+	region->memory = *found;
+	if (found->facts.kind == TEI_MEMORY_DEVICE)
+		atomic_store_explicit(&engine->regions->any_gpu, true,
+				      memory_order_relaxed);
 	if (found->facts.kind == TEI_MEMORY_DEVICE)
 		snprintf(region->location, sizeof(region->location), "%s:%d",
 			 found->runtime, found->facts.gpu);
@@ -598,7 +602,7 @@ struct outcome {
 /* Tells whether the rail's device takes memory of that kind at all. */
 static bool takes(const struct tei_rail *rail, const struct tei_region *region)
 {
-	return region->kind != TEI_MEMORY_DEVICE ||
+	return region->memory.facts.kind != TEI_MEMORY_DEVICE ||
 	       (rail->ops->caps & TEI_CAP_DEVICE_MEM);
 }
 
@@ -638,10 +642,13 @@ static int register_some(struct te_engine *engine, struct tei_region *region,
 static int register_region(struct te_engine *engine, struct tei_region *region)
 {
 	struct outcome outcome = {0};
-	int rc = register_some(engine, region, true, &outcome);
+	int rc = tei_region_export(engine, region);
 
 	if (!rc)
+		rc = register_some(engine, region, true, &outcome);
+	if (!rc)
 		rc = register_some(engine, region, false, &outcome);
+	tei_region_export_end(region);
 	if (!rc && !outcome.n)
 		rc = outcome.refused ? outcome.refused : -EOPNOTSUPP;
 	if (rc == -EOPNOTSUPP)
@@ -723,7 +730,7 @@ static void log_late_offer(const struct te_engine *engine,
 
 /* Offers a deferred region to a rail; lets go of the lock meanwhile. True: the
  * rail took it. */
-static bool offer_late(const struct te_engine *engine, struct tei_regions *r,
+static bool offer_late(struct te_engine *engine, struct tei_regions *r,
 		       struct tei_region *region, struct tei_rail_box *box)
 	TEI_REQUIRES(r->mu)
 {
@@ -731,7 +738,10 @@ static bool offer_late(const struct te_engine *engine, struct tei_regions *r,
 	int rc;
 
 	tei_mutex_unlock(&r->mu);
-	rc = region_offer(region, box, &key);
+	rc = tei_region_export(engine, region);
+	if (!rc)
+		rc = region_offer(region, box, &key);
+	tei_region_export_end(region);
 	log_late_offer(engine, region, box, rc);
 	tei_mutex_lock(&r->mu);
 	if (!rc)
@@ -760,9 +770,8 @@ static void defer(struct tei_deferred *deferred, struct tei_region *region,
 }
 
 /* Offers the region to rails without it. True: peers may use a rail more. */
-static bool register_deferred(const struct te_engine *engine,
-			      struct tei_regions *r, struct tei_region *region)
-	TEI_REQUIRES(r->mu)
+static bool register_deferred(struct te_engine *engine, struct tei_regions *r,
+			      struct tei_region *region) TEI_REQUIRES(r->mu)
 {
 	const struct tei_worker *w = engine->worker;
 	uint64_t n_ups = r->deferred.n_ups;

@@ -27,10 +27,11 @@
 #include "base/thread.h"
 #include "te/backend.h"
 #include "te/core/handle.h"
-#include "te/device/runtime.h"
+#include "te/device/device.h"
 #include "te/region/group.h"
 
 struct te_engine;
+struct tei_export;
 struct tei_rail_box;
 struct Te__Description;
 
@@ -43,8 +44,10 @@ struct tei_region {
 	te_region_id id;
 	uint64_t addr, length;
 	uint32_t access;
-	enum tei_memory_kind kind; /* fixed */
-	int group;                 /* place in regions.groups, -1: every peer */
+	struct tei_memory_found memory; /* kind and GPU; fixed */
+	/* Export of a GPU's memory while it is registered; else NULL. */
+	struct tei_export *exported;
+	int group; /* place in regions.groups, -1: every peer */
 	bool shown;
 	bool left;    /* hidden, but could not be removed in time */
 	bool doubted; /* some of its memory was found missing */
@@ -103,6 +106,7 @@ struct tei_regions {
 	/* Grows with each region that comes or goes; the same. */
 	_Atomic uint64_t changes;
 	_Atomic bool any_near; /* some region's near was not 0; relaxed */
+	_Atomic bool any_gpu;  /* some region was of a GPU's memory; relaxed */
 	struct tei_deferred deferred;
 };
 
@@ -129,8 +133,22 @@ void tei_deferred_rail_up(struct te_engine *engine);
 /* Returns the place of the first region that ends above @addr. With mu held. */
 size_t tei_regions_place(const struct tei_regions *r, uint64_t addr);
 
+/*
+ * Returns a bit for each rail that moves bytes of the region: all, or of a
+ * GPU's memory those that have registered it. With mu held.
+ */
+uint64_t tei_region_takers(const struct tei_region *region, uint32_t n_rails);
+
 /* The groups of our regions, copied. */
 void tei_regions_groups(struct tei_regions *r, struct tei_group_set *out);
+
+/*
+ * Export a GPU's memory for the backends that are offered the region next, and
+ * end that (gpu.c). Not with mu held, one thread at a time for a region. Of
+ * other memory they do nothing. -ENOMEM.
+ */
+int tei_region_export(struct te_engine *engine, struct tei_region *region);
+void tei_region_export_end(struct tei_region *region);
 
 /* memory.c, With the engine: what te_memory_alloc() gave and nobody freed. */
 void tei_memories_free(struct te_engine *engine);

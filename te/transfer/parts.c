@@ -35,7 +35,7 @@ static bool follows(const struct tei_request *r, const struct tei_request *next)
 	       next->remote == r->remote + r->length && next->op == r->op &&
 	       next->flags == r->flags && next->priority == r->priority &&
 	       next->region == r->region && next->avoid == r->avoid &&
-	       is_whole(next);
+	       next->reach == r->reach && is_whole(next);
 }
 
 bool tei_merge_may(const struct tei_request *r)

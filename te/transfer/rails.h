@@ -67,5 +67,10 @@ void tei_unmatched_look(struct tei_peer *peer);
  * its region of the peer; 0: nothing is known, or all are alike. Token.
  */
 uint64_t tei_near_of(const struct tei_request *r);
+/*
+ * A bit for each rail that moves bytes of the request's local memory: of a
+ * GPU's not every one does. Token.
+ */
+uint64_t tei_takers_of(const struct tei_request *r);
 
 #endif

@@ -267,7 +267,8 @@ static int resolve(struct tei_request *r)
 		return ask_again(r, -EFAULT);
 	if (!(region->access & access))
 		return ask_again(r, -EACCES);
-	r->reach = tei_pairs_that_reach(peer, peer->w.remote, region);
+	r->reach = tei_pairs_that_reach(peer, peer->w.remote, region) &
+		   tei_takers_of(r);
 	if (!r->reach && awaits_rail(r))
 		return -EAGAIN;
 	r->held = tei_remote_hold(peer->w.remote);
@@ -341,7 +342,8 @@ void tei_request_rematch(struct tei_request *r, int err)
 	(void)err;
 	if (r->op == TE_NOTIFY || !r->region)
 		return;
-	reach = tei_pairs_that_reach(r->peer, r->held, r->region);
+	reach = tei_pairs_that_reach(r->peer, r->held, r->region) &
+		tei_takers_of(r);
 	if (reach & ~r->avoid) {
 		r->reach = reach;
 		r->near = tei_near_of(r);

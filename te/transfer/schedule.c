@@ -24,8 +24,8 @@
 
 /* ---- which are near ---- */
 
-static uint64_t look_up(struct tei_regions *regions, uint64_t addr,
-			struct tei_near_seen *seen)
+static void look_up(struct tei_regions *regions, uint64_t addr,
+		    uint32_t n_rails, struct tei_near_seen *seen)
 {
 	struct tei_region *region = NULL;
 	size_t place;
@@ -34,6 +34,7 @@ static uint64_t look_up(struct tei_regions *regions, uint64_t addr,
 	seen->changes =
 		atomic_load_explicit(&regions->changes, memory_order_relaxed);
 	seen->length = seen->near = 0;
+	seen->takes = UINT64_MAX;
 	place = tei_regions_place(regions, addr);
 	if (place < regions->n)
 		region = regions->sorted[place];
@@ -41,23 +42,45 @@ static uint64_t look_up(struct tei_regions *regions, uint64_t addr,
 		seen->addr = region->addr;
 		seen->length = region->length;
 		seen->near = region->near;
+		seen->takes = tei_region_takers(region, n_rails);
 	}
 	tei_mutex_unlock(&regions->mu);
-	return seen->near;
 }
 
-static uint64_t near_of_local(struct te_engine *engine, uint64_t addr)
+/* What is known of the region that has the byte at @addr. */
+static const struct tei_near_seen *local_region(struct te_engine *engine,
+						uint64_t addr)
 {
 	struct tei_near_seen *seen = &engine->transfer->near_seen;
 	struct tei_regions *regions = engine->regions;
 
-	if (!atomic_load_explicit(&regions->any_near, memory_order_relaxed))
+	if (seen->changes != atomic_load_explicit(&regions->changes,
+						  memory_order_acquire) ||
+	    addr - seen->addr >= seen->length)
+		look_up(regions, addr, engine->worker->n_rails, seen);
+	return seen;
+}
+
+static uint64_t near_of_local(struct te_engine *engine, uint64_t addr)
+{
+	if (!atomic_load_explicit(&engine->regions->any_near,
+				  memory_order_relaxed))
 		return 0;
-	if (seen->changes == atomic_load_explicit(&regions->changes,
-						  memory_order_acquire) &&
-	    addr - seen->addr < seen->length)
-		return seen->near;
-	return look_up(regions, addr, seen);
+	return local_region(engine, addr)->near;
+}
+
+uint64_t tei_takers_of(const struct tei_request *r)
+{
+	struct te_engine *engine = r->peer->engine;
+	uint64_t takers = UINT64_MAX;
+
+	if (!atomic_load_explicit(&engine->regions->any_gpu,
+				  memory_order_relaxed))
+		return takers;
+	for (uint32_t i = 0; i < r->n_pieces; i++)
+		takers &= local_region(engine, (uintptr_t)r->pieces[i].iov_base)
+				  ->takes;
+	return takers;
 }
 
 uint64_t tei_near_of(const struct tei_request *r)

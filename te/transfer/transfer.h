@@ -34,6 +34,8 @@ struct tei_near_seen {
 	uint64_t changes; /* of the region table, then */
 	uint64_t addr, length;
 	uint64_t near;
+	/* tei_region_takers(); without rails that got the region later. */
+	uint64_t takes;
 };
 
 struct tei_transfer {

@@ -21,4 +21,9 @@ if(TARGET te_test_fake_verbs)
 	te_tests(unit te PROGRAM unit_te_verbs
 		TESTS cycles protocol
 		LIBRARIES $<TARGET_OBJECTS:te_test_fake_verbs>)
+	te_tests(unit te PROGRAM unit_te_device_verbs
+		TESTS device_verbs
+		LIBRARIES $<TARGET_OBJECTS:te_test_fake_verbs>
+			$<TARGET_OBJECTS:te_test_fake_cuda>)
+	add_dependencies(unit_te_device_verbs fake_cuda)
 endif()

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* driver.c - the fake driver's devices, contexts and memory */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,11 +27,14 @@ struct piece {
 	int device;          /* of those that are there, not as counted */
 	bool managed, chunked, pooled, first, last;
 	char *bytes;       /* NULL: at the address itself */
+	int fd;            /* of the bytes; where there are any */
+	bool ordered;      /* SYNC_MEMOPS */
 	uint64_t reserved; /* bytes of addresses; 0: with the first chunk */
 };
 
 struct CUctx_st {
 	int device, n_uses;
+	unsigned int flags;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -226,6 +230,44 @@ EXPORT int cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
 	return leave(0);
 }
 
+EXPORT int cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags,
+				      int *active)
+{
+	int error = enter("cuDevicePrimaryCtxGetState");
+
+	if (error)
+		return error;
+	if (device < 0 || device >= n_visible)
+		return leave(CUDA_ERROR_INVALID_DEVICE);
+	*flags = contexts[visible[device]].flags;
+	*active = contexts[visible[device]].n_uses > 0;
+	return leave(0);
+}
+
+EXPORT int cuCtxGetFlags(unsigned int *out)
+{
+	int error = enter("cuCtxGetFlags");
+
+	if (error)
+		return error;
+	if (!depth)
+		return leave(CUDA_ERROR_INVALID_CONTEXT);
+	*out = stack[depth - 1]->flags;
+	return leave(0);
+}
+
+EXPORT int cuCtxSetFlags(unsigned int flags)
+{
+	int error = enter("cuCtxSetFlags");
+
+	if (error)
+		return error;
+	if (!depth)
+		return leave(CUDA_ERROR_INVALID_CONTEXT);
+	stack[depth - 1]->flags = flags;
+	return leave(0);
+}
+
 EXPORT int cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
 	int error = enter("cuDevicePrimaryCtxRelease");
@@ -286,11 +328,22 @@ static size_t whole_pages(size_t length)
 	return (length + 4095) & ~(size_t)4095;
 }
 
-static void *map_bytes(size_t length)
+static void *map_host(size_t length)
 {
 	void *at = mmap(NULL, length, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
+	return at == MAP_FAILED ? NULL : at;
+}
+
+/* A file that a NIC can have, too. NULL: none. */
+static void *map_bytes(size_t length, int *fd)
+{
+	void *at;
+
+	*fd = memfd_create("fake-gpu", MFD_CLOEXEC);
+	need(*fd >= 0 && !ftruncate(*fd, (off_t)length));
+	at = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
 	return at == MAP_FAILED ? NULL : at;
 }
 
@@ -313,8 +366,8 @@ static int alloc_device(int device, size_t size, CUdeviceptr *out,
 				.device = device,
 				.first = true,
 				.last = true,
-				.bytes = map_bytes(length),
 				.reserved = length};
+	piece->bytes = map_bytes(length, &piece->fd);
 	if (!piece->bytes) {
 		munmap(at, length);
 		piece->length = 0;
@@ -339,8 +392,10 @@ EXPORT int cuMemAlloc_v2(CUdeviceptr *out, size_t size)
 
 static void release(struct piece *piece)
 {
-	if (piece->bytes)
+	if (piece->bytes) {
 		munmap(piece->bytes, whole_pages(piece->length));
+		(void)close(piece->fd);
+	}
 	if (piece->reserved)
 		munmap((void *)(uintptr_t)piece->at, piece->reserved);
 	piece->length = 0;
@@ -364,7 +419,7 @@ EXPORT int cuMemFree_v2(CUdeviceptr at)
 static int alloc_host(size_t size, const struct piece *like, void **out)
 {
 	struct piece *piece = piece_new();
-	void *at = piece && size ? map_bytes(whole_pages(size)) : NULL;
+	void *at = piece && size ? map_host(whole_pages(size)) : NULL;
 
 	if (!at)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -441,8 +496,8 @@ EXPORT int fake_cuda_map_chunks(int device, size_t size, unsigned int n,
 					.chunked = true,
 					.first = i == 0,
 					.last = i == n - 1,
-					.bytes = map_bytes(size),
 					.reserved = size};
+		piece->bytes = map_bytes(size, &piece->fd);
 		need(piece->bytes);
 	}
 	*out = (uintptr_t)at;
@@ -499,6 +554,11 @@ EXPORT int cuMemRelease(CUmemGenericAllocationHandle handle)
 static int attribute(const struct piece *piece, int which, void *out)
 {
 	switch (which) {
+	case CU_POINTER_ATTRIBUTE_CONTEXT:
+		*(CUcontext *)out = piece && !piece->chunked && !piece->pooled
+					    ? &contexts[piece->device]
+					    : NULL;
+		return 0;
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
 		*(unsigned int *)out = piece ? piece->type : 0;
 		return 0;
@@ -534,7 +594,61 @@ EXPORT int cuPointerGetAttributes(unsigned int n, int *attributes, void **data,
 	return leave(error);
 }
 
+EXPORT int cuPointerSetAttribute(const void *value, int which, CUdeviceptr at)
+{
+	int error = enter("cuPointerSetAttribute");
+	struct piece *piece;
+
+	if (error)
+		return error;
+	piece = piece_at(at);
+	if (!piece || which != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
+	    piece->chunked || piece->pooled || !depth)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	piece->ordered = *(const unsigned int *)value;
+	return leave(0);
+}
+
+/* ---- dma-bufs ---- */
+
+/*
+ * The place of the descriptor says where the range begins in its file. Several
+ * chunks are refused, as some drivers do.
+ */
+EXPORT int cuMemGetHandleForAddressRange(void *handle, CUdeviceptr at,
+					 size_t length, int type,
+					 unsigned long long flags)
+{
+	int error = enter("cuMemGetHandleForAddressRange");
+	struct piece *piece;
+	char path[64];
+	int fd;
+
+	if (error)
+		return error;
+	piece = piece_at(at);
+	if (!piece || !piece->bytes || flags || at % 4096 || length % 4096 ||
+	    type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD ||
+	    at + length > piece->at + whole_pages(piece->length))
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", piece->fd);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	need(fd >= 0 && lseek(fd, (off_t)(at - piece->at), SEEK_SET) >= 0);
+	*(int *)handle = fd;
+	return leave(0);
+}
+
 /* ---- what tests ask ---- */
+
+EXPORT int fake_cuda_is_ordered(CUdeviceptr at)
+{
+	const struct piece *piece;
+
+	pthread_mutex_lock(&lock);
+	piece = piece_at(at);
+	return leave(piece && (piece->ordered || contexts[piece->device].flags &
+							 CU_CTX_SYNC_MEMOPS));
+}
 
 EXPORT void *fake_cuda_bytes(CUdeviceptr at)
 {
@@ -575,8 +689,10 @@ EXPORT void fake_cuda_reset(void)
 	pthread_mutex_lock(&lock);
 	for (int i = 0; i < PIECES_MAX; i++)
 		need(!pieces[i].length);
-	for (int i = 0; i < FAKE_CUDA_GPUS; i++)
+	for (int i = 0; i < FAKE_CUDA_GPUS; i++) {
 		need(!contexts[i].n_uses);
+		contexts[i].flags = 0;
+	}
 	memset(fails, 0, sizeof(fails));
 	started = false;
 	n_visible = inits = 0;

@@ -48,6 +48,8 @@ struct fake_cuda {
 	int (*pool_alloc)(int device, CUdeviceptr *out, size_t size);
 	/* The bytes behind an address of a GPU; NULL: nothing is there. */
 	void *(*bytes)(CUdeviceptr at);
+	/* Whether synchronous copies of the memory are that for NICs, too. */
+	int (*is_ordered)(CUdeviceptr at);
 	/* The call of that name fails with @error from now on; 0: works. */
 	void (*fail_call)(const char *function, int error);
 	/* Undoes cuInit(), and asserts that no memory is left. */

@@ -21,6 +21,7 @@ const struct verbs_provider fake_verbs = {
 	.alloc_pd = fake_alloc_pd,
 	.dealloc_pd = fake_dealloc_pd,
 	.reg_mr = fake_reg_mr,
+	.reg_dmabuf_mr = fake_reg_dmabuf_mr,
 	.dereg_mr = fake_dereg_mr,
 	.create_comp_channel = fake_create_comp_channel,
 	.destroy_comp_channel = fake_destroy_comp_channel,
@@ -234,6 +235,20 @@ void fake_verbs_refuse_memory(unsigned int device, int err)
 {
 	tei_mutex_lock(&fake.mu);
 	fake.devices[device].refuses_memory = err;
+	tei_mutex_unlock(&fake.mu);
+}
+
+void fake_verbs_refuse_dmabufs(int err)
+{
+	tei_mutex_lock(&fake.mu);
+	fake.refuse_dmabufs = err;
+	tei_mutex_unlock(&fake.mu);
+}
+
+void fake_verbs_translate(void *(*translate)(uint64_t addr))
+{
+	tei_mutex_lock(&fake.mu);
+	fake.translate = translate;
 	tei_mutex_unlock(&fake.mu);
 }
 

@@ -66,6 +66,13 @@ void fake_verbs_take(unsigned int n);
 void fake_verbs_no_inline(bool on);
 /* The device takes no memory any more, with @err; 0: it does. */
 void fake_verbs_refuse_memory(unsigned int device, int err);
+/* Dma-bufs are refused, with @err; 0: they are not. */
+void fake_verbs_refuse_dmabufs(int err);
+/*
+ * Where a device finds the bytes of an address that is registered as such, as a
+ * GPU's is; @translate may return NULL: there. NULL: all are there.
+ */
+void fake_verbs_translate(void *(*translate)(uint64_t addr));
 /* Nothing is carried out and nothing comes back until it is unset. */
 void fake_verbs_hang(unsigned int device, bool on);
 /* The same, only for queue pairs that there are now; for good. */

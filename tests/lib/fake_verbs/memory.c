@@ -2,6 +2,8 @@
 /* memory.c - protection domains and keys of the fake provider */
 #include <assert.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/chance.h"
 #include "base/mem.h"
@@ -109,8 +111,65 @@ struct ibv_mr *fake_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 	return NULL;
 }
 
+/*
+ * The descriptor is of a file whose place says where the dma-buf begins in it, as
+ * those of the fake driver of GPUs are.
+ */
+struct ibv_mr *fake_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
+				  size_t length, uint64_t iova, int fd,
+				  int access)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	struct fake_mr *mr;
+	off_t from = lseek(fd, 0, SEEK_CUR);
+	uint64_t within;
+	void *bytes;
+
+	tei_mutex_lock(&fake.mu);
+	errno = fake.refuse_dmabufs;
+	tei_mutex_unlock(&fake.mu);
+	if (errno)
+		return NULL;
+	errno = EBADF;
+	if (from < 0)
+		return NULL;
+	errno = EINVAL;
+	if ((offset ^ iova) % page)
+		return NULL;
+	mr = (struct fake_mr *)(void *)fake_reg_mr(
+		pd, (void *)(uintptr_t)iova, length, (unsigned int)access);
+	if (!mr)
+		return NULL;
+	within = offset % page;
+	bytes = mmap(NULL, within + length, PROT_READ | PROT_WRITE, MAP_SHARED,
+		     fd, from + (off_t)(offset - within));
+	assert(bytes != MAP_FAILED);
+	mr->bytes = (uint8_t *)bytes + within;
+	return &mr->base;
+}
+
+uint8_t *fake_mr_bytes(const struct fake_mr *mr, uint64_t addr)
+{
+	void *found;
+
+	if (mr && mr->bytes)
+		return mr->bytes + (addr - (uintptr_t)mr->base.addr);
+	found = fake.translate ? fake.translate(addr) : NULL;
+	return found ? found : (uint8_t *)(uintptr_t)addr;
+}
+
+static void unmap(struct fake_mr *mr)
+{
+	uint64_t within =
+		(uintptr_t)mr->bytes % (uint64_t)sysconf(_SC_PAGESIZE);
+
+	if (mr->bytes)
+		munmap(mr->bytes - within, within + mr->base.length);
+}
+
 int fake_dereg_mr(struct ibv_mr *base)
 {
+	unmap((struct fake_mr *)(void *)base);
 	tei_mutex_lock(&fake.mu);
 	fake.keys[base->lkey >> 8] = NULL;
 	fake.counts.keys--;

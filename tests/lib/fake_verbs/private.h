@@ -37,6 +37,7 @@ struct fake_pd {
 
 struct fake_mr {
 	struct ibv_mr base;
+	uint8_t *bytes; /* of a dma-buf, mapped; NULL: at the address */
 	unsigned int access;
 };
 
@@ -95,6 +96,8 @@ struct fake_fabric {
 	bool no_inline;
 	bool hold_destroys;
 	int refuse_destroys;
+	int refuse_dmabufs;
+	void *(*translate)(uint64_t addr);
 	struct tei_cond released, acked;
 };
 
@@ -143,7 +146,12 @@ struct ibv_pd *fake_alloc_pd(struct ibv_context *context);
 int fake_dealloc_pd(struct ibv_pd *pd);
 struct ibv_mr *fake_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 			   unsigned int access);
+struct ibv_mr *fake_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
+				  size_t length, uint64_t iova, int fd,
+				  int access);
 int fake_dereg_mr(struct ibv_mr *mr);
+/* Bytes that a device finds at an address which @mr covers. */
+uint8_t *fake_mr_bytes(const struct fake_mr *mr, uint64_t addr);
 struct ibv_comp_channel *fake_create_comp_channel(struct ibv_context *context);
 int fake_destroy_comp_channel(struct ibv_comp_channel *channel);
 struct ibv_cq *fake_create_cq(struct ibv_context *context, int cqe, void *arg,

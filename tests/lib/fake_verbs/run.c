@@ -143,9 +143,12 @@ static enum ibv_wc_status check_remote(const struct fake_qp *qp,
 	return IBV_WC_SUCCESS;
 }
 
-static void carry(const struct fake_work *work)
+static void carry(const struct fake_qp *qp, const struct fake_qp *peer,
+		  const struct fake_work *work)
 {
-	uint8_t *remote = (uint8_t *)(uintptr_t)work->wr.wr.rdma.remote_addr;
+	uint8_t *remote = fake_mr_bytes(
+		fake_mr_find(peer->base.pd, work->wr.wr.rdma.rkey),
+		work->wr.wr.rdma.remote_addr);
 
 	if (work->wr.send_flags & IBV_SEND_INLINE) {
 		memcpy(remote, work->bytes, length_of(work));
@@ -153,7 +156,8 @@ static void carry(const struct fake_work *work)
 	}
 	for (int i = 0; i < work->wr.num_sge; i++) {
 		const struct ibv_sge *sge = &work->sges[i];
-		uint8_t *local = (uint8_t *)(uintptr_t)sge->addr;
+		uint8_t *local = fake_mr_bytes(
+			fake_mr_find(qp->base.pd, sge->lkey), sge->addr);
 
 		if (work->wr.opcode == IBV_WR_RDMA_READ)
 			memcpy(local, remote, sge->length);
@@ -203,7 +207,7 @@ static enum ibv_wc_status perform(struct fake_qp *qp, struct fake_work *work)
 		return IBV_WC_RETRY_EXC_ERR;
 	status = check_remote(qp, work, peer);
 	if (!status)
-		carry(work);
+		carry(qp, peer, work);
 	return status;
 }
 

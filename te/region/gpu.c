@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpu.c - regions of a GPU's memory, as backends register them */
+#include <errno.h>
+
+#include "base/mem.h"
+#include "te/core/engine.h"
+#include "te/device/export.h"
+#include "te/region/region.h"
+
+int tei_region_export(struct te_engine *engine, struct tei_region *region)
+{
+	struct tei_export *exported;
+	int rc;
+
+	if (region->memory.facts.kind != TEI_MEMORY_DEVICE)
+		return 0;
+	exported = tei_calloc(1, sizeof(*exported));
+	if (!exported)
+		return -ENOMEM;
+	rc = tei_export_make(engine, region->addr, region->length,
+			     &region->memory, exported);
+	if (rc)
+		tei_free(exported);
+	else
+		region->exported = exported;
+	return rc;
+}
+
+void tei_region_export_end(struct tei_region *region)
+{
+	if (!region->exported)
+		return;
+	tei_export_free(region->exported);
+	tei_free(region->exported);
+	region->exported = NULL;
+}
+
+/* Fills *@out with the piece that has the byte at @addr; there may be none. */
+static void find_piece(const struct tei_export *exported, uint64_t addr,
+		       struct tei_gpu_memory *out)
+{
+	for (uint32_t i = 0; i < exported->n; i++) {
+		const struct tei_export_piece *piece = &exported->pieces[i];
+
+		if (addr < piece->addr || addr - piece->addr >= piece->length)
+			continue;
+		out->fd = piece->fd;
+		out->addr = piece->addr;
+		out->length = piece->length;
+		return;
+	}
+}
+
+int tei_region_gpu(struct tei_engine_core *core, uint64_t id, uint64_t addr,
+		   struct tei_gpu_memory *out)
+{
+	struct tei_regions *r = core->engine->regions;
+	const struct tei_export *exported;
+	const struct tei_region *region;
+
+	tei_mutex_lock(&r->mu);
+	region = tei_handle_get(&r->handles, id);
+	exported = region ? region->exported : NULL;
+	tei_mutex_unlock(&r->mu);
+	if (!exported)
+		return -ENOENT;
+	*out = (struct tei_gpu_memory){.fd = -1,
+				       .by_address = exported->by_address,
+				       .why = exported->why,
+				       .how = exported->how};
+	find_piece(exported, addr, out);
+	return 0;
+}
+
+uint64_t tei_region_takers(const struct tei_region *region, uint32_t n_rails)
+{
+	uint64_t takers = 0;
+
+	if (region->memory.facts.kind != TEI_MEMORY_DEVICE)
+		return UINT64_MAX;
+	for (uint32_t i = 0; i < n_rails; i++)
+		if (region->key[i])
+			takers |= (uint64_t)1 << i;
+	return takers;
+}

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_device_verbs.c - NICs that access a GPU's memory by themselves
+ *
+ * A processor that touches it gets a signal, so what arrives has gone past it.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backends/verbs/verbs.h"
+#include "tests/lib/fake_cuda/fake_cuda.h"
+#include "tests/lib/fake_verbs/fake_verbs.h"
+#include "tests/lib/self.h"
+#include "tests/unit/te/rig.h"
+
+#define LEN   ((size_t)256 << 10)
+#define CHUNK ((size_t)2 << 20)
+
+static struct fake_cuda cuda;
+static char lines[8192];
+
+static void on_line(int level, const char *line, void *arg)
+{
+	size_t len = strlen(lines);
+
+	(void)level;
+	(void)arg;
+	snprintf(lines + len, sizeof(lines) - len, "%s\n", line);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	setenv("WITH_NVIDIA_PEERMEM", "0", 1);
+	fake_cuda_open(&cuda);
+	assert_int_equal(cuda.init(0), 0);
+	fake_verbs_start(2);
+	tei_verbs_use(&fake_verbs);
+	lines[0] = '\0';
+	te_log_set(on_line, NULL);
+	te_log_set_level(2);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	te_log_set(NULL, NULL);
+	te_log_set_level(1);
+	fake_verbs_translate(NULL);
+	fake_verbs_refuse_dmabufs(0);
+	tei_verbs_use(NULL);
+	fake_verbs_stop();
+	cuda.reset();
+	return 0;
+}
+
+static CUdeviceptr alloc_on(int gpu, size_t size)
+{
+	CUcontext context;
+	CUdeviceptr at;
+
+	assert_int_equal(cuda.primary_ctx_retain(&context, gpu), 0);
+	assert_int_equal(cuda.ctx_push(context), 0);
+	assert_int_equal(cuda.mem_alloc(&at, size), 0);
+	assert_int_equal(cuda.ctx_pop(&context), 0);
+	return at;
+}
+
+static void free_on(int gpu, CUdeviceptr at)
+{
+	assert_int_equal(cuda.mem_free(at), 0);
+	assert_int_equal(cuda.primary_ctx_release(gpu), 0);
+}
+
+static struct te_engine *verbs_engine(void)
+{
+	const char *const settings[] = {"backends", "verbs", "cuda_library",
+					cuda.file, NULL};
+
+	return rig_engine(settings);
+}
+
+static void *as_pointer(CUdeviceptr at)
+{
+	return (void *)(uintptr_t)at;
+}
+
+/* Of one engine's memory to the other's and back, and all is there. */
+static void move_all(struct te_engine *user, te_segment_id segment,
+		     CUdeviceptr remote, CUdeviceptr local, size_t length)
+{
+	uint8_t *there = cuda.bytes(remote), *here = cuda.bytes(local);
+
+	rig_fill(here, length);
+	memset(there, 0, length);
+	assert_int_equal(rig_move(user, segment, TE_WRITE, as_pointer(remote),
+				  as_pointer(local), length),
+			 0);
+	assert_memory_equal(there, here, length);
+	memset(here, 0, length);
+	assert_int_equal(rig_move(user, segment, TE_READ, as_pointer(remote),
+				  as_pointer(local), length),
+			 0);
+	assert_memory_equal(there, here, length);
+}
+
+/* ---- by dma-buf ---- */
+
+static void bytes_go_from_gpu_to_gpu(void **state)
+{
+	struct te_engine *owner = verbs_engine(), *user = verbs_engine();
+	CUdeviceptr remote = alloc_on(0, LEN), local = alloc_on(1, LEN);
+	unsigned int n_files = test_fds_open();
+	te_segment_id segment;
+
+	(void)state;
+	rig_region(owner, as_pointer(remote), LEN, RIG_ANY);
+	rig_region(user, as_pointer(local), LEN, TE_ACCESS_LOCAL);
+	assert_int_equal(test_fds_open(), n_files);
+	test_contains(lines, "of a GPU at");
+	test_contains(lines, "are reached by dma-buf");
+	assert_true(cuda.is_ordered(remote) && cuda.is_ordered(local));
+	segment = rig_segment(user, owner);
+	move_all(user, segment, remote, local, LEN);
+	/* So little that host memory would go with the work request. */
+	move_all(user, segment, remote + 8, local + 24, 8);
+	te_engine_destroy(user);
+	te_engine_destroy(owner);
+	free_on(0, remote);
+	free_on(1, local);
+	assert_int_equal(cuda.n_contexts(), 0);
+}
+
+/* Neither begins nor ends at a page. */
+static void a_part_of_an_allocation_is_a_region(void **state)
+{
+	struct te_engine *owner = verbs_engine(), *user = verbs_engine();
+	CUdeviceptr remote = alloc_on(0, LEN), local = alloc_on(0, LEN);
+	te_segment_id segment;
+
+	(void)state;
+	rig_region(owner, as_pointer(remote + 5000), 20000, RIG_ANY);
+	rig_region(user, as_pointer(local + 72), 24000, TE_ACCESS_LOCAL);
+	segment = rig_segment(user, owner);
+	move_all(user, segment, remote + 5000, local + 104, 20000);
+	te_engine_destroy(user);
+	te_engine_destroy(owner);
+	free_on(0, remote);
+	free_on(0, local);
+}
+
+static void memory_in_chunks_has_a_key_for_each(void **state)
+{
+	struct te_engine *owner = verbs_engine(), *user = verbs_engine();
+	CUdeviceptr remote, local = alloc_on(2, 3 * CHUNK);
+	te_segment_id segment;
+	CUcontext context;
+
+	(void)state;
+	assert_int_equal(cuda.primary_ctx_retain(&context, 3), 0);
+	assert_int_equal(cuda.map_chunks(3, CHUNK, 3, &remote), 0);
+	rig_region(owner, as_pointer(remote), 3 * CHUNK, RIG_ANY);
+	rig_region(user, as_pointer(local), 3 * CHUNK, TE_ACCESS_LOCAL);
+	assert_true(cuda.is_ordered(remote));
+	segment = rig_segment(user, owner);
+	for (unsigned int i = 0; i < 3; i++)
+		move_all(user, segment, remote + i * CHUNK, local + i * CHUNK,
+			 CHUNK);
+	/* Half of it in one chunk, half in the next. */
+	rig_fill(cuda.bytes(local), CHUNK);
+	assert_int_equal(rig_move(user, segment, TE_WRITE,
+				  as_pointer(remote + CHUNK / 2),
+				  as_pointer(local), CHUNK),
+			 0);
+	assert_memory_equal(cuda.bytes(remote + CHUNK / 2), cuda.bytes(local),
+			    CHUNK / 2);
+	assert_memory_equal(cuda.bytes(remote + CHUNK),
+			    cuda.bytes(local + CHUNK / 2), CHUNK / 2);
+	te_engine_destroy(user);
+	te_engine_destroy(owner);
+	assert_int_equal(cuda.unmap_chunks(remote), 0);
+	assert_int_equal(cuda.primary_ctx_release(3), 0);
+	free_on(2, local);
+}
+
+static void host_and_gpu_go_together(void **state)
+{
+	struct te_engine *owner = verbs_engine(), *user = verbs_engine();
+	CUdeviceptr local = alloc_on(1, LEN);
+	static uint8_t memory[LEN], other[64];
+	struct iovec pieces[] = {{other, 16}, {as_pointer(local), 16}};
+	struct te_request request;
+	te_segment_id segment;
+
+	(void)state;
+	rig_region(owner, memory, LEN, RIG_ANY);
+	rig_region(user, as_pointer(local), LEN, TE_ACCESS_LOCAL);
+	segment = rig_segment(user, owner);
+	rig_fill(cuda.bytes(local), LEN);
+	assert_int_equal(rig_move(user, segment, TE_WRITE, memory,
+				  as_pointer(local), LEN),
+			 0);
+	assert_memory_equal(memory, cuda.bytes(local), LEN);
+	/* In one request, of memory that is not registered, too. */
+	memset(other, 7, sizeof(other));
+	request = rig_request(segment, TE_WRITE, memory, pieces);
+	request.n_pieces = 2;
+	assert_int_equal(rig_run(user, &request).error, 0);
+	assert_memory_equal(memory, other, 16);
+	assert_memory_equal(memory + 16, cuda.bytes(local), 16);
+	te_engine_destroy(user);
+	te_engine_destroy(owner);
+	free_on(1, local);
+}
+
+static void no_checksum_is_taken_of_what_nobody_may_touch(void **state)
+{
+	struct te_engine *owner = verbs_engine(), *user = verbs_engine();
+	CUdeviceptr local = alloc_on(1, LEN);
+	struct iovec piece = {as_pointer(local), LEN};
+	struct te_request request;
+	static uint8_t memory[LEN];
+	te_segment_id segment;
+
+	(void)state;
+	rig_region(owner, memory, LEN, RIG_ANY);
+	rig_region(user, as_pointer(local), LEN, TE_ACCESS_LOCAL);
+	segment = rig_segment(user, owner);
+	request = rig_request(segment, TE_READ, memory, &piece);
+	request.flags |= TE_CRC;
+	request.crc_len = LEN;
+	assert_true(rig_run(user, &request).error < 0);
+	te_engine_destroy(user);
+	te_engine_destroy(owner);
+	free_on(1, local);
+}
+
+/* Without the GPU's memory shm would carry all between two engines here. */
+static void only_rails_that_reach_it_carry_it(void **state)
+{
+	const char *const settings[] = {"backends", "shm,tcp,verbs",
+					"cuda_library", cuda.file, NULL};
+	struct te_engine *owner = rig_engine(settings);
+	struct te_engine *user = rig_engine(settings);
+	CUdeviceptr local = alloc_on(1, LEN);
+	static uint8_t memory[LEN], other[LEN];
+	struct te_completion ends[3];
+	struct te_request requests[3];
+	struct iovec pieces[] = {
+		{other, 4096}, {as_pointer(local), 4096}, {other + 4096, 4096}};
+	te_segment_id segment;
+	struct te_batch *batch;
+
+	(void)state;
+	rig_region(owner, memory, LEN, RIG_ANY);
+	rig_region(user, as_pointer(local), LEN, TE_ACCESS_LOCAL);
+	rig_region(user, other, LEN, TE_ACCESS_LOCAL);
+	segment = rig_segment(user, owner);
+	rig_fill(cuda.bytes(local), LEN);
+	assert_int_equal(rig_move(user, segment, TE_WRITE, memory,
+				  as_pointer(local), LEN),
+			 0);
+	assert_memory_equal(memory, cuda.bytes(local), LEN);
+	/* Neighbours, of which one is not for the others' rail. */
+	memset(other, 7, sizeof(other));
+	for (unsigned int i = 0; i < 3; i++)
+		requests[i] =
+			rig_request(segment, TE_WRITE,
+				    memory + (size_t)i * 4096, &pieces[i]);
+	assert_int_equal(te_batch_create(user, 3, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, requests, 3), 0);
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	assert_int_equal(te_batch_poll(batch, ends, 3), 3);
+	for (unsigned int i = 0; i < 3; i++)
+		assert_int_equal(ends[i].error, 0);
+	te_batch_destroy(batch);
+	assert_memory_equal(memory, other, 4096);
+	assert_memory_equal(memory + 4096, cuda.bytes(local), 4096);
+	assert_memory_equal(memory + 8192, other, 4096);
+	te_engine_destroy(user);
+	te_engine_destroy(owner);
+	free_on(1, local);
+}
+
+/* ---- by its address, or not at all ---- */
+
+static void *bytes_of(uint64_t addr)
+{
+	return cuda.bytes(addr);
+}
+
+static void without_dma_bufs_a_module_helps(void **state)
+{
+	struct te_engine *owner = verbs_engine(), *user = verbs_engine();
+	CUdeviceptr remote = alloc_on(0, LEN), local = alloc_on(1, LEN);
+	te_segment_id segment;
+
+	(void)state;
+	setenv("WITH_NVIDIA_PEERMEM", "1", 1);
+	fake_verbs_translate(bytes_of);
+	cuda.fail_call("cuMemGetHandleForAddressRange",
+		       CUDA_ERROR_NOT_SUPPORTED);
+	rig_region(owner, as_pointer(remote), LEN, RIG_ANY);
+	cuda.fail_call("cuMemGetHandleForAddressRange", 0);
+	/* The device refuses what the driver exports. */
+	fake_verbs_refuse_dmabufs(EOPNOTSUPP);
+	rig_region(user, as_pointer(local), LEN, TE_ACCESS_LOCAL);
+	test_contains(lines, "are reached by address");
+	segment = rig_segment(user, owner);
+	move_all(user, segment, remote, local, LEN);
+	te_engine_destroy(user);
+	te_engine_destroy(owner);
+	free_on(0, remote);
+	free_on(1, local);
+}
+
+static void what_no_nic_reaches_is_refused_with_what_to_do(void **state)
+{
+	struct te_engine *engine = verbs_engine();
+	CUdeviceptr at = alloc_on(0, LEN);
+	struct te_region region = {
+		.addr = as_pointer(at), .length = LEN, .access = RIG_ANY};
+	unsigned int n_files = test_fds_open();
+	te_region_id id;
+
+	(void)state;
+	cuda.fail_call("cuMemGetHandleForAddressRange",
+		       CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(te_region_add(engine, &region, &id), -EOPNOTSUPP);
+	test_contains(lines, "cuMemGetHandleForAddressRange");
+	test_contains(lines, "modprobe nvidia-peermem");
+	cuda.fail_call("cuMemGetHandleForAddressRange", 0);
+	fake_verbs_refuse_dmabufs(ENOMEM);
+	assert_int_equal(te_region_add(engine, &region, &id), -EOPNOTSUPP);
+	test_contains(lines, "BAR1");
+	assert_int_equal(test_fds_open(), n_files);
+	fake_verbs_refuse_dmabufs(0);
+	assert_int_equal(te_region_add(engine, &region, &id), 0);
+	te_engine_destroy(engine);
+	free_on(0, at);
+}
+
+static void memory_that_cannot_be_ordered_is_told_of(void **state)
+{
+	struct te_engine *engine = verbs_engine();
+	CUdeviceptr at = alloc_on(0, LEN);
+
+	(void)state;
+	cuda.fail_call("cuPointerSetAttribute", CUDA_ERROR_NOT_SUPPORTED);
+	rig_region(engine, as_pointer(at), LEN, RIG_ANY);
+	test_contains(lines, "a NIC may read memory of cuda:0 before a copy");
+	cuda.fail_call("cuPointerSetAttribute", 0);
+	te_engine_destroy(engine);
+	free_on(0, at);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name_) cmocka_unit_test_setup_teardown(name_, set_up, tear_down)
+		TEST(bytes_go_from_gpu_to_gpu),
+		TEST(a_part_of_an_allocation_is_a_region),
+		TEST(memory_in_chunks_has_a_key_for_each),
+		TEST(host_and_gpu_go_together),
+		TEST(no_checksum_is_taken_of_what_nobody_may_touch),
+		TEST(only_rails_that_reach_it_carry_it),
+		TEST(without_dma_bufs_a_module_helps),
+		TEST(what_no_nic_reaches_is_refused_with_what_to_do),
+		TEST(memory_that_cannot_be_ordered_is_told_of),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
