@@ -392,13 +392,13 @@ EXPORT int cuMemAlloc_v2(CUdeviceptr *out, size_t size)
 	return leave(alloc_device(stack[depth - 1]->device, size, out, &piece));
 }
 
+/* The driver keeps addresses of a GPU for itself: nobody else gets them. */
 static void release(struct piece *piece)
 {
 	if (piece->bytes) {
 		munmap(piece->bytes, whole_pages(piece->length));
 		(void)close(piece->fd);
-	}
-	if (piece->reserved)
+	} else
 		munmap((void *)(uintptr_t)piece->at, piece->reserved);
 	piece->length = 0;
 }
