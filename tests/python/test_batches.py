@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from mooncake import structured_object_store as sos
 from mooncake.structured_object_store import (
-    FieldSchema, MooncakeBundleTransfer, MooncakeDataProtoRef, export_dataproto_ref,
-    import_dataproto_ref)
+    FieldSchema, MooncakeBundleTransfer, MooncakeDataProtoRef, RemoteBundleRef,
+    export_dataproto_ref, import_dataproto_ref)
 from recorded import FastStore
 
 IDS = np.arange(8).reshape(4, 2)
@@ -203,6 +204,34 @@ def test_a_merge_that_fails_leaves_the_old(transfer, store):
     with pytest.raises(ValueError, match="already exist"):
         transfer.append_dataproto_fields(handle, batch(ids=IDS), stage="default")
     assert store.values == there
+
+
+def test_a_ref_that_names_another_manifest_is_refused(transfer, store):
+    ref = transfer.put(batch(ids=IDS))
+    old = ref.stage_refs["default"]
+    store.values["p/default/copy/manifest"] = store.values[old.manifest_key]
+    there = dict(store.values)
+    for name in ("elsewhere/x", "p/x", "p/default/copy/manifest"):
+        for manifest in (old.manifest, {}):
+            if not manifest and name not in store.values:
+                continue
+            wrong = replace(ref, stage_refs={
+                "default": RemoteBundleRef(name, manifest)})
+            for fields, overwrite in ((batch(a=IDS), False),
+                                      (batch(ids=IDS), True)):
+                with pytest.raises(ValueError, match="manifest_key"):
+                    transfer.append_dataproto_fields(
+                        wrong, fields, stage="default", overwrite=overwrite)
+                assert store.values == there
+            with pytest.raises(ValueError, match="manifest_key"):
+                transfer.cleanup_dataproto(wrong)
+    nameless = replace(ref, stage_refs={"default": RemoteBundleRef(
+        "", old.manifest)})
+    new = transfer.append_dataproto_fields(nameless, batch(a=IDS),
+                                           stage="default")
+    assert set(transfer.get(new)["batch"]) == {"ids", "a"}
+    transfer.cleanup_dataproto(new)
+    assert list(store.values) == ["p/default/copy/manifest"]
 
 
 def test_only_metadata_is_not_stored(transfer, store):

@@ -193,6 +193,25 @@ def test_manifests_that_lie_are_errors(fast):
                                                ref.manifest))
 
 
+def test_a_manifest_names_keys_of_objects_alone(plain):
+    transfer = MooncakeBundleTransfer(plain, "p")
+    spec = put(plain, {"t": TOKENS}).manifest["buffers"]["t"]
+    there = dict(plain.values)
+    make = transfer._bundle_store.put_bundle_manifest
+    for key in ("elsewhere/x/y/z", "p/x", "p/default/x", "p//x/manifest", "p", 5):
+        for buffers, cleanup in (({"t": spec}, [key]),
+                                 ({"t": {**spec, "key": key}}, [])):
+            with pytest.raises(ValueError, match="outside"):
+                make(b"{}", buffers, partition="default", chunk_bytes=None,
+                     policy=None, cleanup_keys=cleanup)
+    assert plain.values == there
+    ref = make(b"{}", {"t": spec}, partition="default", chunk_bytes=None,
+               policy=None, cleanup_keys=["p/default/x/manifest"])
+    assert ref.manifest["buffer_object_ids"] == sorted([
+        "default/x", "/".join(spec["key"].split("/")[1:3])])
+    transfer.remove_bundle(ref)
+
+
 def test_field_specs_that_lie_are_errors(plain):
     for spec, words in (
             ({"encoding": "pickle"}, "unsupported structured field encoding"),

@@ -117,13 +117,15 @@ class _BundleStore:
                             config: Any = None) -> RemoteBundleRef:
         """An object of payloads that other objects have: buffers are their specs.
 
-        cleanup_keys are removed with it.
+        cleanup_keys are removed with it. ValueError: keys that no object has.
         """
         keys = ObjectKeys(self.prefix, manifests.new_object_id(partition))
         cleanup = list(dict.fromkeys(cleanup_keys or ()))
-        named = [*(spec["key"] for spec in buffers.values()), *cleanup]
-        more: dict[str, Any] = {"buffer_object_ids": sorted({
-            manifests.object_id_of(self.prefix, key) for key in named})}
+        ids = {manifests.object_id_of(self.prefix, spec["key"], "payload key")
+               for spec in buffers.values()}
+        ids |= {manifests.object_id_of(self.prefix, key, "cleanup_keys:")
+                for key in cleanup}
+        more: dict[str, Any] = {"buffer_object_ids": sorted(ids)}
         if cleanup:
             more["cleanup_keys"] = cleanup
         chunk = self.transport.chunk_bytes(chunk_bytes)
@@ -210,6 +212,15 @@ class _BundleStore:
             name: reader.read(name, slices.get(name), destinations.get(name))
             for name in names})
 
+    def manifest_key(self, ref: RemoteBundleRef,
+                     manifest: Mapping[str, Any]) -> str:
+        """Where its manifest lies. ValueError: the ref says that of another."""
+        key = ObjectKeys(self.prefix, manifest["object_id"]).manifest
+        if ref.manifest_key and ref.manifest_key != key:
+            raise ValueError(f"manifest_key {ref.manifest_key!r} is not that of "
+                             f"its object, {key!r}")
+        return key
+
     # ---- removing ----
 
     def removal_keys(self, ref: object) -> list[str]:
@@ -221,11 +232,7 @@ class _BundleStore:
         if not ref.manifest and self._is_gone(ref.manifest_key):
             return []
         manifest = self.manifest(ref)
-        key = ObjectKeys(self.prefix, manifest["object_id"]).manifest
-        if ref.manifest_key and ref.manifest_key != key:
-            raise ValueError(f"manifest_key {ref.manifest_key!r} is not that of "
-                             f"its object, {key!r}")
-        return manifests.removal_keys(manifest, key)
+        return manifests.removal_keys(manifest, self.manifest_key(ref, manifest))
 
     def _is_gone(self, manifest_key: str) -> bool:
         """Asks a real store, of which an empty answer may be a failure, too."""

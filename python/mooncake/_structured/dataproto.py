@@ -182,10 +182,19 @@ class Batches:
         old = ref.stage_refs.get(stage)
         if old is not None and not overwrite:
             bundle = self._merge(old, bundle, ref.partition, options)
-        appended = _with_stage(ref, made, stage, bundle)
-        if old is not None and overwrite:
-            self.bundles.remove(old)
-        return appended
+        elif old is not None:
+            self._replace(old, bundle)
+        return _with_stage(ref, made, stage, bundle)
+
+    def _replace(self, old: RemoteBundleRef, new: RemoteBundleRef) -> None:
+        """Remove old; new goes as long as all of old is there."""
+        try:
+            keys = self.bundles.removal_keys(old)
+        except BaseException:
+            with contextlib.suppress(Exception):  # the first error wins
+                self.bundles.remove(new)
+            raise
+        self.bundles.transport.remove_keys(keys, strict=True)
 
     def _merge(self, old: RemoteBundleRef, new: RemoteBundleRef, partition: str,
                options: Options) -> RemoteBundleRef:
@@ -306,9 +315,8 @@ def _with_stage(ref: MooncakeDataProtoRef, made: Prepared, stage: str,
 def _own_keys(bundles: _BundleStore, ref: RemoteBundleRef,
               manifest: Mapping[str, Any]) -> list[str]:
     """Its manifest and metadata, without its members."""
-    key = ref.manifest_key or manifests.ObjectKeys(
-        bundles.prefix, manifest["object_id"]).manifest
-    return [key, *manifests.payload_keys(manifest["meta"])]
+    return [bundles.manifest_key(ref, manifest),
+            *manifests.payload_keys(manifest["meta"])]
 
 
 def _merged_metadata(old: dict[str, Any], new: dict[str, Any]) -> bytes:

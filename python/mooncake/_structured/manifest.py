@@ -57,9 +57,13 @@ class ObjectKeys:
         return f"{self.base}/buffer/{checked_name(name, 'buffer name')}"
 
 
-def object_id_of(prefix: str, key: str) -> str:
-    """Of a key of an object."""
-    return "/".join(key[len(prefix) + 1:].split("/")[:2])
+def object_id_of(prefix: str, key: object, what: str) -> str:
+    """Of a key of an object. ValueError: it is none."""
+    parts = (key.removeprefix(f"{prefix}/").split("/")
+             if isinstance(key, str) and key.startswith(f"{prefix}/") else [])
+    if len(parts) < 3 or not all(parts):
+        raise ValueError(f"{what} {key!r} is outside the objects of {prefix}/")
+    return "/".join(parts[:2])
 
 
 # ---- payload specs ----
