@@ -380,6 +380,16 @@ def test_whole_arrays_are_copied_fast(fast, monkeypatch):
     assert pool.released == len(pool.sizes)
 
 
+def test_arrays_are_joined_without_a_fast_copy(fast, monkeypatch):
+    arrays = [np.arange(n, dtype=np.int16) for n in (3, 4, 5)]
+    value = sos._DirectCopyPayload.from_flat_arrays(arrays, np.int16, 12)
+    monkeypatch.setattr(sos, "_concat_arrays_into", None)
+    pool = Pool()
+    put(fast, {"d": value}, pool=pool, chunk_bytes=15)
+    assert pool.sizes == [15, 9] and pool.released == 2
+    assert read(fast, "d").tolist() == [*range(3), *range(4), *range(5)]
+
+
 def test_a_tensor_object_buffer_is_put_as_it_lies(fast):
     memory = np.arange(16, dtype=np.uint8)
     buffer = tensor_object_buffer(memory.ctypes.data, 16, memory, batch_size=3)

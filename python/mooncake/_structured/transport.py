@@ -317,6 +317,7 @@ class Transport:
         if isinstance(payload, _DirectCopyPayload):
             arrays = payload.arrays
             if (pool is not None and self.batch_put_from is not None
+                    and replaceable("_concat_arrays_into") is not None
                     and len(arrays) > 1
                     and all(one.nbytes <= chunk_bytes for one in arrays)):
                 return self._write_arrays(key, payload, pool, chunk_bytes, policy,
