@@ -568,6 +568,27 @@ def test_all_is_removed_at_once(fast):
         MooncakeBundleTransfer(fast, "p").remove_bundle(ref)
 
 
+def test_what_stays_is_no_reason_to_leave_the_others(plain):
+    ref = put(plain, {"t": TOKENS}, chunk_bytes=32)
+    keys = [chunk["key"] for chunk in ref.manifest["buffers"]["t"]["chunks"]]
+    removes = plain.remove
+
+    def remove(key: str, force: bool = False) -> int:
+        return -5 if key in keys[:2] else removes(key, force)
+
+    plain.remove = remove
+    transfer = MooncakeBundleTransfer(plain, "p")
+    with pytest.raises(RuntimeError,
+                       match=f"remove failed for {keys[0]}: -5, and 1 more"):
+        transfer.remove_bundle(ref)
+    assert list(plain.values) == keys[:2]
+    with pytest.raises(RuntimeError, match="-5"):
+        transfer.remove_bundle(ref)
+    plain.remove = removes
+    transfer.remove_bundle(ref)
+    assert plain.values == {}
+
+
 def test_a_removal_without_force_is_one_too(fast):
     ref = put(fast, {"t": TOKENS})
     calls = []

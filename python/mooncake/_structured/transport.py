@@ -557,8 +557,8 @@ class Transport:
     def remove_keys(self, keys: Iterable[str], strict: bool) -> None:
         """What is gone counts as removed.
 
-        With strict what stays is a RuntimeError, and exceptions pass; else nothing
-        is raised.
+        With strict what stays when all were tried is a RuntimeError, and exceptions
+        pass; else nothing is raised.
         """
         keys = list(dict.fromkeys(keys))
         if not keys:
@@ -569,6 +569,7 @@ class Transport:
             if strict:
                 raise
             left = keys
+        stays = []
         for key in left:
             try:
                 status = self.store.remove(key, True)
@@ -578,8 +579,12 @@ class Transport:
                 if strict:
                     raise
                 continue
-            if strict and not _is_gone(status):
-                raise RuntimeError(f"remove failed for {key}: {status}")
+            if not _is_gone(status):
+                stays.append((key, status))
+        if strict and stays:
+            key, status = stays[0]
+            others = f", and {len(stays) - 1} more" if stays[1:] else ""
+            raise RuntimeError(f"remove failed for {key}: {status}{others}")
 
     def _remove_batch(self, keys: list[str]) -> list[str]:
         """Those that are to be removed one by one."""
