@@ -350,6 +350,8 @@ def test_handles_are_json(transfer):
 @pytest.mark.parametrize("wrong, words", [
     ({"type": "x"}, "not a .* handle"), ({"version": 3}, "unsupported .* version"),
     ({"version": "x"}, "unsupported .* version"),
+    ({"version": float("inf")}, "unsupported .* version"),
+    ({"version": float("nan")}, "unsupported .* version"),
     ({"kind": "x"}, "unsupported .* kind"),
     ({"stage_refs": 5}, "stage_refs must be a mapping"),
     ({"field_index": None}, "field_index must be a mapping"),
@@ -370,7 +372,8 @@ def test_handles_are_json(transfer):
     ({"version": 2}, "storage_group_id"),
     ({"global_indexes": 5}, "global_indexes"),
     ({"global_indexes": [True]}, "global_indexes"),
-    ({"batch_size": "6"}, "batch_size")])
+    *(({"batch_size": size}, "batch_size") for size in (
+        "x", None, -1, "-1", 4.5, float("inf"), float("nan"), []))])
 def test_handles_that_lie_are_refused(wrong, words):
     good = {"type": "mooncake_dataproto_ref", "version": 1, "kind": "bundle_stages",
             "batch_size": 4, "stage_refs": {"s": {"manifest_key": "k"}},
@@ -379,6 +382,8 @@ def test_handles_that_lie_are_refused(wrong, words):
     ref = import_dataproto_ref({**good, "later": 5})
     assert (ref.namespace, ref.partition, ref.meta_info) == ("default",) * 2 + ({},)
     assert ref._storage_group_id is None and ref.global_indexes is None
+    for size in ("4", 4.0, np.int64(4)):
+        assert import_dataproto_ref({**good, "batch_size": size}) == ref
     assert import_dataproto_ref({**good, "version": 2, "storage_group_id": "g"}
                                 )._storage_group_id == "g"
     with pytest.raises(ValueError, match=words):

@@ -449,7 +449,7 @@ def test_handles_that_lie_are_refused(transfer):
     good = export_dataproto_ref(transfer.put(batch()))
     at = {"stage": "default", "member": "m", "section": "batch"}
     for wrong in ({"type": "x"}, {"version": 3}, {"kind": "x"},
-                  {"batch_size": -1}, {"batch_size": "6"}, {"stage_refs": []},
+                  {"batch_size": -1}, {"batch_size": 4.5}, {"stage_refs": []},
                   {"stage_refs": {"default": "k"}}, {"meta_info": 5},
                   {"stage_refs": {"default": {"manifest_key": 5}}},
                   {"field_index": {"f": at | {"stage": "other"}}},

@@ -2,7 +2,6 @@
 """Handles of batches: refs as JSON, small, and for any process."""
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from typing import Any
 
@@ -117,7 +116,7 @@ def _indexes(value: object) -> list[int] | None:
 def _version(handle: Mapping[str, Any]) -> int:
     try:
         version = int(handle.get("version", 0))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         version = 0
     if version not in _READABLE:
         raise ValueError("unsupported DataProto ref handle version "
@@ -131,12 +130,13 @@ def _group(handle: Mapping[str, Any], version: int) -> str | None:
     return _text(handle.get(STORAGE_GROUP_ID), STORAGE_GROUP_ID)
 
 
-def _batch_size(value: object) -> int:
+def _batch_size(value: Any) -> int:
+    """As int() takes it, but for parts of a row."""
     try:
-        size = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
+        size = int(value)
+    except (TypeError, ValueError, OverflowError):
         size = -1
-    if size < 0:
+    if size < 0 or (isinstance(value, float) and size != value):
         raise ValueError("handle: batch_size must be an int of 0 or more, not "
                          f"{value!r}")
     return size
