@@ -444,7 +444,12 @@ def test_a_schema_without_a_codec_infers_as_without_a_schema():
     for values, words in (([None, None], "all rows are null"),
                           ([1, "a"], "no codec matched")):
         with pytest.raises(ValueError, match=f"^unsupported .*{words}"):
+            encode_field(PATH, row_array(values))
+        with pytest.raises(ValueError, match="^failed to encode .* codec 'auto': "
+                           f"unsupported .*{words}"):
             encode_field(PATH, row_array(values), auto)
+    with pytest.raises(TypeError, match="^failed to encode .* codec 'auto': .*tuple"):
+        encode_field(PATH, row_array([{}, ("a",)]), auto)
 
 
 def test_plain_rows_that_cannot_be_packed_are_refused():

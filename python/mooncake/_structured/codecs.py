@@ -228,8 +228,8 @@ def encode_field(path: str, values: Any,
     """A field, whose path is non_tensor_batch and its name.
 
     Without a schema values is an object array, or a sequence of rows; so it is
-    with codec "auto". The error of a codec that a schema names is of its own type
-    and names the field. ValueError: no codec stores such rows.
+    with codec "auto". With a schema an error is of the codec's own type and names
+    the field. ValueError: no codec stores such rows.
     """
     name = path.removeprefix(f"{NON_TENSOR}.")
     if schema is None:
@@ -237,13 +237,12 @@ def encode_field(path: str, values: Any,
     try:
         if schema.codec != "auto":
             return _encode_with_schema(path, values, schema)
-        rows = _checked_rows(name, values, schema)
+        return _encode_inferred(path, _checked_rows(name, values, schema))
     except _ERRORS as error:
         kind = next(one for one in (type(error), *_ERRORS) if one in _ERRORS
                     and isinstance(error, one))
         raise kind(f"failed to encode {NON_TENSOR} field {name!r} with "
                    f"FieldSchema codec {schema.codec!r}: {error}") from error
-    return _encode_inferred(path, rows)
 
 
 # ---- reading ----
