@@ -142,8 +142,9 @@ class MooncakeStoreService(ObjectHandlers, SegmentHandlers):
     def _set_up(self) -> int | None:
         """What a new store says; None: an exception. Blocks, as nobody else runs."""
         config = self.config
-        self.store = MooncakeDistributedStore()
+        self.store = None
         try:
+            self.store = MooncakeDistributedStore()
             code: int = self.store.setup({
                 "local_hostname": config.local_hostname,
                 "metadata_server": config.metadata_server,

@@ -291,11 +291,13 @@ SETUP = {"local_hostname": "here", "metadata_server": "P2PHANDSHAKE",
 @pytest.fixture
 def stores(monkeypatch):
     """The next ones that a service makes; those that it has made."""
-    ready: list[Store] = []
-    used: list[Store] = []
+    ready: list[Store | Exception] = []
+    used: list[Store | Exception] = []
 
     def make() -> Store:
         used.append(ready.pop(0))
+        if isinstance(used[-1], Exception):
+            raise used[-1]
         return used[-1]
 
     monkeypatch.setattr(service_of, "MooncakeDistributedStore", make)
@@ -323,6 +325,17 @@ def test_each_round_has_a_store_of_its_own(stores, caplog):
     assert one.store is None
     assert used[2].calls[1:] == [("close",)]
     assert "close returned 7" in caplog.text
+
+
+def test_a_store_that_cannot_be_made_is_tried_again(stores, caplog):
+    ready, used = stores
+    ready += [OSError("no room"), Store(setup=1), OSError("no room"), Store()]
+    one = unstarted()
+    assert asyncio.run(one.start_store_service())
+    assert one.store is used[3] and not ready
+    assert caplog.text.count("could not be joined yet: no room") == 2
+    ready.append(OSError("no room"))
+    assert one._set_up() is None and one.store is None
 
 
 def test_no_time_is_no_round(stores):
