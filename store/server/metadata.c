@@ -599,6 +599,14 @@ static const struct tei_http_route routes[] = {
 
 /* ---- start and end ---- */
 
+/* What no handler sees is answered in the type of all others, too. */
+static void refusal(int status, const char *words, struct tei_http_reply *reply)
+{
+	(void)status;
+	reply->type = "application/json";
+	(void)evbuffer_add_printf(reply->body, "%s\n", words);
+}
+
 int tes_metadata_server_start(struct tei_loop *loop,
 			      const struct tes_metadata_config *config,
 			      uint16_t *out_port,
@@ -617,6 +625,7 @@ int tes_metadata_server_start(struct tei_loop *loop,
 		.arg = s,
 		.body_max = config->limits.value,
 		.conns_max = CONNS_MAX,
+		.refusal = refusal,
 	};
 	int rc;
 

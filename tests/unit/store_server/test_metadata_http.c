@@ -126,8 +126,10 @@ static void blanks_around_key_are_not_of_it(void **state)
 static void answers_about_keys_are_json(void **state)
 {
 	static const char *const requests[] = {
-		"GET /metadata?key=", "GET /metadata?key=none",
-		"DELETE /metadata?key=none", "PUT /metadata?key=k"};
+		"GET /metadata?key=",        "GET /metadata?key=none",
+		"DELETE /metadata?key=none", "PUT /metadata?key=k",
+		"POST /metadata?key=k",      "PATCH /metadata?key=k",
+		"GET /metadata?key=%zz"};
 	char request[128];
 
 	(void)state;
