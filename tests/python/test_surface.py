@@ -40,6 +40,32 @@ def test_modules_have_the_members_too():
     assert mooncake.engine.Write is TransferOpcode.Write
 
 
+def test_flags_of_a_config_are_whatever_is_true_or_not():
+    numpy = pytest.importorskip("numpy")
+
+    class Sure:
+        def __bool__(self) -> bool:
+            return True
+
+    class Unsure:
+        def __bool__(self) -> bool:
+            raise OSError("unsure")
+
+    config = ReplicateConfig()
+    for name in ("with_hard_pin", "with_soft_pin", "prefer_alloc_in_same_node"):
+        for value in (1, 0, True, False, None, 0.5, numpy.True_, numpy.False_,
+                      Sure()):
+            setattr(config, name, value)
+            assert getattr(config, name) is bool(value)
+        setattr(config, name, True)
+        for wrong in ("yes", "", b"1", [1], (), {}, object()):
+            with pytest.raises(TypeError, match=name):
+                setattr(config, name, wrong)
+        with pytest.raises(OSError, match="unsure"):
+            setattr(config, name, Unsure())
+        assert getattr(config, name) is True
+
+
 def test_a_config_prints_names():
     config = ReplicateConfig()
     config.data_type = ObjectDataType.TENSOR

@@ -115,16 +115,25 @@ static PyObject *bool_get(PyObject *self, void *place)
 	return PyBool_FromLong(*(bool *)at(self, place));
 }
 
+/*
+ * Whatever has __bool__, as with Mooncake: numbers, numpy's bools and None; a
+ * text has none.
+ */
 static int read_bool(PyObject *value, const char *name, bool *out)
 {
+	int truth;
+
 	if (is_deleted(value))
 		return -1;
-	if (!PyBool_Check(value)) {
+	if (!PyType_GetSlot(Py_TYPE(value), Py_nb_bool)) {
 		PyErr_Format(PyExc_TypeError, "%s must be a bool, not %R", name,
 			     (PyObject *)Py_TYPE(value));
 		return -1;
 	}
-	*out = value == Py_True;
+	truth = PyObject_IsTrue(value);
+	if (truth < 0)
+		return -1;
+	*out = truth;
 	return 0;
 }
 
