@@ -17,4 +17,13 @@ struct py_lazy {
 PyObject *py_lazy_get(const struct py_lazy *lazy, size_t n, const char *of,
 		      PyObject *name);
 
+/* Implements __dir__() of @module: all that it has, and lazy[n]. */
+PyObject *py_lazy_dir(PyObject *module, const struct py_lazy *lazy, size_t n);
+
+/*
+ * Adds __all__, so that "import *" brings lazy[n], too: what dir() tells but
+ * for names with a _ before. All else has been added. Returns 0, or -1: raised.
+ */
+int py_lazy_add_all(PyObject *module, const struct py_lazy *lazy, size_t n);
+
 #endif

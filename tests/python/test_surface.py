@@ -40,6 +40,20 @@ def test_modules_have_the_members_too():
     assert mooncake.engine.Write is TransferOpcode.Write
 
 
+@pytest.mark.parametrize("module, lazy", [
+    (mooncake.store, {"BufferPool", "RegisteredBufferPool", "BufferLease",
+                      "ParallelAxis", "TensorParallelism", "ReadTarget"}),
+    (mooncake.engine, {"RpcInterface", "create_rpc_client", "SharedSegment"})])
+def test_names_that_are_python_are_listed_and_imported_with_all(module, lazy):
+    assert lazy < set(dir(module)) and len(dir(module)) == len(set(dir(module)))
+    assert "__name__" in dir(module)
+    got: dict = {}
+    exec(f"from {module.__name__} import *", got)
+    public = {name for name in dir(module) if not name.startswith("_")}
+    assert lazy < public == got.keys() - {"__builtins__"} == set(module.__all__)
+    assert all(got[name] is getattr(module, name) for name in public)
+
+
 def test_flags_of_a_config_are_whatever_is_true_or_not():
     numpy = pytest.importorskip("numpy")
 

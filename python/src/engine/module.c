@@ -86,16 +86,23 @@ static const struct py_lazy from_python[] = {
 	{"SharedSegment", "mooncake._shared"},
 };
 
+#define N_FROM_PYTHON (sizeof(from_python) / sizeof(from_python[0]))
+
 static PyObject *get_attribute(PyObject *module, PyObject *name)
 {
 	(void)module;
-	return py_lazy_get(from_python,
-			   sizeof(from_python) / sizeof(from_python[0]),
-			   "mooncake.engine", name);
+	return py_lazy_get(from_python, N_FROM_PYTHON, "mooncake.engine", name);
+}
+
+static PyObject *list_names(PyObject *module, PyObject *none)
+{
+	(void)none;
+	return py_lazy_dir(module, from_python, N_FROM_PYTHON);
 }
 
 static PyMethodDef functions[] = {
 	{"__getattr__", get_attribute, METH_O, NULL},
+	{"__dir__", list_names, METH_NOARGS, NULL},
 	{"_peer_refusal", py_peer_refusal, METH_VARARGS, NULL},
 	{NULL, NULL, 0, NULL},
 };
@@ -116,7 +123,9 @@ static int fill_module(PyObject *module)
 	if (!rc) /* of what get_engine() returns */
 		rc = PyModule_AddObjectRef(module, "InnerTransferEngine",
 					   (PyObject *)&PyCapsule_Type);
-	return rc ? rc : add_support(module);
+	if (!rc)
+		rc = add_support(module);
+	return rc ? rc : py_lazy_add_all(module, from_python, N_FROM_PYTHON);
 }
 
 static PyModuleDef_Slot slots[] = {

@@ -34,12 +34,18 @@ static const struct py_lazy from_python[] = {
 	{"_deserialize_tensor", "mooncake._tensors"},
 };
 
+#define N_FROM_PYTHON (sizeof(from_python) / sizeof(from_python[0]))
+
 static PyObject *get_attribute(PyObject *module, PyObject *name)
 {
 	(void)module;
-	return py_lazy_get(from_python,
-			   sizeof(from_python) / sizeof(from_python[0]),
-			   "mooncake.store", name);
+	return py_lazy_get(from_python, N_FROM_PYTHON, "mooncake.store", name);
+}
+
+static PyObject *list_names(PyObject *module, PyObject *none)
+{
+	(void)none;
+	return py_lazy_dir(module, from_python, N_FROM_PYTHON);
 }
 
 /*
@@ -71,6 +77,7 @@ static PyObject *is_usable(PyObject *self, PyObject *args)
 
 static PyMethodDef functions[] = {
 	{"__getattr__", get_attribute, METH_O, NULL},
+	{"__dir__", list_names, METH_NOARGS, NULL},
 	{"_is_usable", is_usable, METH_VARARGS, NULL},
 	{0},
 };
@@ -91,7 +98,8 @@ PyMODINIT_FUNC PyInit_store(void)
 
 	if (module && ps_enums_add(module) && ps_config_add(module) &&
 	    ps_handle_add(module) && ps_describe_add(module) &&
-	    ps_memory_add(module) && ps_store_add(module))
+	    ps_memory_add(module) && ps_store_add(module) &&
+	    !py_lazy_add_all(module, from_python, N_FROM_PYTHON))
 		return module;
 	Py_XDECREF(module);
 	return NULL;
