@@ -82,6 +82,10 @@ void tei_check_pci(const struct tei_host *h, struct tei_report *r);
 void tei_check_gpu(const struct tei_host *h, struct tei_report *r);
 void tei_check_numa(const struct tei_host *h, struct tei_report *r);
 
+/* Judges what the IOMMU does with a PCI device; @object is who that is. */
+void tei_check_iommu(const struct tei_host *h, const char *object,
+		     const char *bus_id, struct tei_report *r);
+
 /* All of them. */
 void tei_check_host(const struct tei_host *h, struct tei_report *r);
 

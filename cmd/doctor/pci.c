@@ -13,7 +13,7 @@ static const struct tei_rule link_rule = {
 	"the firmware; lspci -vv shows LnkCap and LnkSta"};
 static const struct tei_rule iommu_rule = {
 	"pci.iommu", "no IOMMU, or pass-through",
-	"iommu=pt on the kernel's command line"};
+	"iommu=pt on the kernel's command line; of arm64 iommu.passthrough=1"};
 static const struct tei_rule acs_rule = {
 	"pci.acs", "bridges that send traffic between their devices directly",
 	"switch ACS off in the firmware, or setpci -s BRIDGE "
@@ -52,22 +52,50 @@ static void check_link(const struct te_topo_nic *nic, struct tei_report *r)
 		       pci->max_mtps / 1e3, (double)pci->path_bps / 1e9);
 }
 
-static void check_iommu(const struct tei_host *h, const struct te_topo_nic *nic,
+/* Tells whether the kernel was started with IOMMUs that pass all through. */
+static bool passes_through(const struct tei_host *h)
+{
+	char line[4096], *word, *rest = NULL;
+
+	(void)tei_host_line(h, line, sizeof(line), "proc/cmdline");
+	for (word = strtok_r(line, " ", &rest); word;
+	     word = strtok_r(NULL, " ", &rest))
+		if (!strcmp(word, "iommu=pt") ||
+		    !strcmp(word, "iommu.passthrough=1"))
+			return true;
+	return false;
+}
+
+/* Judges by the command line: before 4.19, groups do not show their type. */
+static void check_group(const struct tei_host *h, const char *object,
 			struct tei_report *r)
+{
+	bool through = passes_through(h);
+
+	tei_report_add(r, through ? TEI_MARK_OK : TEI_MARK_UNKNOWN, &iommu_rule,
+		       object, "the type of its group is not shown%s",
+		       through ? "; the kernel was started with pass-through"
+			       : "");
+}
+
+void tei_check_iommu(const struct tei_host *h, const char *object,
+		     const char *bus_id, struct tei_report *r)
 {
 	char type[32];
 
-	if (!*nic->pci.bus_id)
+	if (!*bus_id)
 		return;
-	if (!tei_host_line(h, type, sizeof(type),
-			   "sys/bus/pci/devices/%s/iommu_group/type",
-			   nic->pci.bus_id)) {
-		tei_report_add(r, TEI_MARK_OK, &iommu_rule, nic->name, "none");
-		return;
-	}
-	tei_report_add(r,
-		       strcmp(type, "identity") ? TEI_MARK_WARN : TEI_MARK_OK,
-		       &iommu_rule, nic->name, "its group is of type %s", type);
+	if (tei_host_line(h, type, sizeof(type),
+			  "sys/bus/pci/devices/%s/iommu_group/type", bus_id))
+		tei_report_add(
+			r,
+			strcmp(type, "identity") ? TEI_MARK_WARN : TEI_MARK_OK,
+			&iommu_rule, object, "its group is of type %s", type);
+	else if (tei_host_exists(h, "sys/bus/pci/devices/%s/iommu_group",
+				 bus_id))
+		check_group(h, object, r);
+	else
+		tei_report_add(r, TEI_MARK_OK, &iommu_rule, object, "none");
 }
 
 void tei_check_pci(const struct tei_host *h, struct tei_report *r)
@@ -79,7 +107,7 @@ void tei_check_pci(const struct tei_host *h, struct tei_report *r)
 		if (nic.state == TE_TOPO_DOWN)
 			continue;
 		check_link(&nic, r);
-		check_iommu(h, &nic, r);
+		tei_check_iommu(h, nic.name, nic.pci.bus_id, r);
 	}
 }
 

@@ -74,6 +74,34 @@ static void links_below_what_they_can_are_found(void **state)
 	patients_show("two-nics", list, TEST_COUNT(list));
 }
 
+/* Kernels before 4.19 do not show the type of a group. */
+static void the_command_line_tells_of_groups_without_a_type(void **state)
+{
+	static const struct ailment list[] = {
+		{"proc/cmdline", "quiet intel_iommu=on iommu=pt\n", "pci.iommu",
+		 "mlx5_0", TEI_MARK_OK, "pass-through"},
+		{"proc/cmdline", "iommu.passthrough=1 quiet\n", "pci.iommu",
+		 "mlx5_0", TEI_MARK_OK, "pass-through"},
+		{"proc/cmdline", "quiet intel_iommu=on xiommu=pt\n",
+		 "pci.iommu", "mlx5_0", TEI_MARK_UNKNOWN, "is not shown"},
+		{NIC "iommu_group/type", "\x01\n", "pci.iommu", "mlx5_0",
+		 TEI_MARK_UNKNOWN, "is not shown"},
+	};
+	struct patient p;
+	size_t i;
+
+	(void)state;
+	patient_open(&p, "two-nics");
+	test_tree_write(p.dir, NIC "iommu_group/name", "dmar0\n");
+	for (i = 0; i < TEST_COUNT(list); i++) {
+		test_tree_write(p.dir, list[i].path, list[i].text);
+		patient_look(&p);
+		patient_has(&p, list[i].check, list[i].object, list[i].mark,
+			    list[i].found);
+	}
+	patient_close(&p);
+}
+
 /* The extended capabilities of a bridge: another one, then ACS. */
 static void write_acs(const struct patient *p, unsigned char control)
 {
@@ -260,6 +288,8 @@ int main(void)
 		cmocka_unit_test(limits_that_are_low_are_found),
 		cmocka_unit_test(memory_that_is_missing_is_found),
 		cmocka_unit_test(links_below_what_they_can_are_found),
+		cmocka_unit_test(
+			the_command_line_tells_of_groups_without_a_type),
 		cmocka_unit_test(bridges_that_redirect_are_found),
 		cmocka_unit_test(gpus_without_a_way_to_nics_are_found),
 		cmocka_unit_test(nodes_that_are_far_are_found),
