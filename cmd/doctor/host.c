@@ -204,27 +204,48 @@ static int is_wanted(const struct dirent *entry)
 	return entry->d_name[0] != '.' && strlen(entry->d_name) < TEI_HOST_NAME;
 }
 
-bool tei_host_entry(const struct tei_host *h, const char *folder, size_t n,
-		    char out[TEI_HOST_NAME])
+void tei_host_each(const struct tei_host *h, const char *folder,
+		   tei_entry_fn *fn, void *arg)
 {
 	char path[PATH_MAX];
 	struct dirent **entries;
-	bool found = false;
+	bool more = true;
 	int i, count;
 
 	(void)snprintf(path, sizeof(path), "%s/%s", h->root, folder);
 	count = scandir(path, &entries, is_wanted, versionsort);
 	for (i = 0; i < count; i++) {
-		if ((size_t)i == n) {
-			memcpy(out, entries[i]->d_name,
-			       strlen(entries[i]->d_name) + 1);
-			found = true;
-		}
+		more = more && fn(entries[i]->d_name, arg);
 		free(entries[i]);
 	}
 	if (count >= 0)
 		free(entries);
-	return found;
+}
+
+/* An entry that is looked for by its number. */
+struct nth {
+	size_t before; /* so many come first */
+	char *out;     /* NULL: found */
+};
+
+static bool take_nth(const char *name, void *arg)
+{
+	struct nth *nth = arg;
+
+	if (nth->before-- > 0)
+		return true;
+	memcpy(nth->out, name, strlen(name) + 1);
+	nth->out = NULL;
+	return false;
+}
+
+bool tei_host_entry(const struct tei_host *h, const char *folder, size_t n,
+		    char out[TEI_HOST_NAME])
+{
+	struct nth nth = {.before = n, .out = out};
+
+	tei_host_each(h, folder, take_nth, &nth);
+	return !nth.out;
 }
 
 static int result_of(long rc)

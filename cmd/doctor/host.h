@@ -68,6 +68,13 @@ bool tei_host_exists(const struct tei_host *h, const char *format, ...)
 int tei_host_may_open(const struct tei_host *h, const char *path);
 
 /*
+ * Calls @fn with each entry of a folder in the order of the names, while it
+ * returns true.
+ */
+typedef bool tei_entry_fn(const char *name, void *arg);
+void tei_host_each(const struct tei_host *h, const char *folder,
+		   tei_entry_fn *fn, void *arg);
+/*
  * Finds the n-th entry of a folder in the order of the names; false: there are
  * fewer. Each call reads the whole folder, so it is meant for small ones.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pci.c - what is between NICs, GPUs and memory: links, IOMMU, ACS, NUMA nodes
+ * pci.c - what is between NICs and memory: links, IOMMU, NUMA nodes
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +14,6 @@ static const struct tei_rule link_rule = {
 static const struct tei_rule iommu_rule = {
 	"pci.iommu", "no IOMMU, or pass-through",
 	"iommu=pt on the kernel's command line; of arm64 iommu.passthrough=1"};
-static const struct tei_rule acs_rule = {
-	"pci.acs", "bridges that send traffic between their devices directly",
-	"switch ACS off in the firmware, or setpci -s BRIDGE "
-	"ECAP_ACS+0x6.w=0000 at each start"};
-static const struct tei_rule peermem_rule = {
-	"gpu.peermem", "nvidia_peermem, or the open driver with dma-buf",
-	"modprobe nvidia_peermem; without it bytes of a GPU go through host "
-	"memory"};
 static const struct tei_rule node_rule = {
 	"numa.nic", "a NIC that says which NUMA node it is near",
 	"switch the firmware to report affinities (SRAT, _PXM), or give the "
@@ -109,102 +101,6 @@ void tei_check_pci(const struct tei_host *h, struct tei_report *r)
 		check_link(&nic, r);
 		tei_check_iommu(h, nic.name, nic.pci.bus_id, r);
 	}
-}
-
-/* ---- GPUs ---- */
-
-#define CONFIG_LEN    4096
-#define EXTENDED      0x100 /* where extended capabilities begin */
-#define ACS_ID        0x000d
-#define ACS_CONTROL   6
-#define ACS_REDIRECTS 0x000c /* requests, completions between peers */
-
-static unsigned int word(const unsigned char *at)
-{
-	return at[0] | (unsigned int)at[1] << 8;
-}
-
-/* Control bits of ACS; -1: the bridge has none. */
-static int acs_of(const unsigned char *config, size_t len)
-{
-	unsigned int at = EXTENDED, hops = 0;
-
-	while (at >= EXTENDED && at + 8 <= len && hops++ < CONFIG_LEN / 8) {
-		if (word(config + at) == ACS_ID)
-			return (int)word(config + at + ACS_CONTROL);
-		at = word(config + at + 2) >> 4 & 0xffc;
-	}
-	return -1;
-}
-
-static void check_bridge(const struct tei_host *h, const char *bus_id,
-			 struct tei_report *r)
-{
-	unsigned char config[CONFIG_LEN + 1];
-	size_t len = tei_host_bytes(h, config, sizeof(config),
-				    "sys/bus/pci/devices/%s/config", bus_id);
-	int acs = acs_of(config, len);
-
-	if (len <= EXTENDED)
-		tei_report_add(r, TEI_MARK_UNKNOWN, &acs_rule, bus_id,
-			       "only root may read its configuration");
-	else
-		tei_report_add(r,
-			       acs > 0 && acs & ACS_REDIRECTS ? TEI_MARK_WARN
-							      : TEI_MARK_OK,
-			       &acs_rule, bus_id,
-			       acs > 0 && acs & ACS_REDIRECTS
-				       ? "sends it by way of the CPU"
-				       : "sends it directly");
-}
-
-/* The bridge right above a GPU: redirects there touch all its traffic. */
-static void check_gpu(const struct tei_host *h, const struct te_topo_memory *m,
-		      struct tei_report *r)
-{
-	char path[512];
-	char *end, *bridge;
-
-	(void)snprintf(path, sizeof(path), "%s", m->pci.path);
-	end = strrchr(path, '/');
-	if (!end)
-		return;
-	*end = '\0';
-	bridge = strrchr(path, '/');
-	if (bridge)
-		check_bridge(h, bridge + 1, r);
-}
-
-static void check_peermem(const struct tei_host *h, struct tei_report *r)
-{
-	bool peermem = tei_host_exists(h, "sys/module/nvidia_peermem") ||
-		       tei_host_exists(h, "sys/module/nv_peer_mem");
-	char version[256];
-	bool open = tei_host_line(h, version, sizeof(version),
-				  "proc/driver/nvidia/version") &&
-		    strstr(version, "Open Kernel Module");
-
-	tei_report_add(r, peermem || open ? TEI_MARK_OK : TEI_MARK_WARN,
-		       &peermem_rule, "",
-		       peermem ? "nvidia_peermem is loaded"
-		       : open  ? "the open driver, which has dma-buf"
-			       : "neither is loaded");
-}
-
-void tei_check_gpu(const struct tei_host *h, struct tei_report *r)
-{
-	struct te_topo_memory m;
-	bool nvidia = false;
-	uint32_t i;
-
-	for (i = 0; !te_topo_memory(h->topo, i, &m); i++) {
-		if (m.kind != TE_TOPO_CUDA && m.kind != TE_TOPO_HIP)
-			continue;
-		check_gpu(h, &m, r);
-		nvidia |= m.kind == TE_TOPO_CUDA;
-	}
-	if (nvidia)
-		check_peermem(h, r);
 }
 
 /* ---- NUMA nodes ---- */

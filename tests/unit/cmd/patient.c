@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PORT "sys/class/infiniband/mlx5_0/ports/1/"
 
@@ -52,6 +53,30 @@ static const char *const infiniband[][2] = {
 	{"sys/module/nvidia_peermem/version", "1\n"},
 };
 
+#define GPU "sys/devices/pci0000:15/0000:15:01.0/0000:18:00.0/"
+
+/* An H100 and NVIDIA's software. */
+static const char *const gpu[][2] = {
+	{GPU "vendor", "0x10de\n"},
+	{GPU "class", "0x030200\n"},
+	/* Of base addresses of 64 bits the second is on the third line. */
+	{GPU "resource",
+	 "0x0000024042000000 0x0000024042ffffff 0x000000000014220c\n"
+	 "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
+	 "0x0000022000000000 0x0000023fffffffff 0x000000000014220c\n"
+	 "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
+	 "0x0000024040000000 0x0000024041ffffff 0x000000000014220c\n"
+	 "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
+	 "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"},
+	{"sys/bus/pci/drivers/nvidia/new_id", ""},
+	{"sys/module/nvidia/version", "550.54.14\n"},
+	{"proc/driver/nvidia/version",
+	 "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.14  "
+	 "Release Build  (dvs-builder@U16)  Thu Feb 22 01:44:30 UTC 2024\n"
+	 "GCC version:  gcc version 12.3.0\n"},
+	{"proc/sys/kernel/osrelease", "5.15.0-113-generic\n"},
+};
+
 static void write_all(const struct patient *p, const char *const (*files)[2],
 		      size_t n)
 {
@@ -61,20 +86,32 @@ static void write_all(const struct patient *p, const char *const (*files)[2],
 		test_tree_write(p->dir, files[i][0], files[i][1]);
 }
 
+static void add_gpu(const struct patient *p)
+{
+	write_all(p, gpu, TEST_COUNT(gpu));
+	patient_link(p, "sys/bus/pci/devices/0000:18:00.0", "../../../../" GPU);
+	patient_link(p, "sys/bus/pci/drivers/nvidia/0000:18:00.0",
+		     "../../../../../" GPU);
+}
+
 void patient_open(struct patient *p, const char *tree)
 {
+	bool with_gpu = !strcmp(tree, "one-gpu");
 	char name[128];
 
 	*p = (struct patient){
 		.probes = {.known = true, .shm_bytes = 8ull << 30}};
 	test_tmpdir_create(p->dir);
-	(void)snprintf(name, sizeof(name), "topology/%s.tree", tree);
+	(void)snprintf(name, sizeof(name), "topology/%s.tree",
+		       with_gpu ? "one-nic" : tree);
 	test_tree_unpack(name, p->dir);
 	write_all(p, common, TEST_COUNT(common));
 	if (!strcmp(tree, "two-nics"))
 		write_all(p, roce, TEST_COUNT(roce));
 	else
 		write_all(p, infiniband, TEST_COUNT(infiniband));
+	if (with_gpu)
+		add_gpu(p);
 }
 
 void patient_lose(const struct patient *p, const char *path)
@@ -83,6 +120,15 @@ void patient_lose(const struct patient *p, const char *path)
 
 	(void)snprintf(full, sizeof(full), "%s/%s", p->dir, path);
 	assert_int_equal(remove(full), 0);
+}
+
+void patient_link(const struct patient *p, const char *path, const char *target)
+{
+	char full[TEST_PATH_MAX + 256];
+
+	(void)snprintf(full, sizeof(full), "%s/%s", p->dir, path);
+	(void)remove(full);
+	assert_int_equal(symlink(target, full), 0);
 }
 
 void patient_look(struct patient *p)

@@ -15,11 +15,15 @@ struct patient {
 };
 
 /*
- * The machine tests/data/topology/@tree.tree, and all that a healthy one has
- * beside it. Files can then be changed (test_tree_write(), or _lose() one).
+ * The machine tests/data/topology/@tree.tree, or "one-gpu", which is one-nic
+ * with a GPU of NVIDIA's; and all that a healthy one has beside it. Files can
+ * then be changed: test_tree_write(), _lose(), _link().
  */
 void patient_open(struct patient *p, const char *tree);
 void patient_lose(const struct patient *p, const char *path);
+/* A link in place of what is there. */
+void patient_link(const struct patient *p, const char *path,
+		  const char *target);
 /* Every check, with a report of its own. */
 void patient_look(struct patient *p);
 /* There is a finding of this check and object, and it says this. */

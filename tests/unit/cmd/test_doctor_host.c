@@ -102,67 +102,6 @@ static void the_command_line_tells_of_groups_without_a_type(void **state)
 	patient_close(&p);
 }
 
-/* The extended capabilities of a bridge: another one, then ACS. */
-static void write_acs(const struct patient *p, unsigned char control)
-{
-	static const char name[] = "sys/bus/pci/devices/0000:17:00.0/config";
-	unsigned char bytes[512] = {[0x100] = 1,
-				    [0x102] = 1,
-				    [0x103] = 0x14,
-				    [0x140] = 0x0d,
-				    [0x142] = 1};
-	char path[TEST_PATH_MAX + 64];
-	FILE *f;
-
-	bytes[0x146] = control;
-	(void)snprintf(path, sizeof(path), "%s/%s", p->dir, name);
-	f = fopen(path, "w");
-	assert_non_null(f);
-	assert_int_equal(fwrite(bytes, 1, sizeof(bytes), f), sizeof(bytes));
-	assert_int_equal(fclose(f), 0);
-}
-
-static void bridges_that_redirect_are_found(void **state)
-{
-	static const unsigned char controls[] = {0, 0x04, 0x08, 0x1d, 0x11};
-	static const enum tei_mark marks[] = {TEI_MARK_OK, TEI_MARK_WARN,
-					      TEI_MARK_WARN, TEI_MARK_WARN,
-					      TEI_MARK_OK};
-	struct patient p;
-	size_t i;
-
-	(void)state;
-	patient_open(&p, "eight-nics");
-	for (i = 0; i < TEST_COUNT(controls); i++) {
-		write_acs(&p, controls[i]);
-		patient_look(&p);
-		patient_has(&p, "pci.acs", "0000:17:00.0", marks[i], "");
-		/* The other bridges: as a user sees them. */
-		patient_has(&p, "pci.acs", "0000:17:01.0", TEI_MARK_UNKNOWN,
-			    "root");
-	}
-	patient_close(&p);
-}
-
-static void gpus_without_a_way_to_nics_are_found(void **state)
-{
-	struct patient p;
-
-	(void)state;
-	patient_open(&p, "eight-nics");
-	patient_look(&p);
-	patient_has(&p, "gpu.peermem", "", TEI_MARK_OK, "peermem is loaded");
-	patient_lose(&p, "sys/module/nvidia_peermem/version");
-	patient_lose(&p, "sys/module/nvidia_peermem");
-	patient_look(&p);
-	patient_has(&p, "gpu.peermem", "", TEI_MARK_WARN, "neither is");
-	test_tree_write(p.dir, "proc/driver/nvidia/version",
-			"NVRM version: NVIDIA UNIX Open Kernel Module\n");
-	patient_look(&p);
-	patient_has(&p, "gpu.peermem", "", TEI_MARK_OK, "dma-buf");
-	patient_close(&p);
-}
-
 static void nodes_that_are_far_are_found(void **state)
 {
 	static const struct ailment list[] = {
@@ -290,8 +229,6 @@ int main(void)
 		cmocka_unit_test(links_below_what_they_can_are_found),
 		cmocka_unit_test(
 			the_command_line_tells_of_groups_without_a_type),
-		cmocka_unit_test(bridges_that_redirect_are_found),
-		cmocka_unit_test(gpus_without_a_way_to_nics_are_found),
 		cmocka_unit_test(nodes_that_are_far_are_found),
 		cmocka_unit_test(what_the_kernel_refuses_is_found),
 		cmocka_unit_test(the_running_kernel_answers),

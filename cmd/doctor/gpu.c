@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gpu.c - what is between GPUs and NICs, and what of NVIDIA's software is there
+ *
+ * By files alone: the driver's library costs seconds and memory of each GPU
+ * when it is started, and it may be what has to be explained.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/doctor/host.h"
+
+#define NVIDIA      0x10de
+#define DISPLAY     0x03 /* class of PCI devices: GPUs, with a screen or not */
+#define OPEN_SINCE  515  /* first version with open kernel modules */
+#define VERSION_LEN 32
+
+static const struct tei_rule acs_rule = {
+	"pci.acs", "bridges that send traffic between their devices directly",
+	"switch ACS off in the firmware, or setpci -s BRIDGE "
+	"ECAP_ACS+0x6.w=0000 at each start"};
+static const struct tei_rule bar_rule = {
+	"gpu.bar1",
+	"more than 256 MiB, best the size of the GPU's memory: NICs reach "
+	"memory through it, and registering more fails with ENOMEM",
+	"switch Above 4G Decoding and Resizable BAR on in the firmware"};
+static const struct tei_rule driver_rule = {
+	"gpu.driver", "NVIDIA's kernel modules",
+	"install the driver, modprobe nvidia; where nouveau has the GPU, "
+	"blacklist it and restart; dmesg | grep NVRM tells why not"};
+static const struct tei_rule peermem_rule = {
+	"gpu.peermem", "nvidia_peermem, or the open driver with dma-buf",
+	"modprobe nvidia-peermem, or open kernel modules >= 515 with "
+	"Linux >= 5.12"};
+/* ---- bridges above a GPU ---- */
+
+#define CONFIG_LEN    4096
+#define USERS_PART    64    /* bytes of it that users may read */
+#define EXTENDED      0x100 /* where extended capabilities begin */
+#define ACS_ID        0x000d
+#define ACS_CONTROL   6
+#define ACS_REDIRECTS 0x000c /* requests, completions between peers */
+
+static unsigned int word(const unsigned char *at)
+{
+	return at[0] | (unsigned int)at[1] << 8;
+}
+
+/* Control bits of ACS; -1: the bridge has none. */
+static int acs_of(const unsigned char *config, size_t len)
+{
+	unsigned int at = EXTENDED, hops = 0;
+
+	while (at >= EXTENDED && at + 8 <= len && hops++ < CONFIG_LEN / 8) {
+		if (word(config + at) == ACS_ID)
+			return (int)word(config + at + ACS_CONTROL);
+		at = word(config + at + 2) >> 4 & 0xffc;
+	}
+	return -1;
+}
+
+static void check_bridge(const struct tei_host *h, const char *bus_id,
+			 struct tei_report *r)
+{
+	unsigned char config[CONFIG_LEN + 1];
+	size_t len = tei_host_bytes(h, config, sizeof(config),
+				    "sys/bus/pci/devices/%s/config", bus_id);
+	int acs = acs_of(config, len);
+	bool redirects = acs > 0 && acs & ACS_REDIRECTS;
+
+	if (len <= EXTENDED)
+		tei_report_add(
+			r, TEI_MARK_UNKNOWN, &acs_rule, bus_id, "%s",
+			!len ? "its configuration cannot be read"
+			: len <= USERS_PART
+				? "only root may read its configuration"
+				: "its extended configuration is not shown");
+	else
+		tei_report_add(r, redirects ? TEI_MARK_WARN : TEI_MARK_OK,
+			       &acs_rule, bus_id, "%s",
+			       redirects ? "sends it by way of the CPU"
+					 : "sends it directly");
+}
+
+static bool is_gpu(const struct te_topo_memory *m)
+{
+	return m->kind == TE_TOPO_CUDA || m->kind == TE_TOPO_HIP;
+}
+
+/* Tells whether a GPU before this one is below the "/bridge/", too. */
+static bool was_checked(const struct tei_host *h, uint32_t index,
+			const char *bridge)
+{
+	struct te_topo_memory m;
+	uint32_t i;
+
+	for (i = 0; i < index && !te_topo_memory(h->topo, i, &m); i++)
+		if (is_gpu(&m) && strstr(m.pci.path, bridge))
+			return true;
+	return false;
+}
+
+/*
+ * Redirects of any bridge touch the traffic to NICs that are not below it.
+ * The path is "pci0000:15/0000:15:01.0/0000:16:00.0": a root, bridges, the GPU.
+ */
+static void check_bridges(const struct tei_host *h, uint32_t index,
+			  const char *path, struct tei_report *r)
+{
+	const char *at = strchr(path, '/'), *end;
+	char bridge[TEI_HOST_NAME];
+
+	for (; at; at = end) {
+		end = strchr(at + 1, '/');
+		if (!end)
+			return; /* that is the GPU */
+		(void)snprintf(bridge, sizeof(bridge), "%.*s",
+			       (int)(end - at + 1), at);
+		if (was_checked(h, index, bridge))
+			continue;
+		bridge[strlen(bridge) - 1] = '\0';
+		check_bridge(h, bridge + 1, r);
+	}
+}
+
+/* ---- the window into a GPU's memory ---- */
+
+#define MIB        (1ull << 20)
+#define BARS       6
+#define IS_MEMORY  0x200ull      /* IORESOURCE_MEM */
+#define NO_ADDRESS 0x20000000ull /* IORESOURCE_UNSET */
+
+struct bar {
+	uint64_t first, last, flags;
+};
+
+static bool take_number(char **at, uint64_t *out)
+{
+	char *begin = *at;
+
+	*out = strtoull(begin, at, 16);
+	return *at != begin;
+}
+
+/*
+ * Finds NVIDIA's BAR1 in a resource file, which has a line for each 32 bits of
+ * base addresses. It is the second region of memory: on the second line, or,
+ * where the first has 64 bits (H100), on the third. False: none is found.
+ */
+static bool find_bar1(char *table, struct bar *out)
+{
+	int i, n = 0;
+
+	for (i = 0; i < BARS; i++) {
+		if (!take_number(&table, &out->first) ||
+		    !take_number(&table, &out->last) ||
+		    !take_number(&table, &out->flags))
+			return false;
+		if (out->flags & IS_MEMORY && out->last > out->first)
+			n++;
+		if (n == 2)
+			return true;
+	}
+	return false;
+}
+
+static void check_bar1(const struct tei_host *h, const struct te_topo_memory *m,
+		       struct tei_report *r)
+{
+	struct bar bar = {0};
+	uint64_t mib;
+	char table[2048];
+
+	if (!tei_host_bytes(h, table, sizeof(table),
+			    "sys/bus/pci/devices/%s/resource", m->pci.bus_id) ||
+	    !find_bar1(table, &bar)) {
+		tei_report_add(r, TEI_MARK_UNKNOWN, &bar_rule, m->name,
+			       "the resource file of %s in sysfs does not show "
+			       "it",
+			       m->pci.bus_id);
+		return;
+	}
+	mib = (bar.last - bar.first) / MIB + 1;
+	if (bar.flags & NO_ADDRESS)
+		tei_report_add(r, TEI_MARK_WARN, &bar_rule, m->name,
+			       "the firmware gave no address to its %llu MiB",
+			       (unsigned long long)mib);
+	else
+		tei_report_add(r, mib > 256 ? TEI_MARK_OK : TEI_MARK_WARN,
+			       &bar_rule, m->name, "%llu MiB",
+			       (unsigned long long)mib);
+}
+
+/* Returns how many of the GPUs are NVIDIA's. */
+static size_t check_gpus(const struct tei_host *h, struct tei_report *r)
+{
+	struct te_topo_memory m;
+	size_t n_nvidia = 0;
+	uint32_t i;
+
+	for (i = 0; !te_topo_memory(h->topo, i, &m); i++) {
+		if (!is_gpu(&m))
+			continue;
+		check_bridges(h, i, m.pci.path, r);
+		tei_check_iommu(h, m.name, m.pci.bus_id, r);
+		if (m.kind != TE_TOPO_CUDA)
+			continue;
+		check_bar1(h, &m, r);
+		n_nvidia++;
+	}
+	return n_nvidia;
+}
+
+/* ---- kernel modules ---- */
+
+enum known { NO, YES, NOT_KNOWN };
+
+struct driver {
+	char version[VERSION_LEN]; /* "550.54.14"; "": not known */
+	enum known open;           /* its kernel modules */
+};
+
+/* Counts the characters of "550.54.14" that text begins with; 0: it is none. */
+static size_t version_len(const char *text)
+{
+	static const char digits[] = "0123456789";
+	size_t len = strspn(text, "0123456789."), first = strspn(text, digits);
+
+	return first > 0 && text[first] == '.' &&
+			       strspn(text + first + 1, digits) > 0 &&
+			       len < VERSION_LEN
+		       ? len
+		       : 0;
+}
+
+/* A word of "NVRM version: ... Kernel Module  550.54.14  Thu Feb 22 ..." */
+static void find_version(const char *line, char out[VERSION_LEN])
+{
+	size_t len = 0;
+
+	for (; *line && !len; line += strcspn(line, " ")) {
+		line += strspn(line, " ");
+		len = version_len(line);
+		if (line[len] != ' ' && line[len] != '\0')
+			len = 0;
+		memcpy(out, line, len);
+	}
+	out[len] = '\0';
+}
+
+static void find_driver(const struct tei_host *h, struct driver *out)
+{
+	char line[256], version[256];
+	size_t len;
+
+	*out = (struct driver){.open = NOT_KNOWN};
+	if (tei_host_line(h, line, sizeof(line), "proc/driver/nvidia/version"))
+		find_version(line, out->version);
+	if (strstr(line, "Open Kernel Module"))
+		out->open = YES;
+	else if (strstr(line, "Kernel Module"))
+		out->open = NO;
+	(void)tei_host_line(h, version, sizeof(version),
+			    "sys/module/nvidia/version");
+	len = version_len(version);
+	if (len && !version[len])
+		memcpy(out->version, version, len + 1);
+}
+
+static void check_driver(const struct driver *driver, struct tei_report *r)
+{
+	static const char *const kinds[] = {
+		", kernel modules that are not open", ", open kernel modules",
+		""};
+
+	if (*driver->version)
+		tei_report_add(r, TEI_MARK_OK, &driver_rule, "", "%s%s",
+			       driver->version, kinds[driver->open]);
+	else
+		tei_report_add(r, TEI_MARK_UNKNOWN, &driver_rule, "",
+			       "/sys/module/nvidia/version and "
+			       "/proc/driver/nvidia/version do not tell the "
+			       "version");
+}
+
+/* A place to put findings about PCI devices. */
+struct walk {
+	const struct tei_host *h;
+	struct tei_report *r;
+};
+
+static bool has_other_driver(const struct tei_host *h, const char *bus_id)
+{
+	static const char device[] = "sys/bus/pci/devices";
+
+	return tei_host_number(h, 0, "%s/%s/vendor", device, bus_id) ==
+		       NVIDIA &&
+	       tei_host_number(h, 0, "%s/%s/class", device, bus_id) >> 16 ==
+		       DISPLAY &&
+	       !tei_host_exists(h, "%s/%s/physfn", device, bus_id) &&
+	       !tei_host_exists(h, "sys/bus/pci/drivers/nvidia/%s", bus_id);
+}
+
+/* Names the driver of a GPU that is not NVIDIA's own. */
+static bool check_device(const char *bus_id, void *arg)
+{
+	const struct walk *walk = arg;
+	char path[TEI_HOST_NAME + 32], name[64];
+	enum tei_mark mark = TEI_MARK_WARN;
+
+	if (!has_other_driver(walk->h, bus_id))
+		return true;
+	(void)snprintf(path, sizeof(path), "sys/bus/pci/devices/%s/uevent",
+		       bus_id);
+	if (!tei_host_exists(walk->h, "%s", path)) {
+		tei_report_add(walk->r, TEI_MARK_UNKNOWN, &driver_rule, bus_id,
+			       "sysfs does not name its driver");
+		return true;
+	}
+	(void)tei_host_field(walk->h, name, sizeof(name), path, "DRIVER=");
+	if (!strcmp(name, "vfio-pci"))
+		mark = TEI_MARK_OK; /* on purpose: a virtual machine has it */
+	tei_report_add(walk->r, mark, &driver_rule, bus_id,
+		       "a GPU of NVIDIA with %s%s",
+		       *name ? "the driver " : "no driver", name);
+	return true;
+}
+
+/* ---- the way of a GPU's memory to NICs ---- */
+
+/* Says in @why of what dma-buf is made, or what it lacks. */
+static enum known has_dma_buf(const struct tei_host *h,
+			      const struct driver *driver, char *why,
+			      size_t room)
+{
+	unsigned long since = strtoul(driver->version, NULL, 10);
+	unsigned long linux_major, linux_minor = 0;
+	char release[64], *end;
+	bool is_old;
+
+	(void)tei_host_line(h, release, sizeof(release),
+			    "proc/sys/kernel/osrelease");
+	linux_major = strtoul(release, &end, 10);
+	if (*end == '.')
+		linux_minor = strtoul(end + 1, NULL, 10);
+	is_old = linux_major < 5 || (linux_major == 5 && linux_minor < 12);
+	(void)snprintf(why, room, "kernel modules %s%s, Linux %.32s",
+		       *driver->version ? driver->version : "?",
+		       driver->open == NO ? ", which are not open" : "",
+		       release);
+	if (driver->open == NO || (*driver->version && since < OPEN_SINCE) ||
+	    (linux_major && is_old))
+		return NO;
+	if (driver->open == YES && *driver->version && linux_major)
+		return YES;
+	(void)snprintf(why, room, "%s does not tell",
+		       linux_major ? "/proc/driver/nvidia/version"
+				   : "/proc/sys/kernel/osrelease");
+	return NOT_KNOWN;
+}
+
+static void check_peermem(const struct tei_host *h, const struct driver *driver,
+			  struct tei_report *r)
+{
+	bool peermem = tei_host_exists(h, "sys/module/nvidia_peermem") ||
+		       tei_host_exists(h, "sys/module/nv_peer_mem");
+	static const char *const dma_buf[] = {"no dma-buf", "dma-buf",
+					      "dma-buf is not known"};
+	char why[128], dev[TEI_HOST_NAME];
+	enum known has = has_dma_buf(h, driver, why, sizeof(why));
+	enum tei_mark mark = TEI_MARK_OK;
+	const char *so = "";
+
+	if (!peermem && has == NOT_KNOWN)
+		mark = TEI_MARK_UNKNOWN;
+	if (!peermem && has == NO) {
+		bool rdma = tei_host_entry(h, "sys/class/infiniband", 0, dev);
+
+		mark = rdma ? TEI_MARK_WARN : TEI_MARK_OK;
+		so = rdma ? "GPU memory goes through the host: "
+			  : "no RDMA device to read GPU memory: ";
+	}
+	tei_report_add(r, mark, &peermem_rule, "",
+		       "%snvidia_peermem is %s; %s (%s)", so,
+		       peermem ? "loaded" : "not loaded", dma_buf[has], why);
+}
+
+void tei_check_gpu(const struct tei_host *h, struct tei_report *r)
+{
+	struct walk walk = {.h = h, .r = r};
+	struct driver driver;
+
+	tei_host_each(h, "sys/bus/pci/devices", check_device, &walk);
+	if (!check_gpus(h, r))
+		return;
+	find_driver(h, &driver);
+	check_driver(&driver, r);
+	check_peermem(h, &driver, r);
+}
