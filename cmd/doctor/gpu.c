@@ -32,6 +32,18 @@ static const struct tei_rule peermem_rule = {
 	"gpu.peermem", "nvidia_peermem, or the open driver with dma-buf",
 	"modprobe nvidia-peermem, or open kernel modules >= 515 with "
 	"Linux >= 5.12"};
+static const struct tei_rule library_rule = {
+	"gpu.library", "libcuda.so.1, of the version of the kernel modules",
+	"another version: restart the host after an upgrade, or unload and "
+	"load the modules, then containers; none: install the driver's "
+	"libraries, in a container --gpus=all, or set cuda_library"};
+static const struct tei_rule persistence_rule = {
+	"gpu.persistence",
+	"nvidia-persistenced: without it the first use of an idle GPU takes "
+	"seconds",
+	"systemctl enable --now nvidia-persistenced, on the host; nvidia-smi "
+	"-pm 1 does the same until a restart"};
+
 /* ---- bridges above a GPU ---- */
 
 #define CONFIG_LEN    4096
@@ -385,6 +397,172 @@ static void check_peermem(const struct tei_host *h, const struct driver *driver,
 		       peermem ? "loaded" : "not loaded", dma_buf[has], why);
 }
 
+/* ---- libraries ---- */
+
+#define LINKS_MAX 8 /* of alternatives: two or three */
+#define PATH_LEN  512
+
+static const char *const folders[] = {
+	"usr/lib/x86_64-linux-gnu",
+	"usr/lib/aarch64-linux-gnu",
+	"usr/lib64",
+	"usr/lib",
+	"usr/local/nvidia/lib64",
+	"run/opengl-driver/lib",
+	"run/nvidia/driver/usr/lib/x86_64-linux-gnu",
+	"run/nvidia/driver/usr/lib/aarch64-linux-gnu",
+	"run/nvidia/driver/usr/lib64",
+};
+#define N_FOLDERS (sizeof(folders) / sizeof(folders[0]))
+
+/* What is known of a library, from nothing to all that is wanted. */
+enum found { NOWHERE, LEADS_NOWHERE, NAMELESS, OTHER, SAME };
+
+struct library {
+	enum found found;
+	char path[PATH_LEN];
+	char version[VERSION_LEN]; /* of OTHER and SAME */
+};
+
+static const char *name_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* Goes one link further. False: it is none. */
+static bool follow(const struct tei_host *h, char path[PATH_LEN])
+{
+	char link[PATH_LEN], *target = link;
+	size_t folder = (size_t)(name_of(path) - path);
+
+	if (!tei_host_link(h, link, sizeof(link), "%s", path))
+		return false;
+	if (*target == '/') {
+		target += strspn(target, "/");
+		folder = 0;
+	}
+	if (folder + strlen(target) >= PATH_LEN)
+		return false;
+	memcpy(path + folder, target, strlen(target) + 1);
+	return true;
+}
+
+/* "usr/lib64/libcuda.so.550.54.14": the version is what is behind ".so.". */
+static bool take_version(const char *path, char out[VERSION_LEN])
+{
+	const char *text = strstr(name_of(path), ".so.");
+	size_t len = text ? version_len(text + 4) : 0;
+
+	if (!len || text[4 + len])
+		return false;
+	memcpy(out, text + 4, len + 1);
+	return true;
+}
+
+/* The version is in the name of the file that links lead to. */
+static void find_in(const struct tei_host *h, const char *folder,
+		    const char *name, const struct driver *driver,
+		    struct library *out)
+{
+	int links = 0;
+	bool named;
+
+	*out = (struct library){.found = NOWHERE};
+	(void)snprintf(out->path, sizeof(out->path), "%s/%s", folder, name);
+	while (!(named = take_version(out->path, out->version)) &&
+	       links < LINKS_MAX && follow(h, out->path))
+		links++;
+	if (!tei_host_exists(h, "%s", out->path))
+		out->found = links ? LEADS_NOWHERE : NOWHERE;
+	else if (!named)
+		out->found = NAMELESS;
+	else
+		out->found =
+			strcmp(out->version, driver->version) ? OTHER : SAME;
+}
+
+/* The best of all folders: which one a process takes is not known here. */
+static void find_library(const struct tei_host *h, const char *name,
+			 const struct driver *driver, struct library *best)
+{
+	struct library library;
+	size_t i;
+
+	*best = (struct library){.found = NOWHERE};
+	for (i = 0; i < N_FOLDERS; i++) {
+		find_in(h, folders[i], name, driver, &library);
+		if (library.found > best->found)
+			*best = library;
+	}
+}
+
+/*
+ * A package for forward compatibility brings a newer libcuda alone; an upgrade
+ * brings all libraries.
+ */
+static void check_other(const struct tei_host *h, const struct library *cuda,
+			const struct driver *driver, struct tei_report *r)
+{
+	struct library ml;
+
+	find_library(h, "libnvidia-ml.so.1", driver, &ml);
+	if (!*driver->version)
+		tei_report_add(r, TEI_MARK_UNKNOWN, &library_rule, "",
+			       "/%.96s; the version of the kernel modules is "
+			       "not known",
+			       cuda->path);
+	else
+		tei_report_add(
+			r, ml.found == SAME ? TEI_MARK_UNKNOWN : TEI_MARK_FAIL,
+			&library_rule, "", "/%.96s, kernel modules %s%s",
+			cuda->path, driver->version,
+			ml.found == SAME ? ": made to be compatible, perhaps"
+					 : ": CUDA does not start");
+}
+
+static void check_library(const struct tei_host *h, const struct driver *driver,
+			  struct tei_report *r)
+{
+	struct library cuda;
+
+	find_library(h, "libcuda.so.1", driver, &cuda);
+	if (cuda.found == OTHER)
+		check_other(h, &cuda, driver, r);
+	else if (cuda.found == SAME)
+		tei_report_add(r, TEI_MARK_OK, &library_rule, "", "/%.120s",
+			       cuda.path);
+	else if (cuda.found == NAMELESS)
+		tei_report_add(r, TEI_MARK_UNKNOWN, &library_rule, "",
+			       "the name of /%.96s does not tell its version",
+			       cuda.path);
+	else if (cuda.found == LEADS_NOWHERE)
+		tei_report_add(r, TEI_MARK_WARN, &library_rule, "",
+			       "libcuda.so.1 leads to /%.96s, which is not "
+			       "there",
+			       cuda.path);
+	else if (!tei_host_exists(h, "usr/lib"))
+		tei_report_add(r, TEI_MARK_UNKNOWN, &library_rule, "",
+			       "there is no /usr/lib to look into");
+	else
+		tei_report_add(r, TEI_MARK_WARN, &library_rule, "",
+			       "no libcuda.so.1 in /%s and %zu other folders",
+			       folders[0], N_FOLDERS - 1);
+}
+
+/* Files show the daemon only, not the mode that nvidia-smi -pm 1 sets. */
+static void check_persistence(const struct tei_host *h, struct tei_report *r)
+{
+	bool runs = tei_host_exists(h, "run/nvidia-persistenced/socket");
+
+	tei_report_add(r, runs ? TEI_MARK_OK : TEI_MARK_UNKNOWN,
+		       &persistence_rule, "",
+		       runs ? "it runs"
+			    : "no /run/nvidia-persistenced/socket; files do "
+			      "not show what nvidia-smi -pm has set");
+}
+
 void tei_check_gpu(const struct tei_host *h, struct tei_report *r)
 {
 	struct walk walk = {.h = h, .r = r};
@@ -396,4 +574,6 @@ void tei_check_gpu(const struct tei_host *h, struct tei_report *r)
 	find_driver(h, &driver);
 	check_driver(&driver, r);
 	check_peermem(h, &driver, r);
+	check_library(h, &driver, r);
+	check_persistence(h, r);
 }

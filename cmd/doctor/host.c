@@ -179,6 +179,23 @@ bool tei_host_exists(const struct tei_host *h, const char *format, ...)
 	return exists;
 }
 
+bool tei_host_link(const struct tei_host *h, char *out, size_t room,
+		   const char *format, ...)
+{
+	char path[PATH_MAX];
+	ssize_t len = -1;
+	va_list args;
+
+	va_start(args, format);
+	if (join_path(h, path, format, args))
+		len = readlink(path, out, room);
+	va_end(args);
+	if (len < 0 || (size_t)len == room)
+		len = 0;
+	out[len] = '\0';
+	return len > 0;
+}
+
 int tei_host_may_open(const struct tei_host *h, const char *path)
 {
 	char full[PATH_MAX];

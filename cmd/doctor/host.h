@@ -68,6 +68,14 @@ bool tei_host_exists(const struct tei_host *h, const char *format, ...)
 int tei_host_may_open(const struct tei_host *h, const char *path);
 
 /*
+ * Copies the target of a link, as it stands there. False, and @out "": it is
+ * none, or has no room.
+ */
+bool tei_host_link(const struct tei_host *h, char *out, size_t room,
+		   const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/*
  * Calls @fn with each entry of a folder in the order of the names, while it
  * returns true.
  */

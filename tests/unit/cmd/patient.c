@@ -54,6 +54,7 @@ static const char *const infiniband[][2] = {
 };
 
 #define GPU "sys/devices/pci0000:15/0000:15:01.0/0000:18:00.0/"
+#define LIB "usr/lib/x86_64-linux-gnu/"
 
 /* An H100 and NVIDIA's software. */
 static const char *const gpu[][2] = {
@@ -75,6 +76,9 @@ static const char *const gpu[][2] = {
 	 "Release Build  (dvs-builder@U16)  Thu Feb 22 01:44:30 UTC 2024\n"
 	 "GCC version:  gcc version 12.3.0\n"},
 	{"proc/sys/kernel/osrelease", "5.15.0-113-generic\n"},
+	{LIB "libcuda.so.550.54.14", ""},
+	{LIB "libnvidia-ml.so.550.54.14", ""},
+	{"run/nvidia-persistenced/socket", ""},
 };
 
 static void write_all(const struct patient *p, const char *const (*files)[2],
@@ -92,6 +96,8 @@ static void add_gpu(const struct patient *p)
 	patient_link(p, "sys/bus/pci/devices/0000:18:00.0", "../../../../" GPU);
 	patient_link(p, "sys/bus/pci/drivers/nvidia/0000:18:00.0",
 		     "../../../../../" GPU);
+	patient_link(p, LIB "libcuda.so.1", "libcuda.so.550.54.14");
+	patient_link(p, LIB "libnvidia-ml.so.1", "libnvidia-ml.so.550.54.14");
 }
 
 void patient_open(struct patient *p, const char *tree)

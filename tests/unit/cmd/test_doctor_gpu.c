@@ -9,6 +9,8 @@
 #define NVRM    "proc/driver/nvidia/version"
 #define MODULE  "sys/module/nvidia/version"
 #define RELEASE "proc/sys/kernel/osrelease"
+#define LIB     "usr/lib/x86_64-linux-gnu/"
+#define CUDA    LIB "libcuda.so.1"
 #define CLOSED                                                             \
 	"NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat " \
 	"Aug 19 01:15:15 UTC 2023\n"
@@ -46,6 +48,9 @@ static void healthy_gpus_have_nothing_to_mend(void **state)
 		    "nvidia_peermem is loaded; dma-buf (kernel modules "
 		    "550.54.14, Linux 5.15.0-113-generic)");
 	patient_has(&p, "gpu.bar1", "cuda:0", TEI_MARK_OK, "131072 MiB");
+	patient_has(&p, "gpu.library", "", TEI_MARK_OK,
+		    "/" LIB "libcuda.so.550.54.14");
+	patient_has(&p, "gpu.persistence", "", TEI_MARK_OK, "runs");
 	patient_has(&p, "pci.iommu", "cuda:0", TEI_MARK_OK, "none");
 	patient_close(&p);
 }
@@ -334,6 +339,112 @@ static void all_bridges_above_a_gpu_are_looked_at_once(void **state)
 	patient_close(&p);
 }
 
+static void libraries_of_another_version_are_found(void **state)
+{
+	struct patient p;
+
+	(void)state;
+	patient_open(&p, "one-gpu");
+	/* After an upgrade, before a restart. */
+	test_tree_write(p.dir, LIB "libcuda.so.560.28.03", "");
+	test_tree_write(p.dir, LIB "libnvidia-ml.so.560.28.03", "");
+	patient_link(&p, CUDA, "libcuda.so.560.28.03");
+	patient_link(&p, LIB "libnvidia-ml.so.1", "libnvidia-ml.so.560.28.03");
+	patient_look(&p);
+	patient_has(&p, "gpu.library", "", TEI_MARK_FAIL,
+		    "libcuda.so.560.28.03, kernel modules 550.54.14: CUDA");
+	/* A newer libcuda alone is a package for compatibility. */
+	patient_link(&p, LIB "libnvidia-ml.so.1", "libnvidia-ml.so.550.54.14");
+	patient_look(&p);
+	patient_has(&p, "gpu.library", "", TEI_MARK_UNKNOWN,
+		    "made to be compatible");
+	test_tree_write(p.dir, MODULE, "");
+	test_tree_write(p.dir, NVRM, "");
+	patient_look(&p);
+	patient_has(&p, "gpu.library", "", TEI_MARK_UNKNOWN,
+		    "kernel modules is not known");
+	/* One of the right version in any folder is enough. */
+	test_tree_write(p.dir, MODULE, "550.54.14\n");
+	test_tree_write(p.dir, "usr/lib64/libcuda.so.550.54.14", "");
+	patient_link(&p, "usr/lib64/libcuda.so.1", "libcuda.so.550.54.14");
+	patient_look(&p);
+	patient_has(&p, "gpu.library", "", TEI_MARK_OK, "/usr/lib64/");
+	patient_close(&p);
+}
+
+/* Debian's alternatives have absolute links; below the root they stay there. */
+static void a_library_behind_several_links_is_found(void **state)
+{
+	struct patient p;
+
+	(void)state;
+	patient_open(&p, "one-gpu");
+	test_tree_write(p.dir, "etc/alternatives/README", "");
+	test_tree_write(p.dir, LIB "nvidia/current/libcuda.so.550.54.14", "");
+	patient_link(&p, CUDA, "/etc/alternatives/nvidia--libcuda.so.1");
+	patient_link(&p, "etc/alternatives/nvidia--libcuda.so.1",
+		     "/" LIB "nvidia/current/libcuda.so.1");
+	patient_link(&p, LIB "nvidia/current/libcuda.so.1",
+		     "libcuda.so.550.54.14");
+	patient_look(&p);
+	patient_has(&p, "gpu.library", "", TEI_MARK_OK,
+		    "/" LIB "nvidia/current/libcuda.so.550.54.14");
+	patient_close(&p);
+}
+
+static void a_library_that_is_missing_is_found(void **state)
+{
+	static const struct {
+		const char *target;
+		enum tei_mark mark;
+		const char *found;
+	} rows[] = {
+		{"libcuda.so.9.9", TEI_MARK_WARN,
+		 LIB "libcuda.so.9.9, which is not there"},
+		{"libcuda.so.1", TEI_MARK_WARN, "which is not there"},
+		{"/libcuda", TEI_MARK_WARN, "which is not there"},
+		{"/", TEI_MARK_UNKNOWN, "does not tell its version"},
+		{"libcuda.so", TEI_MARK_UNKNOWN, "does not tell its version"},
+	};
+	struct patient p;
+	size_t i;
+
+	(void)state;
+	patient_open(&p, "one-gpu");
+	test_tree_write(p.dir, LIB "libcuda.so", "");
+	for (i = 0; i < TEST_COUNT(rows); i++) {
+		patient_link(&p, CUDA, rows[i].target);
+		patient_look(&p);
+		patient_has(&p, "gpu.library", "", rows[i].mark, rows[i].found);
+	}
+	patient_lose(&p, CUDA);
+	patient_look(&p);
+	patient_has(&p, "gpu.library", "", TEI_MARK_WARN, "no libcuda.so.1 in");
+	test_tree_write(p.dir, CUDA, "a file");
+	patient_look(&p);
+	patient_has(&p, "gpu.library", "", TEI_MARK_UNKNOWN, "does not tell");
+	patient_close(&p);
+}
+
+/* /sys and /proc alone, as the files of another host often come. */
+static void a_copy_without_usr_and_run_is_not_blamed(void **state)
+{
+	char from[TEST_PATH_MAX + 8], to[TEST_PATH_MAX + 8];
+	struct patient p;
+
+	(void)state;
+	patient_open(&p, "one-gpu");
+	(void)snprintf(from, sizeof(from), "%s/usr", p.dir);
+	(void)snprintf(to, sizeof(to), "%s/moved", p.dir);
+	assert_int_equal(rename(from, to), 0);
+	patient_lose(&p, "run/nvidia-persistenced/socket");
+	patient_look(&p);
+	patient_has(&p, "gpu.library", "", TEI_MARK_UNKNOWN, "no /usr/lib");
+	patient_has(&p, "gpu.persistence", "", TEI_MARK_UNKNOWN,
+		    "files do not show");
+	patient_close(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -346,6 +457,10 @@ int main(void)
 		cmocka_unit_test(windows_that_are_small_are_found),
 		cmocka_unit_test(bridges_that_redirect_are_found),
 		cmocka_unit_test(all_bridges_above_a_gpu_are_looked_at_once),
+		cmocka_unit_test(libraries_of_another_version_are_found),
+		cmocka_unit_test(a_library_behind_several_links_is_found),
+		cmocka_unit_test(a_library_that_is_missing_is_found),
+		cmocka_unit_test(a_copy_without_usr_and_run_is_not_blamed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
