@@ -38,8 +38,9 @@ struct tei_config {
 	uint64_t metadata_ttl, metadata_timeout;     /* ms */
 	char *redis_username, *redis_password;       /* NULL: none */
 	uint64_t redis_db_index;
-	char *module_path;  /* NULL: the library's own folder */
-	char *cuda_library; /* file; NULL: where it usually is */
+	char *module_path;    /* NULL: the library's own folder */
+	char *cuda_library;   /* file; NULL: where it usually is */
+	char *nvidia_peermem; /* "1", "0"; NULL: whether it is loaded */
 	/* Deadlines, ms. */
 	uint64_t connect_timeout;  /* a step of a connection or exchange */
 	uint64_t open_timeout;     /* te_segment_open() with retries */

@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -413,12 +412,11 @@ static int cuda_export(struct tei_runtime *cuda, uint64_t addr, uint64_t length,
 
 /*
  * Tells whether drivers of NICs find a GPU's memory by its address: the module
- * nvidia-peermem does it for them. WITH_NVIDIA_PEERMEM, as Mooncake has it,
- * says so or denies it.
+ * nvidia-peermem does it for them, where the setting does not say otherwise.
  */
-static bool cuda_by_address(const char **how)
+static bool cuda_by_address(const struct tei_config *config, const char **how)
 {
-	const char *text = getenv("WITH_NVIDIA_PEERMEM");
+	const char *text = config->nvidia_peermem;
 
 	*how = "nvidia-peermem is not loaded: modprobe nvidia-peermem, or use "
 	       "open kernel modules from 515 on, which export dma-bufs";

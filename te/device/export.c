@@ -103,7 +103,7 @@ int tei_export_make(struct te_engine *engine, uint64_t addr, uint64_t length,
 	*out = (struct tei_export){.n = 0};
 	job.ops = tei_runtime_of(engine, found, &job.runtime);
 	warn_of_order(engine, &job);
-	out->by_address = job.ops->by_address(&out->how);
+	out->by_address = job.ops->by_address(&engine->config, &out->how);
 	rc = export_one(&job, job.from, job.to, out);
 	if (rc && rc != -ENOMEM && found->facts.chunked) {
 		rc = export_chunks(&job, out);

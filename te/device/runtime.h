@@ -42,6 +42,7 @@ struct tei_gpu {
 	char model[TEI_GPU_MODEL_LEN];
 };
 
+struct tei_config;
 struct tei_runtime; /* a driver that is loaded; each table's own */
 
 struct tei_runtime_ops {
@@ -105,7 +106,7 @@ struct tei_runtime_ops {
 	 * Tells whether drivers of NICs register the memory by its address as
 	 * they do the host's. *@how: what to do where not; static.
 	 */
-	bool (*by_address)(const char **how);
+	bool (*by_address)(const struct tei_config *config, const char **how);
 };
 
 /* Tables of all vendors, NULL at the end; runtimes.c alone names them. */

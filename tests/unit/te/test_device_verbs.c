@@ -294,12 +294,14 @@ static void *bytes_of(uint64_t addr)
 
 static void without_dma_bufs_a_module_helps(void **state)
 {
-	struct te_engine *owner = verbs_engine(), *user = verbs_engine();
 	CUdeviceptr remote = alloc_on(0, LEN), local = alloc_on(1, LEN);
+	struct te_engine *owner, *user;
 	te_segment_id segment;
 
 	(void)state;
 	setenv("WITH_NVIDIA_PEERMEM", "1", 1);
+	owner = verbs_engine();
+	user = verbs_engine();
 	fake_verbs_translate(bytes_of);
 	cuda.fail_call("cuMemGetHandleForAddressRange",
 		       CUDA_ERROR_NOT_SUPPORTED);
