@@ -60,5 +60,11 @@ struct fake_cuda {
 
 /* Loads the library; asserts that it is there. It stays loaded. */
 void fake_cuda_open(struct fake_cuda *fake);
+/*
+ * Allocates as a process does that uses the GPU, and keeps its context until the
+ * memory is freed. Both assert that it works.
+ */
+CUdeviceptr fake_cuda_alloc(const struct fake_cuda *fake, int gpu, size_t size);
+void fake_cuda_free(const struct fake_cuda *fake, int gpu, CUdeviceptr at);
 
 #endif

@@ -45,3 +45,21 @@ void fake_cuda_open(struct fake_cuda *fake)
 		memcpy((char *)fake + rows[i].at, &symbol, sizeof(symbol));
 	}
 }
+
+CUdeviceptr fake_cuda_alloc(const struct fake_cuda *fake, int gpu, size_t size)
+{
+	CUcontext context;
+	CUdeviceptr at;
+
+	assert_int_equal(fake->primary_ctx_retain(&context, gpu), 0);
+	assert_int_equal(fake->ctx_push(context), 0);
+	assert_int_equal(fake->mem_alloc(&at, size), 0);
+	assert_int_equal(fake->ctx_pop(&context), 0);
+	return at;
+}
+
+void fake_cuda_free(const struct fake_cuda *fake, int gpu, CUdeviceptr at)
+{
+	assert_int_equal(fake->mem_free(at), 0);
+	assert_int_equal(fake->primary_ctx_release(gpu), 0);
+}

@@ -79,25 +79,6 @@ static int find(struct te_engine *engine, uint64_t addr, uint64_t length,
 	return tei_memory_find(engine, &asked, out, why);
 }
 
-/* The process uses the GPU, as who calls us does. */
-static CUdeviceptr alloc_on(int gpu)
-{
-	CUcontext context;
-	CUdeviceptr at;
-
-	assert_int_equal(cuda.primary_ctx_retain(&context, gpu), 0);
-	assert_int_equal(cuda.ctx_push(context), 0);
-	assert_int_equal(cuda.mem_alloc(&at, SIZE), 0);
-	assert_int_equal(cuda.ctx_pop(&context), 0);
-	return at;
-}
-
-static void free_on(int gpu, CUdeviceptr at)
-{
-	assert_int_equal(cuda.mem_free(at), 0);
-	assert_int_equal(cuda.primary_ctx_release(gpu), 0);
-}
-
 static int set_up(void **state)
 {
 	(void)state;
@@ -260,7 +241,7 @@ static void each_kind_of_memory_is_known(void **state)
 
 	(void)state;
 	assert_int_equal(cuda.init(0), 0);
-	device = alloc_on(1);
+	device = fake_cuda_alloc(&cuda, 1, SIZE);
 	assert_int_equal(cuda.primary_ctx_retain(&context, 1), 0);
 	assert_int_equal(cuda.ctx_push(context), 0);
 	assert_int_equal(cuda.mem_alloc_managed(&managed, SIZE, 1), 0);
@@ -291,7 +272,7 @@ static void each_kind_of_memory_is_known(void **state)
 	cuda.mem_free(pool);
 	cuda.mem_free(managed);
 	cuda.primary_ctx_release(1);
-	free_on(1, device);
+	fake_cuda_free(&cuda, 1, device);
 	assert_int_equal(cuda.n_contexts(), 0);
 	te_engine_destroy(engine);
 }
@@ -324,12 +305,12 @@ static void a_range_past_its_allocation_is_refused(void **state)
 
 	(void)state;
 	assert_int_equal(cuda.init(0), 0);
-	at = alloc_on(0);
+	at = fake_cuda_alloc(&cuda, 0, SIZE);
 	assert_int_equal(add(engine, at + 8, SIZE, NULL), -EFAULT);
 	test_contains(last_line,
 		      "length: the range ends 8 bytes behind what was "
 		      "allocated there");
-	free_on(0, at);
+	fake_cuda_free(&cuda, 0, at);
 	te_engine_destroy(engine);
 }
 
@@ -340,8 +321,8 @@ static void memory_that_was_freed_is_refused(void **state)
 
 	(void)state;
 	assert_int_equal(cuda.init(0), 0);
-	at = alloc_on(0);
-	free_on(0, at);
+	at = fake_cuda_alloc(&cuda, 0, SIZE);
+	fake_cuda_free(&cuda, 0, at);
 	assert_int_equal(add(engine, at, SIZE, NULL), -EFAULT);
 	assert_int_equal(add(engine, at, SIZE, "cuda:0"), -EFAULT);
 	te_engine_destroy(engine);
@@ -357,7 +338,7 @@ static void a_location_says_what_the_memory_is(void **state)
 
 	(void)state;
 	assert_int_equal(cuda.init(0), 0);
-	at = alloc_on(1);
+	at = fake_cuda_alloc(&cuda, 1, SIZE);
 	assert_int_equal(cuda.mem_host_alloc(&pinned, SIZE, 0), 0);
 	assert_int_equal(find(engine, at, SIZE, "cuda:1", &found), 0);
 	assert_int_equal(find(engine, at, SIZE, "gpu of a file", &found), 0);
@@ -374,7 +355,7 @@ static void a_location_says_what_the_memory_is(void **state)
 	assert_int_equal(find(engine, (uintptr_t)pinned, SIZE, "cpu:0", &found),
 			 0);
 	cuda.mem_free_host(pinned);
-	free_on(1, at);
+	fake_cuda_free(&cuda, 1, at);
 	te_engine_destroy(engine);
 }
 
@@ -408,10 +389,10 @@ static void memory_of_a_gpu_is_refused_where_no_device_reaches_it(void **state)
 
 	(void)state;
 	assert_int_equal(cuda.init(0), 0);
-	at = alloc_on(1);
+	at = fake_cuda_alloc(&cuda, 1, SIZE);
 	assert_int_equal(add(engine, at, SIZE, "*"), -EOPNOTSUPP);
 	test_contains(last_line, "at cuda:1 is refused");
-	free_on(1, at);
+	fake_cuda_free(&cuda, 1, at);
 	te_engine_destroy(engine);
 }
 
@@ -440,13 +421,13 @@ static void a_gpu_is_found_in_the_machine_by_its_bus(void **state)
 	assert_non_null(engine->topo);
 	setenv("CUDA_VISIBLE_DEVICES", "2,0", 1);
 	assert_int_equal(cuda.init(0), 0);
-	at = alloc_on(0);
+	at = fake_cuda_alloc(&cuda, 0, SIZE);
 	assert_int_equal(find(engine, at, SIZE, "cuda:0", &found), 0);
 	assert_string_equal(found.gpu.bus_id, "0000:3d:00.0");
 	assert_string_equal(tei_topology_gpu(engine, found.gpu.bus_id),
 			    "cuda:1");
 	assert_null(tei_topology_gpu(engine, "0000:77:00.0"));
-	free_on(0, at);
+	fake_cuda_free(&cuda, 0, at);
 	unsetenv("CUDA_VISIBLE_DEVICES");
 	te_engine_destroy(engine);
 	test_tmpdir_remove(dir);

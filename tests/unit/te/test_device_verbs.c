@@ -57,24 +57,6 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static CUdeviceptr alloc_on(int gpu, size_t size)
-{
-	CUcontext context;
-	CUdeviceptr at;
-
-	assert_int_equal(cuda.primary_ctx_retain(&context, gpu), 0);
-	assert_int_equal(cuda.ctx_push(context), 0);
-	assert_int_equal(cuda.mem_alloc(&at, size), 0);
-	assert_int_equal(cuda.ctx_pop(&context), 0);
-	return at;
-}
-
-static void free_on(int gpu, CUdeviceptr at)
-{
-	assert_int_equal(cuda.mem_free(at), 0);
-	assert_int_equal(cuda.primary_ctx_release(gpu), 0);
-}
-
 static struct te_engine *verbs_engine(void)
 {
 	const char *const settings[] = {"backends", "verbs", "cuda_library",
@@ -112,7 +94,8 @@ static void move_all(struct te_engine *user, te_segment_id segment,
 static void bytes_go_from_gpu_to_gpu(void **state)
 {
 	struct te_engine *owner = verbs_engine(), *user = verbs_engine();
-	CUdeviceptr remote = alloc_on(0, LEN), local = alloc_on(1, LEN);
+	CUdeviceptr remote = fake_cuda_alloc(&cuda, 0, LEN),
+		    local = fake_cuda_alloc(&cuda, 1, LEN);
 	unsigned int n_files = test_fds_open();
 	te_segment_id segment;
 
@@ -129,8 +112,8 @@ static void bytes_go_from_gpu_to_gpu(void **state)
 	move_all(user, segment, remote + 8, local + 24, 8);
 	te_engine_destroy(user);
 	te_engine_destroy(owner);
-	free_on(0, remote);
-	free_on(1, local);
+	fake_cuda_free(&cuda, 0, remote);
+	fake_cuda_free(&cuda, 1, local);
 	assert_int_equal(cuda.n_contexts(), 0);
 }
 
@@ -138,7 +121,8 @@ static void bytes_go_from_gpu_to_gpu(void **state)
 static void a_part_of_an_allocation_is_a_region(void **state)
 {
 	struct te_engine *owner = verbs_engine(), *user = verbs_engine();
-	CUdeviceptr remote = alloc_on(0, LEN), local = alloc_on(0, LEN);
+	CUdeviceptr remote = fake_cuda_alloc(&cuda, 0, LEN),
+		    local = fake_cuda_alloc(&cuda, 0, LEN);
 	te_segment_id segment;
 
 	(void)state;
@@ -148,14 +132,14 @@ static void a_part_of_an_allocation_is_a_region(void **state)
 	move_all(user, segment, remote + 5000, local + 104, 20000);
 	te_engine_destroy(user);
 	te_engine_destroy(owner);
-	free_on(0, remote);
-	free_on(0, local);
+	fake_cuda_free(&cuda, 0, remote);
+	fake_cuda_free(&cuda, 0, local);
 }
 
 static void memory_in_chunks_has_a_key_for_each(void **state)
 {
 	struct te_engine *owner = verbs_engine(), *user = verbs_engine();
-	CUdeviceptr remote, local = alloc_on(2, 3 * CHUNK);
+	CUdeviceptr remote, local = fake_cuda_alloc(&cuda, 2, 3 * CHUNK);
 	te_segment_id segment;
 	CUcontext context;
 
@@ -183,13 +167,13 @@ static void memory_in_chunks_has_a_key_for_each(void **state)
 	te_engine_destroy(owner);
 	assert_int_equal(cuda.unmap_chunks(remote), 0);
 	assert_int_equal(cuda.primary_ctx_release(3), 0);
-	free_on(2, local);
+	fake_cuda_free(&cuda, 2, local);
 }
 
 static void host_and_gpu_go_together(void **state)
 {
 	struct te_engine *owner = verbs_engine(), *user = verbs_engine();
-	CUdeviceptr local = alloc_on(1, LEN);
+	CUdeviceptr local = fake_cuda_alloc(&cuda, 1, LEN);
 	static uint8_t memory[LEN], other[64];
 	struct iovec pieces[] = {{other, 16}, {as_pointer(local), 16}};
 	struct te_request request;
@@ -213,13 +197,13 @@ static void host_and_gpu_go_together(void **state)
 	assert_memory_equal(memory + 16, cuda.bytes(local), 16);
 	te_engine_destroy(user);
 	te_engine_destroy(owner);
-	free_on(1, local);
+	fake_cuda_free(&cuda, 1, local);
 }
 
 static void no_checksum_is_taken_of_what_nobody_may_touch(void **state)
 {
 	struct te_engine *owner = verbs_engine(), *user = verbs_engine();
-	CUdeviceptr local = alloc_on(1, LEN);
+	CUdeviceptr local = fake_cuda_alloc(&cuda, 1, LEN);
 	struct iovec piece = {as_pointer(local), LEN};
 	struct te_request request;
 	static uint8_t memory[LEN];
@@ -235,7 +219,7 @@ static void no_checksum_is_taken_of_what_nobody_may_touch(void **state)
 	assert_true(rig_run(user, &request).error < 0);
 	te_engine_destroy(user);
 	te_engine_destroy(owner);
-	free_on(1, local);
+	fake_cuda_free(&cuda, 1, local);
 }
 
 /* Without the GPU's memory shm would carry all between two engines here. */
@@ -245,7 +229,7 @@ static void only_rails_that_reach_it_carry_it(void **state)
 					"cuda_library", cuda.file, NULL};
 	struct te_engine *owner = rig_engine(settings);
 	struct te_engine *user = rig_engine(settings);
-	CUdeviceptr local = alloc_on(1, LEN);
+	CUdeviceptr local = fake_cuda_alloc(&cuda, 1, LEN);
 	static uint8_t memory[LEN], other[LEN];
 	struct te_completion ends[3];
 	struct te_request requests[3];
@@ -282,7 +266,7 @@ static void only_rails_that_reach_it_carry_it(void **state)
 	assert_memory_equal(memory + 8192, other, 4096);
 	te_engine_destroy(user);
 	te_engine_destroy(owner);
-	free_on(1, local);
+	fake_cuda_free(&cuda, 1, local);
 }
 
 /* ---- by its address, or not at all ---- */
@@ -294,7 +278,8 @@ static void *bytes_of(uint64_t addr)
 
 static void without_dma_bufs_a_module_helps(void **state)
 {
-	CUdeviceptr remote = alloc_on(0, LEN), local = alloc_on(1, LEN);
+	CUdeviceptr remote = fake_cuda_alloc(&cuda, 0, LEN),
+		    local = fake_cuda_alloc(&cuda, 1, LEN);
 	struct te_engine *owner, *user;
 	te_segment_id segment;
 
@@ -315,14 +300,14 @@ static void without_dma_bufs_a_module_helps(void **state)
 	move_all(user, segment, remote, local, LEN);
 	te_engine_destroy(user);
 	te_engine_destroy(owner);
-	free_on(0, remote);
-	free_on(1, local);
+	fake_cuda_free(&cuda, 0, remote);
+	fake_cuda_free(&cuda, 1, local);
 }
 
 static void what_no_nic_reaches_is_refused_with_what_to_do(void **state)
 {
 	struct te_engine *engine = verbs_engine();
-	CUdeviceptr at = alloc_on(0, LEN);
+	CUdeviceptr at = fake_cuda_alloc(&cuda, 0, LEN);
 	struct te_region region = {
 		.addr = as_pointer(at), .length = LEN, .access = RIG_ANY};
 	unsigned int n_files = test_fds_open();
@@ -342,13 +327,13 @@ static void what_no_nic_reaches_is_refused_with_what_to_do(void **state)
 	fake_verbs_refuse_dmabufs(0);
 	assert_int_equal(te_region_add(engine, &region, &id), 0);
 	te_engine_destroy(engine);
-	free_on(0, at);
+	fake_cuda_free(&cuda, 0, at);
 }
 
 static void memory_that_cannot_be_ordered_is_told_of(void **state)
 {
 	struct te_engine *engine = verbs_engine();
-	CUdeviceptr at = alloc_on(0, LEN);
+	CUdeviceptr at = fake_cuda_alloc(&cuda, 0, LEN);
 
 	(void)state;
 	cuda.fail_call("cuPointerSetAttribute", CUDA_ERROR_NOT_SUPPORTED);
@@ -356,7 +341,7 @@ static void memory_that_cannot_be_ordered_is_told_of(void **state)
 	test_contains(lines, "a NIC may read memory of cuda:0 before a copy");
 	cuda.fail_call("cuPointerSetAttribute", 0);
 	te_engine_destroy(engine);
-	free_on(0, at);
+	fake_cuda_free(&cuda, 0, at);
 }
 
 int main(void)
