@@ -77,12 +77,13 @@ def test_all_memory_of_a_result_is_given_back_once():
               "non_tensor_batch": {"c": row_array([arrays[2], {"d": arrays[3]}]),
                                    "e": with_owner([arrays[4]], arrays[4]
                                                    ._mooncake_pool_owner)},
-              "meta_info": (looped, "text", np.zeros(3), 5)}
+              "meta_info": (looped, "text", np.zeros(3), 5),
+              "g": [np.zeros(2), row_array([arrays[5], 1]), None]}
     assert release_result(result) is None
-    assert [lease.released for lease in leases] == [1, 1, 1, 1, 1, 0]
+    assert [lease.released for lease in leases] == [1] * 6
     release_result(result)
     arrays[1]._mooncake_pool_owner.release()
-    assert [lease.released for lease in leases] == [1, 1, 1, 1, 1, 0]
+    assert [lease.released for lease in leases] == [1] * 6
 
 
 def test_memory_is_given_back_with_the_last_array():

@@ -6,6 +6,7 @@ column within dictionaries or lists that had no such key or place.
 """
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -65,20 +66,26 @@ class Node:
     lengths: list[int] | None = None  # of lists
 
 
+def _are_tensors(kind: type) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and issubclass(kind, torch.Tensor)
+
+
+def _are_images(kind: type) -> bool:
+    return kind.__module__.startswith("PIL.") and hasattr(kind, "save")
+
+
 def is_torch_tensor(value: Any) -> bool:
     """Whether it is one, without importing torch for the answer."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
+    return _are_tensors(type(value))
 
 
 def is_image(value: Any) -> bool:
     """Whether it is an image of PIL, without importing it for the answer."""
-    return (type(value).__module__.startswith("PIL.")
-            and hasattr(value, "save"))
+    return _are_images(type(value))
 
 
-def _is_bytes(value: Any) -> bool:
-    return isinstance(value, (bytes, bytearray, memoryview))
+_BYTES = (bytes, bytearray, memoryview)
 
 
 def _is_list(value: Any) -> bool:
@@ -87,7 +94,7 @@ def _is_list(value: Any) -> bool:
 
 def _is_media_list(value: Any) -> bool:
     return _is_list(value) and all(
-        _is_bytes(item) or is_image(item) for item in value)
+        isinstance(item, _BYTES) or is_image(item) for item in value)
 
 
 # ---- numbers ----
@@ -122,13 +129,20 @@ def _number_array(value: Any) -> np.ndarray | None:
         return None
 
 
+def dtypes_of(arrays: Sequence[np.ndarray]) -> list[np.dtype]:
+    """Their types of elements; each once, but for equal ones made apart."""
+    dtypes = list(map(operator.attrgetter("dtype"), arrays))
+    return list(dict(zip(map(id, dtypes), dtypes)).values())  # hashes are slow
+
+
 def common_dtype(arrays: Sequence[np.ndarray]) -> np.dtype | None:
     """The type of elements that holds those of all arrays; None: there is none.
 
     Empty arrays, whose type says nothing about them, have no part in it.
     """
-    types = ({array.dtype for array in arrays if array.size}
-             or {array.dtype for array in arrays})
+    types = dtypes_of(arrays)
+    if len(types) > 1:
+        types = dtypes_of([one for one in arrays if one.size]) or types
     try:
         common = np.result_type(*types) if types else np.dtype(np.int64)
     except TypeError:
@@ -169,7 +183,7 @@ def _of_tensors(rows: list[Any]) -> Decision:
 
 
 def _of_arrays(rows: list[Any]) -> Decision:
-    if all(row.dtype.kind in NUMERIC for row in rows):
+    if all(dtype.kind in NUMERIC for dtype in dtypes_of(rows)):
         return Decision(True, "typed_ragged", "all rows are numeric arrays",
                         "numeric sequence", {"recursive_source": "ndarray"})
     return Decision(False, "typed_ragged", "rows are arrays, but not of numbers",
@@ -199,26 +213,35 @@ def _of_numbers(rows: list[Any]) -> Decision | None:
     return None
 
 
+def _of_lists(rows: list[Any]) -> Decision | None:
+    if all(map(_is_media_list, rows)):
+        return Decision(True, "media_list_ragged", "all rows are lists of media",
+                        "media list")
+    return _of_sequences(rows)
+
+
 def _always(codec: str, reason: str, kind: str
             ) -> Callable[[list[Any]], Decision | None]:
     return lambda rows: Decision(True, codec, reason, kind)
 
 
-# The first line whose test holds for every row decides, unless it cannot.
-_Row = tuple[Callable[[Any], bool], Callable[[list[Any]], Decision | None]]
-_RULES: tuple[_Row, ...] = (
-    (is_torch_tensor, _of_tensors),
-    (_is_media_list, _always("media_list_ragged", "all rows are lists of media",
-                             "media list")),
-    (lambda row: isinstance(row, np.ndarray), _of_arrays),
-    (_is_list, _of_sequences),
-    (lambda row: isinstance(row, (bool, int, float, np.number, np.bool_)),
-     _of_numbers),
-    (_is_bytes, _always("bytes_ragged", "all rows are bytes", "bytes-like")),
-    (is_image, _always("media_bytes", "all rows are images", "media")),
-    (lambda row: isinstance(row, str),
-     _always("utf8_ragged", "all rows are str", "str")),
-    (lambda row: isinstance(row, (dict, list, tuple)),
+def _subclass_of(*classes: type) -> Callable[[type], bool]:
+    return lambda kind: issubclass(kind, classes)
+
+
+# The first line whose test holds for the classes of all rows decides, unless it
+# cannot.
+_Rule = tuple[Callable[[type], bool], Callable[[list[Any]], Decision | None]]
+_RULES: tuple[_Rule, ...] = (
+    (_are_tensors, _of_tensors),
+    (_subclass_of(np.ndarray), _of_arrays),
+    (_subclass_of(list, tuple), _of_lists),
+    (_subclass_of(bool, int, float, np.number, np.bool_), _of_numbers),
+    (_subclass_of(*_BYTES),
+     _always("bytes_ragged", "all rows are bytes", "bytes-like")),
+    (_are_images, _always("media_bytes", "all rows are images", "media")),
+    (_subclass_of(str), _always("utf8_ragged", "all rows are str", "str")),
+    (_subclass_of(dict, list, tuple),
      _always("msgpack_ragged", "all rows are dictionaries or lists",
              "msgpack")),
 )
@@ -232,14 +255,15 @@ def _choose_leaf_codec(values: Sequence[Any]) -> Decision:
     rows = _with_values(values)
     if not rows:
         return Decision(False, "msgpack_ragged", "all rows are null", "null")
+    kinds = set(map(type, rows))
     for holds, decide in _RULES:
-        if all(map(holds, rows)):
+        if all(map(holds, kinds)):
             decision = decide(rows)
             if decision is not None:
                 return decision
-    kinds = sorted({type(row).__name__ for row in rows})
+    names = sorted({kind.__name__ for kind in kinds})
     return Decision(False, "msgpack_ragged",
-                    f"no codec matched rows of {', '.join(kinds)}", "unknown")
+                    f"no codec matched rows of {', '.join(names)}", "unknown")
 
 
 # ---- structure ----

@@ -5,12 +5,15 @@ Names with an underscore are those that callers of Mooncake's module import.
 """
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from mooncake._structured.infer import dtypes_of
 
 _Concat = Callable[..., int]
 
@@ -54,8 +57,8 @@ class _DirectCopyPayload:
     def joined(self) -> memoryview:
         """The bytes of all arrays, copied."""
         first = self.arrays[0]
-        if all(one.ndim == 1 and one.dtype == first.dtype
-               for one in self.arrays):
+        if set(map(operator.attrgetter("ndim"), self.arrays)) == {1} and all(
+                dtype == first.dtype for dtype in dtypes_of(self.arrays)):
             return bytes_of(np.concatenate(self.arrays))
         return memoryview(b"".join(map(bytes_of, self.arrays)))
 

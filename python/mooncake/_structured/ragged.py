@@ -6,6 +6,7 @@ rows), shapes, ndims and nulls say where each row is. Rows are read as views of 
 """
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Sequence
@@ -13,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from mooncake._structured.infer import common_dtype, is_torch_tensor
+from mooncake._structured.infer import (
+    common_dtype, dtypes_of, is_torch_tensor)
 from mooncake._structured.payloads import (
     _DirectCopyPayload, _MultiBufferPayload, bytes_of, concat_arrays_into)
 from mooncake._structured.release import OWNER, owner_of, with_owner
@@ -90,10 +92,11 @@ def row_flags(payload: Payload, name: str, rows: int) -> np.ndarray:
 
 def null_flags(values: Sequence[Any]) -> np.ndarray:
     """Which rows have no value."""
-    return np.fromiter((row is None for row in values), np.bool_, len(values))
+    return np.array(list(map(operator.is_, values, itertools.repeat(None))),
+                    np.bool_)
 
 
-def offsets_of(lengths: Sequence[int]) -> np.ndarray:
+def offsets_of(lengths: Sequence[int] | np.ndarray) -> np.ndarray:
     """Where rows of these lengths begin, and the last of them ends."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(np.asarray(lengths, np.int64), out=offsets[1:])
@@ -125,11 +128,11 @@ def _flat_data(arrays: list[np.ndarray], dtype: np.dtype, total: int) -> Any:
 
 
 def _row_format(values: Sequence[Any]) -> Metadata:
-    arrays = [isinstance(row, np.ndarray) for row in values]
-    nulls = [row is None for row in values]
-    if all(map(operator.or_, arrays, nulls)):
+    if all(kind is type(None) or issubclass(kind, np.ndarray)
+           for kind in set(map(type, values))):
         return {"row_format": "ndarray", "ndarray_rows": None,
                 "physical_layout": "contiguous_flat"}
+    arrays = [isinstance(row, np.ndarray) for row in values]
     mixed = any(arrays)
     return {"row_format": "mixed" if mixed else "list",
             "ndarray_rows": arrays if mixed else None}
@@ -144,7 +147,8 @@ def _encode_typed_ragged_regular_ndarray_rows(
         values: Sequence[Any], dtype: Any) -> tuple[Payload, Metadata] | None:
     """Rows that are contiguous arrays of one type and shape; None: they are not."""
     element = np.dtype(dtype)
-    if len(values) < 2 or not isinstance(values[0], np.ndarray):
+    if (len(values) < 2 or not isinstance(values[0], np.ndarray)
+            or getattr(values[1], "shape", None) != values[0].shape):
         return None
     shape, size, rows = values[0].shape, values[0].size, len(values)
     if not all(isinstance(row, np.ndarray) and row.shape == shape
@@ -175,14 +179,27 @@ def _common(arrays: list[np.ndarray | None]) -> np.dtype:
 def _shapes(arrays: list[np.ndarray | None], max_ndim: int) -> np.ndarray:
     """The dimensions of each row, padded to one number of them."""
     shapes = np.zeros((len(arrays), max(max_ndim, 1)), np.int64)
-    if max_ndim == 1:
-        shapes[:, 0] = [0 if array is None or not array.ndim else len(array)
-                        for array in arrays]
-        return shapes
     for i, array in enumerate(arrays):
         if array is not None:
             shapes[i, :array.ndim] = array.shape
     return shapes
+
+
+def _each(what: str, arrays: list[np.ndarray | None],
+          there: list[np.ndarray]) -> np.ndarray:
+    """An attribute of each array, 0 of None; there has those that are not."""
+    if len(there) < len(arrays):
+        return np.array([0 if array is None else getattr(array, what)
+                         for array in arrays], np.int64)
+    return np.array(list(map(operator.attrgetter(what), there)), np.int64)
+
+
+def _flattened(arrays: list[np.ndarray], dtype: np.dtype) -> list[np.ndarray]:
+    """The same elements of that type in arrays of one dimension, contiguous."""
+    if dtypes_of(arrays) != [dtype]:
+        arrays = [array.astype(dtype, order="C", copy=False) for array in arrays]
+    return [array if array.ndim == 1 and array.flags.c_contiguous
+            else np.ascontiguousarray(array).reshape(-1) for array in arrays]
 
 
 def _encode_typed_ragged_values(
@@ -196,8 +213,11 @@ def _encode_typed_ragged_values(
     hint = None if dtype_hint is None else np.dtype(dtype_hint)
     arrays: list[np.ndarray | None]
     if made is None:
-        arrays = [None if row is None else np.asarray(row, hint)
-                  for row in values]
+        if hint is None and set(map(type, values)) == {np.ndarray}:
+            arrays = list(values)
+        else:
+            arrays = [None if row is None else np.asarray(row, hint)
+                      for row in values]
     else:
         left = iter(made)
         arrays = [None if row is None else next(left) for row in values]
@@ -207,18 +227,17 @@ def _encode_typed_ragged_values(
     regular = _encode_typed_ragged_regular_ndarray_rows(values, dtype)
     if regular is not None:
         return regular
-    ndims = [0 if array is None else array.ndim for array in arrays]
-    max_ndim = max(ndims, default=0)
-    flat = [array if array.ndim == 1 and array.dtype == dtype
-            and array.flags.c_contiguous
-            else array.astype(dtype, order="C", copy=False).reshape(-1)
-            for array in arrays if array is not None]
-    lengths = [0 if array is None else array.size for array in arrays]
+    there = [array for array in arrays if array is not None]
+    lengths = _each("size", arrays, there)
+    ndims = _each("ndim", arrays, there)
+    flat = len(there) == len(arrays) and bool((ndims == 1).all())
+    max_ndim = int(ndims.max(initial=0))
     return {
-        "data": _flat_data(flat, dtype, sum(lengths)),
+        "data": _flat_data(_flattened(there, dtype), dtype, int(lengths.sum())),
         "offsets": offsets_of(lengths),
-        "shapes": _shapes(arrays, max_ndim),
-        "ndims": np.array(ndims, np.int16),
+        "shapes": (lengths.reshape(-1, 1) if flat
+                   else _shapes(arrays, max_ndim)),
+        "ndims": ndims.astype(np.int16),
         "nulls": null_flags(values),
     }, _metadata(dtype, max_ndim, _row_format(values))
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from mooncake._structured.infer import dtypes_of
+
 OWNER = "_mooncake_pool_owner"
 
 
@@ -117,9 +119,8 @@ def with_owner(rows: list[Any], owner: PoolOwner | None) -> list[Any]:
 
 def row_array(rows: list[Any]) -> np.ndarray:
     """A one-dimensional object array of rows, with the owner of their memory."""
-    array = np.empty(len(rows), object)
-    for i, row in enumerate(rows):  # a slice would unpack rows of one shape
-        array[i] = row
+    # An assignment to a slice would unpack rows of one shape.
+    array = np.fromiter(rows, object, len(rows))
     owner = owner_of(rows)
     if owner is None:
         return array
@@ -128,9 +129,23 @@ def row_array(rows: list[Any]) -> np.ndarray:
     return made
 
 
-# Most values of most results, beside arrays of numbers that are of no subclass:
-# they have no owner, and nothing is within them.
+# Most values of most results: they have no owner, and nothing is within them.
 _LEAVES = frozenset((str, bytes, int, float, bool, type(None)))
+_LEAVES_AND_ARRAYS = _LEAVES | {np.ndarray}
+
+
+def _may_have_owners(values: Iterable[Any]) -> list[Any]:
+    """Those that may have an owner, or values within them that have one."""
+    values = list(values)
+    kinds = set(map(type, values))
+    if kinds <= _LEAVES:
+        return []
+    if kinds <= _LEAVES_AND_ARRAYS:
+        arrays = (values if len(kinds) == 1 else
+                  [one for one in values if type(one) is np.ndarray])
+        return ([one for one in arrays if one.dtype.hasobject]
+                if any(dtype.hasobject for dtype in dtypes_of(arrays)) else [])
+    return [one for one in values if type(one) not in _LEAVES]
 
 
 def _within(value: Any) -> Iterable[Any]:
@@ -154,9 +169,7 @@ def release_result(result: Any) -> None:
             within = _within(value)
             if within and id(value) not in seen:
                 seen.add(id(value))
-                left.extend([one for one in within if type(one) not in _LEAVES
-                             and not (type(one) is np.ndarray
-                                      and not one.dtype.hasobject)])
+                left.extend(_may_have_owners(within))
         elif id(owner) not in released:
             released.add(id(owner))
             owner.release()
