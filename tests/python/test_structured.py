@@ -268,6 +268,27 @@ def test_batches_come_back_as_they_were(transfer):
     assert isinstance(transfer.get_dataproto(ref, data_cls=Batch), Batch)
 
 
+def test_the_arrays_of_a_field_are_read_by_one_call(transfer, monkeypatch):
+    rows = objects([np.arange(n) for n in range(6)])
+    ref = transfer.put({"non_tensor_batch": {"f": rows}}, chunk_bytes=30)
+    calls, read = [], transfer._transport.get_into_ranges
+    monkeypatch.setattr(transfer._transport, "get_into_ranges",
+                        lambda *args: calls.append(args[1]) or read(*args))
+    assert same(list(transfer.get(ref)["non_tensor_batch"]["f"]), list(rows))
+    (bundle,) = ref.stage_refs.values()
+    assert calls == [[[chunk["key"] for chunk in one["chunks"]]
+                      for one in bundle.manifest["buffers"].values()]]
+    for change, message in (
+            (lambda got: [[[0]] * len(got[0]), *got[1:]],
+             f"get_into_ranges failed for {calls[0][0][0]}: 0, not 30 bytes"),
+            (lambda got: [got[0][1:], *got[1:]], "are not those of 4 keys"),
+            (lambda got: got[1:], "are not those of 5 buffers")):
+        monkeypatch.setattr(transfer._transport, "get_into_ranges",
+                            lambda *args: change(read(*args)))
+        with pytest.raises(RuntimeError, match=message):
+            transfer.get(ref)
+
+
 @pytest.mark.parametrize("rows", [
     slice(1, 4), slice(-2, None), [4, 0, -6, np.int64(5)], [], slice(4, 2),
     StructuredMemberSlice(0, 2, 6)])

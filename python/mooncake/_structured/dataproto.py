@@ -410,7 +410,8 @@ def _decoded(reader: MemberReader, ref: MooncakeDataProtoRef, name: str,
     if missing:
         raise KeyError(f"unknown structured object members: {missing}")
     if rows is None:
-        return decode_field(codec, {payload: reader.read(member) for payload, member
+        got = reader.read_all(list(members.values()))
+        return decode_field(codec, {payload: got[member] for payload, member
                                     in members.items()}, n_rows, metadata)
     if isinstance(rows, range) and rows.step != 1:
         raise ValueError(f"{name}: rows of an encoded field are sliced with step=1, "

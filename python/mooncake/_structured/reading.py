@@ -136,6 +136,15 @@ class MemberReader:
                              "materialize_into")
         return self._bytes(name)
 
+    def read_all(self, names: Sequence[str]) -> dict[str, Any]:
+        """Members, all of each; arrays by one operation where that can be."""
+        arrays = self._arrays_together([
+            name for name in dict.fromkeys(names)
+            if self.specs.get(name, {}).get("encoding") == "ndarray"
+        ]) if self.transport.direct else {}
+        return {name: arrays[name] if name in arrays else self.read(name)
+                for name in names}
+
     def read_spans(self, name: str, spans: Sequence[tuple[int, int]]) -> Any:
         """Rows of a member from begin to end, one span after the other.
 
@@ -194,14 +203,37 @@ class MemberReader:
 
     # ---- arrays ----
 
+    def _elements(self, name: str, spec: Mapping[str, Any]
+                  ) -> tuple[np.dtype, tuple[int, ...]]:
+        """Their type and shape. ValueError: its bytes are no such array."""
+        try:
+            dtype = dtype_of(spec.get("dtype"))
+            return dtype, shape_of(spec.get("shape"), dtype.itemsize,
+                                   self.buffers[name]["bytes"])
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+
+    def _arrays_together(self, names: Sequence[str]) -> dict[str, np.ndarray]:
+        made, reads = {}, []
+        for name in names:
+            dtype, shape = self._elements(name, self.specs[name])
+            payload = self.buffers[name]
+            size = payload["bytes"]
+            memory = allocate(size, payload["key"])
+            reads.append((memory.ctypes.data, payload, [(0, size, 0)]))
+            made[name] = memory.view(dtype).reshape(shape)
+        self.transport.read_together(reads)
+        for name, array in made.items():
+            try:
+                checked_text(array)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+        return made
+
     def _array(self, name: str, spec: Mapping[str, Any], rows: Rows | None,
                destination: Any) -> np.ndarray:
         payload = self.buffers[name]
-        try:
-            dtype = dtype_of(spec.get("dtype"))
-            shape = shape_of(spec.get("shape"), dtype.itemsize, payload["bytes"])
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
+        dtype, shape = self._elements(name, spec)
         if isinstance(rows, StructuredMemberSlice):
             if not shape:
                 raise ValueError(f"{name}: a 0-dim array has no rows")

@@ -529,22 +529,34 @@ class Transport:
         else:
             self._read_ranges(addr, plan)
 
+    def read_together(self, reads: Iterable[
+            tuple[int, Mapping[str, Any], Iterable[Piece]]]) -> None:
+        """As read_to() of each address, payload and pieces, by one operation.
+
+        Only of a store that needs no registering.
+        """
+        plans = [(addr, _plan(spec, pieces)) for addr, spec, pieces in reads]
+        plans = [(addr, plan) for addr, plan in plans if plan]
+        if plans:
+            self._read_plans(plans)
+
     def _read_ranges(self, addr: int, plan: _Plan) -> None:
+        self._read_plans([(addr, plan)])
+
+    def _read_plans(self, plans: Sequence[tuple[int, _Plan]]) -> None:
         """By get_into_ranges(). RuntimeError: not all bytes came."""
         assert self.get_into_ranges is not None
-        keys = list(plan)
-        parts = [fragments for _, fragments in plan.values()]
-        sizes = [[one[1] for one in part] for part in parts]
-        got = self.get_into_ranges(
-            [addr], [keys], [[[one[2] for one in part] for part in parts]],
-            [[[one[0] for one in part] for part in parts]], [sizes])
-        if len(got) != 1 or len(got[0]) != len(keys):
-            raise RuntimeError(f"get_into_ranges failed for {keys[0]}: its results "
-                               f"are not those of {len(keys)} keys")
-        for key, wanted, result in zip(keys, sizes, got[0]):
-            if list(result) != wanted:
-                raise RuntimeError(f"get_into_ranges failed for {key}: "
-                                   f"{_first_other(result, wanted)}")
+        keys = [list(plan) for _, plan in plans]
+        to, begins, sizes = ([[[one[column] for one in fragments]
+                               for _, fragments in plan.values()]
+                              for _, plan in plans] for column in (2, 0, 1))
+        got = self.get_into_ranges([addr for addr, _ in plans], keys, to, begins,
+                                   sizes)
+        if len(got) != len(keys):
+            raise RuntimeError(f"get_into_ranges failed for {keys[0][0]}: its "
+                               f"results are not those of {len(keys)} buffers")
+        for of_buffer, wanted, results in zip(keys, sizes, got):
+            _check_ranges(of_buffer, wanted, results)
 
     def _read_by_get(self, addr: int, plan: _Plan) -> None:
         for key, (length, fragments) in plan.items():
@@ -618,6 +630,18 @@ def _places(begin: int, sizes: Iterable[int]) -> list[int]:
         places.append(begin)
         begin += size
     return places
+
+
+def _check_ranges(keys: Sequence[str], wanted: Sequence[Sequence[int]],
+                  results: Sequence[Sequence[int]]) -> None:
+    """RuntimeError: not all bytes of the ranges of each key came."""
+    if len(results) != len(keys):
+        raise RuntimeError(f"get_into_ranges failed for {keys[0]}: its results "
+                           f"are not those of {len(keys)} keys")
+    for key, sizes, result in zip(keys, wanted, results):
+        if list(result) != list(sizes):
+            raise RuntimeError(f"get_into_ranges failed for {key}: "
+                               f"{_first_other(result, sizes)}")
 
 
 def _first_other(got: Sequence[int], wanted: Sequence[int]) -> str:
