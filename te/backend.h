@@ -375,9 +375,9 @@ struct tei_gpu_memory {
 	const char *why, *how;
 };
 /*
- * Finds the part of region @id that has the byte at @addr. Only from inside
- * region_add(), whose the answer is. -ENOENT: it is memory of the host. Takes
- * lock 12.
+ * Finds the part of region @id that has the byte at @addr. To be called only by
+ * region_add(): descriptor and texts are valid until that returns. -ENOENT: it
+ * is memory of the host. Takes lock 12.
  */
 int tei_region_gpu(struct tei_engine_core *core, uint64_t id, uint64_t addr,
 		   struct tei_gpu_memory *out);

@@ -483,13 +483,18 @@ static int register_host(const struct verbs_regions *regions,
 static void say_reached(const struct verbs_regions *regions,
 			const struct verbs_region *region, const char *by)
 {
-	if (tei_log_allowed(&refusals))
+	static struct tei_log_limit limit = {.per_minute = 60};
+
+	if (tei_log_allowed(&limit))
 		LOG_INFO("device %s: %" PRIu64 " bytes of a GPU at %#" PRIx64
 			 " are reached by %s",
 			 regions->port->name, region->length, region->base, by);
 }
 
-/* Returns -EOPNOTSUPP: another device may reach it, or copies by the host. */
+/*
+ * Returns -ENOMEM or -ENOBUFS where the device lacks room, which it may have
+ * later; else -EOPNOTSUPP: another device may reach it.
+ */
 static int say_unreached(const struct verbs_regions *regions,
 			 const struct verbs_region *region, int rc,
 			 const struct tei_gpu_memory *memory)
@@ -505,7 +510,9 @@ static int say_unreached(const struct verbs_regions *regions,
 			 regions->port->name, region->length, region->base,
 			 memory->fd < 0 ? memory->why : cause,
 			 memory->by_address ? cause : memory->how);
-	return -EOPNOTSUPP;
+	if (rc == -ENOSPC)
+		return -ENOBUFS;
+	return rc == -ENOMEM ? rc : -EOPNOTSUPP;
 }
 
 /*

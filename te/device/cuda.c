@@ -188,7 +188,6 @@ struct answer {
 	int ordinal;
 	CUdeviceptr base;
 	size_t length;
-	void *pool;
 };
 
 static int ask(struct tei_runtime *cuda, uint64_t addr, struct answer *out)
@@ -199,10 +198,9 @@ static int ask(struct tei_runtime *cuda, uint64_t addr, struct answer *out)
 		CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
 		CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
 		CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-		CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
 	};
-	void *values[] = {&out->type, &out->managed, &out->ordinal,
-			  &out->base, &out->length,  &out->pool};
+	void *values[] = {&out->type, &out->managed, &out->ordinal, &out->base,
+			  &out->length};
 
 	*out = (struct answer){.ordinal = -1};
 	return cuda->call.pointer_get_attributes(sizeof(attributes) /
@@ -224,6 +222,17 @@ static enum tei_memory_kind kind_of(const struct answer *answer)
 	default:
 		return TEI_MEMORY_HOST;
 	}
+}
+
+/* False also of drivers before 11.3, which have no pools and do not know it. */
+static bool is_pooled(struct tei_runtime *cuda, uint64_t addr)
+{
+	int attribute = CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE;
+	void *pool = NULL, *value = &pool;
+
+	return !cuda->call.pointer_get_attributes(1, &attribute, &value,
+						  addr) &&
+	       pool;
 }
 
 /* Memory of cuMemMap() has a handle, other memory none. */
@@ -259,9 +268,11 @@ static int cuda_look(struct tei_runtime *cuda, uint64_t addr,
 		return 0;
 	out->base = answer.base;
 	out->length = answer.length;
-	out->pooled = answer.pool != NULL;
 	if (out->kind != TEI_MEMORY_PINNED)
 		out->gpu = answer.ordinal;
+	if (out->kind != TEI_MEMORY_DEVICE)
+		return 0;
+	out->pooled = is_pooled(cuda, addr);
 	out->chunked = !out->pooled && is_chunked(cuda, addr);
 	return 0;
 }
@@ -424,7 +435,8 @@ static bool cuda_by_address(const struct tei_config *config, const char **how)
 		return strcmp(text, "0") != 0 &&
 		       strcasecmp(text, "false") != 0 &&
 		       strcasecmp(text, "off") != 0;
-	return !access("/sys/module/nvidia_peermem", F_OK);
+	return !access("/sys/module/nvidia_peermem", F_OK) ||
+	       !access("/sys/module/nv_peer_mem", F_OK); /* its older name */
 }
 
 const struct tei_runtime_ops tei_cuda_ops = {

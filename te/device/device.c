@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mapped.h"
 #include "te/core/engine.h"
 
@@ -167,6 +168,7 @@ static int check_location(const char *location,
 	return -EINVAL;
 }
 
+/* Asks a driver that may run; out->ops is set where the memory is a GPU's. */
 static int look(size_t i, struct tei_runtime *runtime,
 		const struct tei_memory_asked *asked,
 		struct tei_memory_found *out, char *why)
@@ -176,8 +178,11 @@ static int look(size_t i, struct tei_runtime *runtime,
 
 	if (rc || out->facts.kind == TEI_MEMORY_HOST)
 		return rc;
-	out->runtime = tei_runtimes[i]->name;
-	rc = check_range(i, runtime, asked, &out->facts, why);
+	out->ops = tei_runtimes[i];
+	out->runtime = runtime;
+	/* Processors reach the rest, and what lies behind it may be theirs. */
+	if (out->facts.kind == TEI_MEMORY_DEVICE)
+		rc = check_range(i, runtime, asked, &out->facts, why);
 	if (!rc && out->facts.gpu >= 0)
 		rc = describe(i, runtime, out, why);
 	if (!rc)
@@ -185,34 +190,43 @@ static int look(size_t i, struct tei_runtime *runtime,
 	return rc;
 }
 
-/*
- * Asks one driver. @wanted: there is reason to load and start it. *@running: it
- * was asked; where it cannot run, no memory of this process is of its GPUs.
- */
-static int ask_driver(struct te_engine *engine, size_t i, bool wanted,
-		      const struct tei_memory_asked *asked,
-		      struct tei_memory_found *out, bool *running, char *why)
+static void warn_of_driver(const struct te_engine *engine, size_t i,
+			   const char *why)
 {
-	struct tei_runtime *runtime;
-	int rc = driver_of(engine, i, wanted, &runtime, why);
+	static struct tei_log_limit limit = {.per_minute = 6};
 
-	*running = false;
-	if (rc || !runtime)
-		return rc;
-	if (wanted) {
-		rc = tei_runtimes[i]->start(runtime, why);
-		if (rc)
-			return rc == -ENODEV ? 0 : rc;
-	}
-	*running = true;
-	return look(i, runtime, asked, out, why);
+	if (tei_log_allowed(&limit))
+		LOG_WARN("engine %s: the driver of %s GPUs fails, so memory "
+			 "that the host can reach is taken for the host's: %s",
+			 engine->name, tei_runtimes[i]->name, why);
 }
 
-/* Judges memory that no driver knows, where one was asked. */
-static int check_host(const struct tei_memory_asked *asked, bool mapped,
-		      bool names_gpu, char *why)
+/*
+ * Finds the driver that may know the memory. @wanted: there is reason to load
+ * and start it. *@out NULL: none runs, and no memory of the process is of its
+ * GPUs. Returns 0, -ENOMEM.
+ */
+static int running_driver(struct te_engine *engine, size_t i, bool wanted,
+			  struct tei_runtime **out, char *why)
 {
-	if (!mapped || !tei_is_touchable((uintptr_t)asked->addr, false)) {
+	int rc = driver_of(engine, i, wanted, out, why);
+
+	if (rc || !*out || !wanted)
+		return rc;
+	rc = tei_runtimes[i]->start(*out, why);
+	if (!rc)
+		return 0;
+	if (rc != -ENODEV)
+		warn_of_driver(engine, i, why);
+	*out = NULL;
+	return 0;
+}
+
+/* Judges memory that no driver knows. @names_gpu: one was asked for it. */
+static int check_host(const struct tei_memory_asked *asked, bool names_gpu,
+		      char *why)
+{
+	if (!tei_is_touchable((uintptr_t)asked->addr, false)) {
 		(void)snprintf(why, TEI_RUNTIME_WHY_LEN,
 			       "addr: no memory that may be read, and none "
 			       "that a GPU has now");
@@ -225,8 +239,8 @@ int tei_memory_find(struct te_engine *engine,
 		    const struct tei_memory_asked *asked,
 		    struct tei_memory_found *out, char why[TEI_RUNTIME_WHY_LEN])
 {
-	bool mapped = tei_is_mapped((uintptr_t)asked->addr, asked->length);
-	bool names_gpu = false, any = false, running;
+	bool mapped = tei_is_mapped((uintptr_t)asked->addr, 1);
+	bool names_gpu = false;
 	int rc;
 
 	*out = (struct tei_memory_found){
@@ -234,27 +248,21 @@ int tei_memory_find(struct te_engine *engine,
 	for (size_t i = 0; tei_runtimes[i]; i++) {
 		bool named =
 			number_in(asked->location, tei_runtimes[i]->name) >= 0;
+		struct tei_runtime *runtime;
 
-		rc = ask_driver(engine, i, named || !mapped, asked, out,
-				&running, why);
-		if (rc || out->runtime)
+		rc = running_driver(engine, i, named || !mapped, &runtime, why);
+		if (rc)
 			return rc;
-		any = any || running;
-		names_gpu = names_gpu || (running && named);
+		if (!runtime)
+			continue;
+		rc = look(i, runtime, asked, out, why);
+		if (rc == -EIO && !out->ops && mapped && !named) {
+			warn_of_driver(engine, i, why);
+			continue;
+		}
+		if (rc || out->ops)
+			return rc;
+		names_gpu = names_gpu || named;
 	}
-	return any ? check_host(asked, mapped, names_gpu, why) : 0;
-}
-
-const struct tei_runtime_ops *
-tei_runtime_of(struct te_engine *engine, const struct tei_memory_found *found,
-	       struct tei_runtime **runtime)
-{
-	size_t i = 0;
-
-	while (strcmp(tei_runtimes[i]->name, found->runtime) != 0)
-		i++;
-	tei_mutex_lock(&engine->gpus->mu);
-	*runtime = engine->gpus->runtimes[i].runtime;
-	tei_mutex_unlock(&engine->gpus->mu);
-	return tei_runtimes[i];
+	return check_host(asked, names_gpu, why);
 }

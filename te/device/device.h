@@ -3,8 +3,8 @@
  * device.h - what memory a caller means: the host's, or that of a GPU
  *
  * No driver of a GPU is loaded, and none is started, before there is a reason:
- * the process has loaded it, a location names a GPU, or an address is in none
- * of the process's mappings.
+ * a location names a GPU, or an address is in none of the process's mappings.
+ * One that the process has loaded is asked of each address.
  *
  * Threads: any. tei_gpus.mu (lock 18) is held while a driver is loaded.
  */
@@ -40,19 +40,22 @@ struct tei_memory_asked {
 /* Answer of tei_memory_find(). */
 struct tei_memory_found {
 	struct tei_memory_facts facts;
-	const char *runtime; /* its name, static; NULL: of the host */
-	struct tei_gpu gpu;  /* where facts.gpu >= 0 */
+	const struct tei_runtime_ops *ops; /* NULL: no driver knows it */
+	struct tei_runtime *runtime;       /* the engine's, as long as it is */
+	struct tei_gpu gpu;                /* where facts.gpu >= 0 */
 };
 
 void tei_gpus_init(struct tei_gpus *gpus);
 void tei_gpus_fini(struct tei_gpus *gpus);
 
 /*
- * Finds out what memory it is. Nothing is touched, no context is made. Blocks:
- * for the disk and the driver, at the first GPU's memory. Returns 0, or @why
- * names the argument and the cause, and:
+ * Finds out what memory it is. A GPU's is not touched, no context is made. A
+ * driver that fails does not matter to memory that the host can reach and whose
+ * location names no GPU. Blocks: for the disk and the driver, at the first
+ * GPU's memory. Returns 0, or @why names the argument and the cause, and:
  *   -EINVAL  the location is another one than the memory's
- *   -EFAULT  the range ends behind what was allocated there, or nothing was
+ *   -EFAULT  a GPU's range ends behind what was allocated there, or at addr is
+ *            no memory that may be read
  *   -EIO     the driver fails
  *   -ENOMEM
  */
@@ -60,9 +63,5 @@ int tei_memory_find(struct te_engine *engine,
 		    const struct tei_memory_asked *asked,
 		    struct tei_memory_found *out,
 		    char why[TEI_RUNTIME_WHY_LEN]);
-/* Returns the table of the driver that found a GPU's memory, and its driver. */
-const struct tei_runtime_ops *
-tei_runtime_of(struct te_engine *engine, const struct tei_memory_found *found,
-	       struct tei_runtime **runtime);
 
 #endif

@@ -95,13 +95,14 @@ int tei_export_make(struct te_engine *engine, uint64_t addr, uint64_t length,
 		    struct tei_export *out)
 {
 	uint64_t mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
-	struct job job = {.facts = &found->facts,
+	struct job job = {.ops = found->ops,
+			  .runtime = found->runtime,
+			  .facts = &found->facts,
 			  .from = addr & ~mask,
 			  .to = (addr + length + mask) & ~mask};
 	int rc;
 
 	*out = (struct tei_export){.n = 0};
-	job.ops = tei_runtime_of(engine, found, &job.runtime);
 	warn_of_order(engine, &job);
 	out->by_address = job.ops->by_address(&engine->config, &out->how);
 	rc = export_one(&job, job.from, job.to, out);

@@ -33,8 +33,8 @@ struct tei_memory_facts {
 	int gpu; /* the driver's number of the GPU; -1: of none */
 	/* Range that was allocated; chunked: one chunk. HOST: 0, 0. */
 	uint64_t base, length;
-	bool chunked; /* mapped in chunks, which may lie side by side */
-	bool pooled;  /* of a pool that allocates in the order of streams */
+	bool chunked; /* DEVICE: mapped in chunks, maybe side by side */
+	bool pooled;  /* DEVICE: of a pool, allocated in order of streams */
 };
 
 struct tei_gpu {
@@ -87,9 +87,10 @@ struct tei_runtime_ops {
 		   char why[TEI_RUNTIME_WHY_LEN]);
 
 	/*
-	 * Has copies to and from the memory end before the calls return that
-	 * make them, as some do not else: a NIC may access it then. @facts: of
-	 * a GPU's. Returns 0, or -EIO, and @why says why not.
+	 * Orders copies of the memory that the process calls synchronous: some
+	 * of them are not, and a NIC that accessed it after the call might get
+	 * the old bytes. @facts: of a GPU's. Returns 0, or -EIO, and @why says
+	 * why not.
 	 */
 	int (*order)(struct tei_runtime *runtime,
 		     const struct tei_memory_facts *facts,

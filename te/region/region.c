@@ -157,15 +157,15 @@ static void locate(struct te_engine *engine, const struct te_region *from,
 				  : tei_topology_gpu(engine, found->gpu.bus_id);
 
 	region->memory = *found;
-	if (found->facts.kind == TEI_MEMORY_DEVICE)
+	if (found->facts.kind == TEI_MEMORY_DEVICE) {
 		atomic_store_explicit(&engine->regions->any_gpu, true,
 				      memory_order_relaxed);
-	if (found->facts.kind == TEI_MEMORY_DEVICE)
 		snprintf(region->location, sizeof(region->location), "%s:%d",
-			 found->runtime, found->facts.gpu);
-	else
+			 found->ops->name, found->facts.gpu);
+	} else {
 		tei_topology_locate(engine, from->addr, from->location,
 				    region->location, sizeof(region->location));
+	}
 	region->near = tei_topology_near(engine, gpu ? gpu : region->location);
 }
 
@@ -246,6 +246,8 @@ static void deferred_add(struct tei_regions *r, struct tei_region *region)
 
 static int register_region(struct te_engine *engine, struct tei_region *region);
 
+static struct tei_log_limit refusals = {.per_minute = 60};
+
 /* Finds out what memory it is; says why it cannot be a region. */
 static int find_memory(struct te_engine *engine, const struct te_region *region,
 		       struct tei_memory_found *found)
@@ -256,7 +258,7 @@ static int find_memory(struct te_engine *engine, const struct te_region *region,
 	char why[TEI_RUNTIME_WHY_LEN];
 	int rc = tei_memory_find(engine, &asked, found, why);
 
-	if (rc && rc != -ENOMEM)
+	if (rc && rc != -ENOMEM && tei_log_allowed(&refusals))
 		LOG_WARN("engine %s: a region of %" PRIu64
 			 " bytes is refused: %s",
 			 engine->name, region->length, why);
@@ -585,6 +587,9 @@ static const char *why_spare(const struct tei_region *region,
 
 	if (!(rail->ops->caps & TEI_CAP_ONE_SIDED))
 		return NULL;
+	/* Windows of GPUs, which all NICs look through, are small on some. */
+	if (region->memory.facts.kind == TEI_MEMORY_DEVICE)
+		return "which has no room for it";
 	if (region->near && !is_near(region, rail->index))
 		return "which is far from it";
 	if (atomic_load_explicit(&box->shown, memory_order_relaxed) ==
@@ -651,7 +656,7 @@ static int register_region(struct te_engine *engine, struct tei_region *region)
 	tei_region_export_end(region);
 	if (!rc && !outcome.n)
 		rc = outcome.refused ? outcome.refused : -EOPNOTSUPP;
-	if (rc == -EOPNOTSUPP)
+	if (rc == -EOPNOTSUPP && tei_log_allowed(&refusals))
 		LOG_WARN("engine %s: a region of %" PRIu64 " bytes at %s is "
 			 "refused: no backend that is open reaches it",
 			 engine->name, region->length, region->location);
@@ -744,8 +749,10 @@ static bool offer_late(struct te_engine *engine, struct tei_regions *r,
 	tei_region_export_end(region);
 	log_late_offer(engine, region, box, rc);
 	tei_mutex_lock(&r->mu);
-	if (!rc)
+	if (!rc) {
 		region->key[box->rail.index] = key;
+		atomic_fetch_add_explicit(&r->changes, 1, memory_order_release);
+	}
 	if (!rc || rc == -EOPNOTSUPP)
 		region->due &= ~bit_of(box);
 	return !rc;

@@ -103,7 +103,7 @@ struct tei_regions {
 	 * release; read anywhere with acquire to see whether to look again.
 	 */
 	_Atomic uint64_t version;
-	/* Grows with each region that comes or goes; the same. */
+	/* Grows when a region comes, goes or gets a rail; the same. */
 	_Atomic uint64_t changes;
 	_Atomic bool any_near; /* some region's near was not 0; relaxed */
 	_Atomic bool any_gpu;  /* some region was of a GPU's memory; relaxed */

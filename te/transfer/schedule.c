@@ -38,7 +38,8 @@ static void look_up(struct tei_regions *regions, uint64_t addr,
 	place = tei_regions_place(regions, addr);
 	if (place < regions->n)
 		region = regions->sorted[place];
-	if (region && region->addr <= addr) {
+	/* Rails get it before it is shown. */
+	if (region && region->shown && region->addr <= addr) {
 		seen->addr = region->addr;
 		seen->length = region->length;
 		seen->near = region->near;

@@ -34,8 +34,7 @@ struct tei_near_seen {
 	uint64_t changes; /* of the region table, then */
 	uint64_t addr, length;
 	uint64_t near;
-	/* tei_region_takers(); without rails that got the region later. */
-	uint64_t takes;
+	uint64_t takes; /* tei_region_takers() */
 };
 
 struct tei_transfer {

@@ -398,8 +398,9 @@ static void release(struct piece *piece)
 	if (piece->bytes) {
 		munmap(piece->bytes, whole_pages(piece->length));
 		(void)close(piece->fd);
-	} else
+	} else if (piece->reserved) {
 		munmap((void *)(uintptr_t)piece->at, piece->reserved);
+	}
 	piece->length = 0;
 }
 
@@ -461,6 +462,27 @@ EXPORT int cuMemHostAlloc(void **out, size_t size, unsigned int flags)
 }
 
 EXPORT int cuMemFreeHost(void *at)
+{
+	return cuMemFree_v2((uintptr_t)at);
+}
+
+EXPORT int cuMemHostRegister_v2(void *at, size_t size, unsigned int flags)
+{
+	int error = enter("cuMemHostRegister");
+	struct piece *piece;
+
+	(void)flags;
+	if (error)
+		return error;
+	piece = piece_new();
+	need(piece && size);
+	*piece = (struct piece){.at = (uintptr_t)at,
+				.length = size,
+				.type = CU_MEMORYTYPE_HOST};
+	return leave(0);
+}
+
+EXPORT int cuMemHostUnregister(void *at)
 {
 	return cuMemFree_v2((uintptr_t)at);
 }
@@ -578,7 +600,7 @@ static int attribute(const struct piece *piece, int which, void *out)
 		return 0;
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
 		*(void **)out = piece && piece->pooled ? POOL_HANDLE : NULL;
-		return 0;
+		return fault_of("CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE");
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}

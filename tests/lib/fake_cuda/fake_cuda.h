@@ -32,6 +32,8 @@ struct fake_cuda {
 				 unsigned int flags);
 	int (*mem_host_alloc)(void **out, size_t size, unsigned int flags);
 	int (*mem_free_host)(void *at);
+	int (*mem_host_register)(void *at, size_t size, unsigned int flags);
+	int (*mem_host_unregister)(void *at);
 	int (*primary_ctx_retain)(CUcontext *out, CUdevice device);
 	int (*primary_ctx_release)(CUdevice device);
 	int (*ctx_push)(CUcontext context);
@@ -50,7 +52,10 @@ struct fake_cuda {
 	void *(*bytes)(CUdeviceptr at);
 	/* Whether synchronous copies of the memory are that for NICs, too. */
 	int (*is_ordered)(CUdeviceptr at);
-	/* The call of that name fails with @error from now on; 0: works. */
+	/*
+	 * The call of that name, or the question for the attribute, fails with
+	 * @error from now on; 0: works.
+	 */
 	void (*fail_call)(const char *function, int error);
 	/* Undoes cuInit(), and asserts that no memory is left. */
 	void (*reset)(void);

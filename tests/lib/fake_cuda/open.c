@@ -20,6 +20,8 @@ void fake_cuda_open(struct fake_cuda *fake)
 		{AT(mem_alloc_managed), "cuMemAllocManaged"},
 		{AT(mem_host_alloc), "cuMemHostAlloc"},
 		{AT(mem_free_host), "cuMemFreeHost"},
+		{AT(mem_host_register), "cuMemHostRegister_v2"},
+		{AT(mem_host_unregister), "cuMemHostUnregister"},
 		{AT(primary_ctx_retain), "cuDevicePrimaryCtxRetain"},
 		{AT(primary_ctx_release), "cuDevicePrimaryCtxRelease_v2"},
 		{AT(ctx_push), "cuCtxPushCurrent_v2"},

@@ -156,15 +156,23 @@ static void nobody_starts_a_driver_for_memory_of_the_host(void **state)
 	te_engine_destroy(engine);
 }
 
+/* Addresses at which nothing is mapped. */
+static void *hole(size_t length)
+{
+	void *at = mmap(NULL, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
+			-1, 0);
+
+	assert_true(at != MAP_FAILED);
+	munmap(at, length);
+	return at;
+}
+
 static void an_address_of_nobody_is_asked_of_the_driver(void **state)
 {
 	struct te_engine *engine = engine_with(cuda.file, NULL);
-	void *gone =
-		mmap(NULL, SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *gone = hole(SIZE);
 
 	(void)state;
-	assert_true(gone != MAP_FAILED);
-	munmap(gone, SIZE);
 	assert_int_equal(add(engine, (uintptr_t)gone, SIZE, NULL), -EFAULT);
 	assert_int_equal(cuda.n_inits(), 1);
 	test_contains(last_line, "addr: ");
@@ -182,7 +190,7 @@ static void without_a_driver_all_memory_is_the_hosts(void **state)
 	assert_int_equal(find(engine, (uintptr_t)memory, SIZE, NULL, &found),
 			 0);
 	assert_int_equal(found.facts.kind, TEI_MEMORY_HOST);
-	assert_null(found.runtime);
+	assert_null(found.ops);
 	te_engine_destroy(engine);
 }
 
@@ -255,7 +263,7 @@ static void each_kind_of_memory_is_known(void **state)
 	assert_int_equal(found.facts.base, device);
 	assert_int_equal(found.facts.length, SIZE);
 	assert_false(found.facts.chunked || found.facts.pooled);
-	assert_string_equal(found.runtime, "cuda");
+	assert_string_equal(found.ops->name, "cuda");
 	assert_string_equal(found.gpu.bus_id, "0000:1b:00.0");
 	assert_string_equal(found.gpu.model, "Fake GPU 1");
 
@@ -363,22 +371,152 @@ static void a_driver_that_fails_is_named(void **state)
 {
 	struct te_engine *engine = engine_with(cuda.file, NULL);
 	static char memory[SIZE];
+	CUdeviceptr at;
 
 	(void)state;
 	assert_int_equal(cuda.init(0), 0);
+	at = fake_cuda_alloc(&cuda, 0, SIZE);
 	cuda.fail_call("cuPointerGetAttributes", CUDA_ERROR_ILLEGAL_ADDRESS);
-	assert_int_equal(add(engine, (uintptr_t)memory, SIZE, NULL), -EIO);
+	assert_int_equal(add(engine, (uintptr_t)memory, SIZE, "cuda:0"), -EIO);
 	test_contains(last_line, "cuPointerGetAttributes: "
 				 "CUDA_ERROR_ILLEGAL_ADDRESS (700)");
 	cuda.fail_call("cuPointerGetAttributes", CUDA_ERROR_DEINITIALIZED);
-	assert_int_equal(add(engine, (uintptr_t)memory, SIZE, NULL), -EIO);
+	assert_int_equal(add(engine, (uintptr_t)memory, SIZE, "cuda:0"), -EIO);
 	test_contains(last_line, "the driver has ended");
 	cuda.fail_call("cuPointerGetAttributes", 0);
-	cuda.fail_call("cuInit", CUDA_ERROR_OUT_OF_MEMORY);
-	assert_int_equal(add(engine, (uintptr_t)memory, SIZE, "cuda:0"), -EIO);
-	cuda.fail_call("cuInit", 0);
-	assert_int_equal(add(engine, (uintptr_t)memory, SIZE, NULL), 0);
+	cuda.fail_call("cuDeviceGet", CUDA_ERROR_ILLEGAL_ADDRESS);
+	assert_int_equal(add(engine, at, SIZE, NULL), -EIO);
+	cuda.fail_call("cuDeviceGet", 0);
+	fake_cuda_free(&cuda, 0, at);
 	te_engine_destroy(engine);
+}
+
+/* Also of a stub library, of one that is not ready, of another version. */
+static const int broken[] = {CUDA_ERROR_DEINITIALIZED,
+			     34,
+			     CUDA_ERROR_ILLEGAL_ADDRESS,
+			     802,
+			     803,
+			     999};
+
+/* Which a process may have long after its driver has failed. */
+static void memory_of_the_host_needs_no_driver(void **state)
+{
+	struct te_engine *engine = engine_with(cuda.file, NULL);
+	static char memory[SIZE];
+
+	(void)state;
+	assert_int_equal(cuda.init(0), 0);
+	for (size_t i = 0; i < TEST_COUNT(broken); i++) {
+		cuda.fail_call("cuPointerGetAttributes", broken[i]);
+		assert_int_equal(add(engine, (uintptr_t)memory, SIZE, NULL), 0);
+		assert_int_equal(add(engine, (uintptr_t)memory, SIZE, "cpu:0"),
+				 0);
+	}
+	cuda.fail_call("cuPointerGetAttributes", 0);
+	test_contains(last_line, "the driver of cuda GPUs fails");
+	te_engine_destroy(engine);
+}
+
+static void a_driver_that_does_not_start_has_no_memory(void **state)
+{
+	struct te_engine *engine = engine_with(cuda.file, NULL);
+	static char memory[SIZE];
+	void *gone = hole(SIZE);
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(broken); i++) {
+		cuda.fail_call("cuInit", broken[i]);
+		assert_int_equal(add(engine, (uintptr_t)memory, SIZE, "cuda:0"),
+				 0);
+		assert_int_equal(add(engine, (uintptr_t)gone, SIZE, NULL),
+				 -EFAULT);
+	}
+	cuda.fail_call("cuInit", 0);
+	te_engine_destroy(engine);
+}
+
+/* What lies behind it the host has allocated otherwise. */
+static void memory_of_the_host_goes_on_behind_what_is_pinned(void **state)
+{
+	struct te_engine *engine = engine_with(cuda.file, NULL);
+	struct tei_memory_found found;
+	static _Alignas(4096) char memory[SIZE];
+
+	(void)state;
+	assert_int_equal(cuda.init(0), 0);
+	assert_int_equal(cuda.mem_host_register(memory, SIZE / 2, 0), 0);
+	assert_int_equal(find(engine, (uintptr_t)memory, SIZE, NULL, &found),
+			 0);
+	assert_int_equal(found.facts.kind, TEI_MEMORY_PINNED);
+	assert_int_equal(add(engine, (uintptr_t)memory, SIZE, "cpu:0"), 0);
+	assert_int_equal(cuda.mem_host_unregister(memory), 0);
+	te_engine_destroy(engine);
+}
+
+static void an_old_driver_has_no_pools(void **state)
+{
+	struct te_engine *engine = engine_with(cuda.file, NULL);
+	struct tei_memory_found found;
+	CUdeviceptr at;
+
+	(void)state;
+	assert_int_equal(cuda.init(0), 0);
+	at = fake_cuda_alloc(&cuda, 0, SIZE);
+	cuda.fail_call("CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE",
+		       CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(find(engine, at, SIZE, NULL, &found), 0);
+	assert_int_equal(found.facts.kind, TEI_MEMORY_DEVICE);
+	assert_false(found.facts.pooled);
+	cuda.fail_call("CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE", 0);
+	fake_cuda_free(&cuda, 0, at);
+	te_engine_destroy(engine);
+}
+
+/* With a driver and without one. */
+static void what_is_no_memory_is_refused(void **state)
+{
+	const char *const libraries[] = {cuda.file, "/nowhere/libcuda.so.1"};
+	char *memory = mmap(NULL, 2 * SIZE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	assert_true(memory != MAP_FAILED);
+	assert_int_equal(mprotect(memory, SIZE, PROT_NONE), 0);
+	for (size_t i = 0; i < TEST_COUNT(libraries); i++) {
+		struct te_engine *engine = engine_with(libraries[i], NULL);
+		void *gone = hole(SIZE);
+
+		assert_int_equal(add(engine, (uintptr_t)memory, SIZE, NULL),
+				 -EFAULT);
+		test_contains(last_line, "addr: no memory that may be read");
+		assert_int_equal(add(engine, (uintptr_t)gone, SIZE, NULL),
+				 -EFAULT);
+		te_engine_destroy(engine);
+	}
+	munmap(memory, 2 * SIZE);
+}
+
+/* Only its first byte is a reason to ask a driver for it. */
+static void a_hole_in_memory_loads_no_driver(void **state)
+{
+	char dir[TEST_PATH_MAX], path[TEST_PATH_MAX + 16];
+	char *memory = mmap(NULL, 3 * SIZE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct te_engine *engine;
+
+	(void)state;
+	assert_true(memory != MAP_FAILED);
+	munmap(memory + SIZE, SIZE);
+	test_tmpdir_create(dir);
+	copy_library(path, dir);
+	engine = engine_with(path, NULL);
+	assert_int_equal(add(engine, (uintptr_t)memory, 3 * SIZE, NULL), 0);
+	assert_false(is_loaded(path));
+	te_engine_destroy(engine);
+	test_tmpdir_remove(dir);
+	munmap(memory, SIZE);
+	munmap(memory + 2 * SIZE, SIZE);
 }
 
 /* No backend here takes it, and none has touched it. */
@@ -450,6 +588,12 @@ int main(void)
 		TEST(memory_that_was_freed_is_refused),
 		TEST(a_location_says_what_the_memory_is),
 		TEST(a_driver_that_fails_is_named),
+		TEST(memory_of_the_host_needs_no_driver),
+		TEST(a_driver_that_does_not_start_has_no_memory),
+		TEST(memory_of_the_host_goes_on_behind_what_is_pinned),
+		TEST(an_old_driver_has_no_pools),
+		TEST(what_is_no_memory_is_refused),
+		TEST(a_hole_in_memory_loads_no_driver),
 		TEST(memory_of_a_gpu_is_refused_where_no_device_reaches_it),
 		TEST(a_gpu_is_found_in_the_machine_by_its_bus),
 	};
