@@ -8,11 +8,12 @@ have together is bounded. When that is used up, the slowest of those gives way t
 hold much. Peers of other hosts are told apart by address; on this host, where all
 have one address, by connection.
 
-Large flows wait for each other once SMALL of them has come, so that a burst of them
-is served and not refused: their announced lengths fit into the room together. Nobody
-waits for one that is not fast, and nobody for long. Of those that wait, the one that
-came first and the one that came last have turns: neither a crowd that is there nor
-one that goes on coming keeps others out. All of it is used on the thread of one loop.
+Large flows wait for each other once SMALL of them has come, or an eighth of the room
+has the beginnings of others, so that a burst of them is served and not refused: their
+announced lengths fit into the room together. Nobody waits for one that is not fast,
+and nobody for long. Of those that wait, the one that came first and the one that came
+last have turns: neither a crowd that is there nor one that goes on coming keeps
+others out. All of it is used on the thread of one loop.
 """
 from __future__ import annotations
 
@@ -102,12 +103,19 @@ class Flow:
         """So many more bytes are in memory. Cut: there is no room for them."""
         self.held += n
         self.traffic.held += n
+        if not self.entered:
+            self.traffic.begun += n
         self.traffic.make_room(self)
 
     async def enter(self, announced: int, after: int = SMALL) -> None:
-        """Wait, once so many have come, until there is room for all announced."""
+        """Wait, once so many have come, until there is room for all announced.
+
+        Earlier where beginnings would take the room of those that were let in.
+        """
         self.announced = announced
-        if announced > SMALL and self.held >= after and not self.entered:
+        if announced > SMALL and not self.entered and (
+                self.held >= after
+                or self.traffic.begun > self.traffic.room // 8):
             now = self.traffic.loop.time()
             await self.traffic.wait(self)
             waited = self.traffic.loop.time() - now
@@ -158,6 +166,7 @@ class Traffic:
         self.loop = asyncio.get_running_loop()
         self.flows: set[Flow] = set()
         self.held = 0
+        self.begun = 0  # held by those for whom nobody waits
         self.slow, self.full = Quiet(logger), Quiet(logger)
         self._waiting: dict[Flow, tuple[float, asyncio.Future[None]]] = {}
         self._last_first = False  # of those that wait, the last one is next
@@ -175,8 +184,13 @@ class Traffic:
     def remove(self, flow: Flow) -> None:
         self.flows.discard(flow)
         if not flow.cut:
-            self.held -= flow.held
+            self._give_back(flow)
         self.admit()
+
+    def _give_back(self, flow: Flow) -> None:
+        self.held -= flow.held
+        if not flow.entered:
+            self.begun -= flow.held
 
     # ---- who is too slow ----
 
@@ -214,7 +228,7 @@ class Traffic:
     def _cut(self, flow: Flow, words: str, too_slow: bool) -> None:
         """Its task gets the reason where it waits."""
         flow.cut = Cut(f"{self.name}: {words}", too_slow)
-        self.held -= flow.held
+        self._give_back(flow)
         (self.slow if too_slow else self.full).warn(
             f"{flow.peer}: {flow.cut}, {flow.held} bytes: cut off")
         if flow.task:
@@ -306,6 +320,7 @@ class Traffic:
                 continue
             late_enters = late_enters and not late
             promised += more
+            self.begun -= flow.held
             flow.entered = True
             flow.fast = now + FAST_S
             del self._waiting[flow]

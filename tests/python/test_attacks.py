@@ -6,6 +6,7 @@ Beside them callers that mean it are served. TE_TEST_ATTACKS=full: more of them.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import resource
 import socket
@@ -153,15 +154,15 @@ def test_a_head_that_does_not_go_on_is_cut_off(server, crowd):
     assert len(said) == 12 and {one[:1] for one in said} == {_rpc.TOLD}
 
 
-@pytest.mark.parametrize("extra", [-100, MB // 4], ids=["alone", "in line"])
-def test_who_holds_the_room_and_stalls_gives_way(server, crowd, extra):
+@pytest.mark.parametrize("announced", [MB, 16 * MB], ids=["alone", "in line"])
+def test_who_holds_the_room_and_stalls_gives_way(server, crowd, announced):
     traffic = server._server.traffic
     traffic.room = (512 if FULL else 32) * MB
     crowd.come(3 * traffic.room // MB // 2,
-               announcement(traffic.room // 2) + bytes(MB + extra))
+               announcement(announced) + bytes(MB - 100))
     assert send(server, [traffic.room // 4] * 2) == [0, 0]
     assert traffic.held <= traffic.room
-    assert traffic.full.count + traffic.slow.count > 0
+    until(lambda: traffic.full.count + traffic.slow.count > 0)
 
 
 @pytest.mark.usefixtures("patient")
@@ -170,6 +171,35 @@ def test_a_burst_of_large_messages_is_served(server):
     traffic.room = 32 * MB
     assert send(server, [8 * MB] * 12) == [0] * 12
     assert (traffic.full.count, traffic.held) == (0, 0)
+
+
+@pytest.mark.usefixtures("patient")
+def test_beginnings_of_a_burst_leave_room_for_who_was_let_in():
+    """Whatever comes first: here those whose turn it is have all but the end."""
+    async def message(traffic, go_on):
+        with traffic.flow("peer") as flow:
+            async def piece(n):
+                if flow.held + n == 8 * MB:
+                    await go_on.wait()
+                await asyncio.sleep(0)
+                return bytes(n)
+
+            return len(await flow.read(8 * MB, piece))
+
+    async def burst():
+        traffic = _traffic.Traffic("messages", 32 * MB, DEADLINE_S,
+                                   logging.getLogger("test"))
+        go_on = asyncio.Event()
+        tasks = [asyncio.create_task(message(traffic, go_on)) for _ in range(3)]
+        while traffic.held < 3 * (8 * MB - _traffic.PIECE):
+            await asyncio.sleep(0)
+        tasks += [asyncio.create_task(message(traffic, go_on)) for _ in range(9)]
+        while len(traffic._waiting) < 9:
+            await asyncio.sleep(0)
+        go_on.set()
+        return await asyncio.gather(*tasks)
+
+    assert asyncio.run(asyncio.wait_for(burst(), DEADLINE_S)) == [8 * MB] * 12
 
 
 def test_a_crowd_of_connections_shuts_nobody_out(server, crowd, caplog):
