@@ -21,6 +21,7 @@
 #include "te/transfer/link.h"
 #include "te/transfer/peer.h"
 #include "te/transfer/request.h"
+#include "te/transfer/staging.h"
 #include "te/transfer/transfer.h"
 #include "te/worker/topology.h"
 #include "te/worker/worker.h"
@@ -73,6 +74,7 @@ static const struct tei_worker_ops worker_ops = {
 	.rail_down = rail_down,
 	.rail_up = rail_up,
 	.rail_renewed = rail_renewed,
+	.copies = tei_staging_turn,
 	.close_broken = tei_links_close_broken,
 	.publish = tei_batch_publish_dirty,
 };
@@ -110,6 +112,8 @@ static void init(struct te_engine *engine)
 	tei_list_init(&engine->peers);
 	tei_list_init(&engine->batches);
 	tei_list_init(&engine->memories);
+	tei_list_init(&engine->transfer->stages);
+	tei_list_init(&engine->transfer->starving);
 	tei_handles_init(&engine->segments);
 	tei_regions_init(engine->regions);
 	tei_inbox_init(engine->inbox, engine);

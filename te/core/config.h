@@ -41,6 +41,7 @@ struct tei_config {
 	char *module_path;    /* NULL: the library's own folder */
 	char *cuda_library;   /* file; NULL: where it usually is */
 	char *nvidia_peermem; /* "1", "0"; NULL: whether it is loaded */
+	uint64_t gpu_staging; /* bytes of a GPU's stage */
 	/* Deadlines, ms. */
 	uint64_t connect_timeout;  /* a step of a connection or exchange */
 	uint64_t open_timeout;     /* te_segment_open() with retries */

@@ -25,6 +25,8 @@
 	X(failed_other, "te_requests_failed_total", "other")           \
 	X(merged, "te_requests_merged_total", "")                      \
 	X(slices, "te_slices_total", "")                               \
+	X(gpu_direct, "te_gpu_bytes_total", "direct")                  \
+	X(gpu_staged, "te_gpu_bytes_total", "staged")                  \
 	X(retries, "te_slice_retries_total", "")                       \
 	X(suspects, "te_peer_suspects_total", "")                      \
 	X(pair_pauses, "te_rail_pauses_total", "pair")                 \

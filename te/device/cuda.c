@@ -20,11 +20,6 @@
 #include "te/core/config.h"
 #include "te/device/runtime.h"
 
-struct tei_runtime {
-	void *library;
-	struct cuda_functions call;
-};
-
 /* ---- loading ---- */
 
 /* The usual name, and where Windows has it for its Linux guests. */
@@ -66,6 +61,17 @@ static const struct row {
 	{AT(ctx_set_flags), "cuCtxSetFlags", true, NULL},
 	{AT(mem_get_handle_for_address_range), "cuMemGetHandleForAddressRange",
 	 true, NULL},
+	{AT(mem_host_alloc), "cuMemHostAlloc", false, NULL},
+	{AT(mem_free_host), "cuMemFreeHost", false, NULL},
+	{AT(stream_create), "cuStreamCreate", false, NULL},
+	{AT(stream_destroy), "cuStreamDestroy", false, "cuStreamDestroy_v2"},
+	{AT(stream_synchronize), "cuStreamSynchronize", false, NULL},
+	{AT(event_create), "cuEventCreate", false, NULL},
+	{AT(event_destroy), "cuEventDestroy", false, "cuEventDestroy_v2"},
+	{AT(event_record), "cuEventRecord", false, NULL},
+	{AT(event_query), "cuEventQuery", false, NULL},
+	{AT(memcpy_out), "cuMemcpyDtoHAsync", false, "cuMemcpyDtoHAsync_v2"},
+	{AT(memcpy_in), "cuMemcpyHtoDAsync", false, "cuMemcpyHtoDAsync_v2"},
 };
 
 /*
@@ -153,9 +159,8 @@ static void cuda_close(struct tei_runtime *cuda)
 
 /* ---- asking ---- */
 
-/* Says in @why which call has failed how. Returns -EIO. */
-static int fail(const struct tei_runtime *cuda, const char *function, int error,
-		char *why)
+int tei_cuda_fail(const struct tei_runtime *cuda, const char *function,
+		  int error, char *why)
 {
 	const char *name = NULL;
 
@@ -179,7 +184,7 @@ static int cuda_start(struct tei_runtime *cuda, char why[TEI_RUNTIME_WHY_LEN])
 			       "there is no GPU that this process may use");
 		return -ENODEV;
 	}
-	return error ? fail(cuda, "cuInit", error, why) : 0;
+	return error ? tei_cuda_fail(cuda, "cuInit", error, why) : 0;
 }
 
 /* What is asked of an address at once. */
@@ -188,6 +193,7 @@ struct answer {
 	int ordinal;
 	CUdeviceptr base;
 	size_t length;
+	CUcontext context;
 };
 
 static int ask(struct tei_runtime *cuda, uint64_t addr, struct answer *out)
@@ -198,9 +204,10 @@ static int ask(struct tei_runtime *cuda, uint64_t addr, struct answer *out)
 		CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
 		CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
 		CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+		CU_POINTER_ATTRIBUTE_CONTEXT,
 	};
-	void *values[] = {&out->type, &out->managed, &out->ordinal, &out->base,
-			  &out->length};
+	void *values[] = {&out->type, &out->managed, &out->ordinal,
+			  &out->base, &out->length,  &out->context};
 
 	*out = (struct answer){.ordinal = -1};
 	return cuda->call.pointer_get_attributes(sizeof(attributes) /
@@ -262,7 +269,8 @@ static int cuda_look(struct tei_runtime *cuda, uint64_t addr,
 	    error == CUDA_ERROR_INVALID_VALUE)
 		return 0;
 	if (error)
-		return fail(cuda, "cuPointerGetAttributes", error, why);
+		return tei_cuda_fail(cuda, "cuPointerGetAttributes", error,
+				     why);
 	out->kind = kind_of(&answer);
 	if (out->kind == TEI_MEMORY_HOST)
 		return 0;
@@ -272,6 +280,7 @@ static int cuda_look(struct tei_runtime *cuda, uint64_t addr,
 		out->gpu = answer.ordinal;
 	if (out->kind != TEI_MEMORY_DEVICE)
 		return 0;
+	out->context = (uintptr_t)answer.context;
 	out->pooled = is_pooled(cuda, addr);
 	out->chunked = !out->pooled && is_chunked(cuda, addr);
 	return 0;
@@ -294,19 +303,13 @@ static int cuda_gpu(struct tei_runtime *cuda, int number, struct tei_gpu *out,
 		error = cuda->call.device_get_name(out->model,
 						   sizeof(out->model), device);
 	if (error)
-		return fail(cuda, "cuDeviceGet", error, why);
+		return tei_cuda_fail(cuda, "cuDeviceGet", error, why);
 	for (char *c = out->bus_id; *c; c++)
 		*c = (char)tolower((unsigned char)*c);
 	return 0;
 }
 
 /* ---- contexts ---- */
-
-/* Context that was made current, and how to undo that. */
-struct entered {
-	bool pushed;
-	int retained; /* number of the GPU whose primary one; -1: none */
-};
 
 /* Finds the primary context of a GPU, if somebody uses it. 0 or an error. */
 static int retain_primary(struct tei_runtime *cuda, int gpu, CUcontext *out)
@@ -323,32 +326,27 @@ static int retain_primary(struct tei_runtime *cuda, int gpu, CUcontext *out)
 	return cuda->call.primary_ctx_retain(out, device);
 }
 
-/*
- * Makes current the context that the memory is of, or for memory of none the
- * primary one of its GPU; one that nobody uses is not made. 0 or an error.
- */
-static int enter(struct tei_runtime *cuda, uint64_t addr, int gpu,
-		 struct entered *entered)
+int tei_cuda_enter(struct tei_runtime *cuda, uintptr_t context, int gpu,
+		   struct cuda_entered *entered)
 {
-	int attribute = CU_POINTER_ATTRIBUTE_CONTEXT, error;
-	CUcontext context = NULL;
-	void *value = &context;
+	CUcontext found = (CUcontext)context;
+	int error = 0;
 
-	*entered = (struct entered){.retained = -1};
-	error = cuda->call.pointer_get_attributes(1, &attribute, &value, addr);
-	if (!error && !context && gpu >= 0) {
-		error = retain_primary(cuda, gpu, &context);
-		if (context)
+	*entered = (struct cuda_entered){.retained = -1};
+	if (!found && gpu >= 0) {
+		error = retain_primary(cuda, gpu, &found);
+		if (found)
 			entered->retained = gpu;
 	}
-	if (!error && context) {
-		error = cuda->call.ctx_push(context);
+	if (!error && found) {
+		error = cuda->call.ctx_push(found);
 		entered->pushed = !error;
 	}
 	return error;
 }
 
-static void leave(struct tei_runtime *cuda, const struct entered *entered)
+void tei_cuda_leave(struct tei_runtime *cuda,
+		    const struct cuda_entered *entered)
 {
 	CUcontext context;
 	CUdevice device;
@@ -381,22 +379,23 @@ static int cuda_order(struct tei_runtime *cuda,
 		      char why[TEI_RUNTIME_WHY_LEN])
 {
 	unsigned int on = 1;
-	struct entered entered;
-	int error = enter(cuda, facts->base, facts->gpu, &entered);
+	struct cuda_entered entered;
+	int error = tei_cuda_enter(cuda, facts->context, facts->gpu, &entered);
 
 	if (!error && (facts->chunked || facts->pooled))
 		error = set_context_flag(cuda);
 	else if (!error)
 		error = cuda->call.pointer_set_attribute(
 			&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, facts->base);
-	leave(cuda, &entered);
-	return error ? fail(cuda, "SYNC_MEMOPS", error, why) : 0;
+	tei_cuda_leave(cuda, &entered);
+	return error ? tei_cuda_fail(cuda, "SYNC_MEMOPS", error, why) : 0;
 }
 
 static int cuda_export(struct tei_runtime *cuda, uint64_t addr, uint64_t length,
-		       int gpu, int *fd, char why[TEI_RUNTIME_WHY_LEN])
+		       const struct tei_memory_facts *facts, int *fd,
+		       char why[TEI_RUNTIME_WHY_LEN])
 {
-	struct entered entered;
+	struct cuda_entered entered;
 	int error;
 
 	if (!cuda->call.mem_get_handle_for_address_range) {
@@ -405,16 +404,16 @@ static int cuda_export(struct tei_runtime *cuda, uint64_t addr, uint64_t length,
 			"no dma-buf: the driver is older than CUDA 11.7");
 		return -EOPNOTSUPP;
 	}
-	error = enter(cuda, addr, gpu, &entered);
+	error = tei_cuda_enter(cuda, facts->context, facts->gpu, &entered);
 	if (!error)
 		error = cuda->call.mem_get_handle_for_address_range(
 			fd, addr, length, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
 			0);
-	leave(cuda, &entered);
+	tei_cuda_leave(cuda, &entered);
 	if (!error)
 		return 0;
-	(void)fail(cuda, "no dma-buf: cuMemGetHandleForAddressRange", error,
-		   why);
+	(void)tei_cuda_fail(cuda, "no dma-buf: cuMemGetHandleForAddressRange",
+			    error, why);
 	return error == CUDA_ERROR_NOT_SUPPORTED ||
 			       error == CUDA_ERROR_INVALID_VALUE
 		       ? -EOPNOTSUPP
@@ -450,4 +449,8 @@ const struct tei_runtime_ops tei_cuda_ops = {
 	.order = cuda_order,
 	.export = cuda_export,
 	.by_address = cuda_by_address,
+	.copier_open = tei_cuda_copier_open,
+	.copier_close = tei_cuda_copier_close,
+	.copy = tei_cuda_copy,
+	.is_copied = tei_cuda_is_copied,
 };

@@ -8,14 +8,19 @@
 #ifndef TE_DEVICE_CUDA_H
 #define TE_DEVICE_CUDA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "te/device/runtime.h"
 
 extern const struct tei_runtime_ops tei_cuda_ops;
 
 typedef uint64_t CUdeviceptr;
 typedef uint64_t CUmemGenericAllocationHandle;
 typedef struct CUctx_st *CUcontext;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
 typedef int CUdevice;
 
 /* CUresult */
@@ -29,6 +34,7 @@ enum cuda_result {
 	CUDA_ERROR_INVALID_DEVICE = 101,
 	CUDA_ERROR_INVALID_CONTEXT = 201,
 	CUDA_ERROR_NOT_FOUND = 500,
+	CUDA_ERROR_NOT_READY = 600,
 	CUDA_ERROR_ILLEGAL_ADDRESS = 700,
 	CUDA_ERROR_NOT_SUPPORTED = 801,
 };
@@ -54,6 +60,9 @@ enum cuda_memory_type {
 };
 
 #define CU_CTX_SYNC_MEMOPS                  0x80u
+#define CU_STREAM_NON_BLOCKING              1u
+#define CU_EVENT_DISABLE_TIMING             2u
+#define CU_MEMHOSTALLOC_PORTABLE            1u
 #define CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD 1
 
 /*
@@ -88,6 +97,58 @@ struct cuda_functions {
 	int (*mem_get_handle_for_address_range)(void *handle, CUdeviceptr at,
 						size_t length, int type,
 						uint64_t flags);
+	int (*mem_host_alloc)(void **out, size_t length, unsigned int flags);
+	int (*mem_free_host)(void *at);
+	int (*stream_create)(CUstream *out, unsigned int flags);
+	int (*stream_destroy)(CUstream stream);
+	int (*stream_synchronize)(CUstream stream);
+	int (*event_create)(CUevent *out, unsigned int flags);
+	int (*event_destroy)(CUevent event);
+	int (*event_record)(CUevent event, CUstream stream);
+	int (*event_query)(CUevent event);
+	int (*memcpy_out)(void *to, CUdeviceptr from, size_t length,
+			  CUstream stream);
+	int (*memcpy_in)(CUdeviceptr to, const void *from, size_t length,
+			 CUstream stream);
 };
+
+/* ---- cuda.c, for the other files of this runtime ---- */
+
+struct tei_runtime {
+	void *library;
+	struct cuda_functions call;
+};
+
+/* Says in @why which call has failed how. Returns -EIO. */
+int tei_cuda_fail(const struct tei_runtime *cuda, const char *function,
+		  int error, char *why);
+
+/* A context that was made current, and how to undo that. */
+struct cuda_entered {
+	bool pushed;
+	int retained; /* number of the GPU whose primary one; -1: none */
+};
+
+/*
+ * Makes current @context, or if it is 0 the primary one of the GPU, if somebody
+ * uses that: none is made. Returns 0 or the driver's error; cuda_leave() it in
+ * any case.
+ */
+int tei_cuda_enter(struct tei_runtime *cuda, uintptr_t context, int gpu,
+		   struct cuda_entered *entered);
+void tei_cuda_leave(struct tei_runtime *cuda,
+		    const struct cuda_entered *entered);
+
+/* ---- cuda_copy.c ---- */
+
+int tei_cuda_copier_open(struct tei_runtime *cuda,
+			 const struct tei_memory_facts *facts, uint64_t length,
+			 struct tei_gpu_copier **out, void **memory, char *why);
+void tei_cuda_copier_close(struct tei_gpu_copier *copier);
+int tei_cuda_copy(struct tei_gpu_copier *copier, enum tei_copy_way way,
+		  const struct tei_copy *copies, uint32_t n, unsigned int mark,
+		  char *why);
+int tei_cuda_is_copied(struct tei_gpu_copier *copier, enum tei_copy_way way,
+		       unsigned int mark, char *why);
 
 #endif

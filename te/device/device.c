@@ -2,6 +2,7 @@
 /* device.c - asking the drivers of GPUs whose memory an address is */
 #include "te/device/device.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,10 +17,12 @@ void tei_gpus_init(struct tei_gpus *gpus)
 {
 	memset(gpus, 0, sizeof(*gpus));
 	tei_mutex_init(&gpus->mu);
+	tei_list_init(&gpus->stages);
 }
 
 void tei_gpus_fini(struct tei_gpus *gpus)
 {
+	assert(tei_list_empty(&gpus->stages));
 	for (size_t i = 0; tei_runtimes[i]; i++)
 		if (gpus->runtimes[i].runtime)
 			tei_runtimes[i]->close(gpus->runtimes[i].runtime);

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "base/thread.h"
 #include "te/device/runtime.h"
 
@@ -28,6 +29,7 @@ struct tei_gpu_runtime {
 struct tei_gpus {
 	struct tei_mutex mu; /* lock 18 */
 	struct tei_gpu_runtime runtimes[TEI_RUNTIMES_MAX];
+	struct tei_list stages; /* struct tei_stage; guarded by mu */
 };
 
 /* Memory that a caller names. */

@@ -45,8 +45,8 @@ static int export_one(const struct job *job, uint64_t from, uint64_t to,
 		      struct tei_export *out)
 {
 	struct tei_export_piece piece = {.addr = from, .length = to - from};
-	int rc = job->ops->export(job->runtime, from, to - from,
-				  job->facts->gpu, &piece.fd, out->why);
+	int rc = job->ops->export(job->runtime, from, to - from, job->facts,
+				  &piece.fd, out->why);
 
 	if (rc)
 		return rc;

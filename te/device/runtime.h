@@ -33,8 +33,9 @@ struct tei_memory_facts {
 	int gpu; /* the driver's number of the GPU; -1: of none */
 	/* Range that was allocated; chunked: one chunk. HOST: 0, 0. */
 	uint64_t base, length;
-	bool chunked; /* DEVICE: mapped in chunks, maybe side by side */
-	bool pooled;  /* DEVICE: of a pool, allocated in order of streams */
+	uintptr_t context; /* the driver's, that it is of; 0: of none */
+	bool chunked;      /* DEVICE: mapped in chunks, maybe side by side */
+	bool pooled; /* DEVICE: of a pool, allocated in order of streams */
 };
 
 struct tei_gpu {
@@ -43,7 +44,22 @@ struct tei_gpu {
 };
 
 struct tei_config;
-struct tei_runtime; /* a driver that is loaded; each table's own */
+struct tei_runtime;    /* a driver that is loaded; each table's own */
+struct tei_gpu_copier; /* what copies between host and GPU need; the same */
+
+enum tei_copy_way {
+	TEI_COPY_OUT, /* from the GPU to the host */
+	TEI_COPY_IN,
+};
+
+#define TEI_COPY_MARKS 64u /* that a copier has for each way */
+
+/* Bytes to be copied between a GPU's memory and the host's. */
+struct tei_copy {
+	uint64_t gpu; /* address of the GPU's */
+	void *host;   /* in the copier's memory */
+	uint64_t length;
+};
 
 struct tei_runtime_ops {
 	const char *name; /* "cuda": before the colon of a location */
@@ -101,13 +117,44 @@ struct tei_runtime_ops {
 	 * and: -EOPNOTSUPP (not this memory, or nothing on this host), -EIO.
 	 */
 	int (*export)(struct tei_runtime *runtime, uint64_t addr,
-		      uint64_t length, int gpu, int *fd,
-		      char why[TEI_RUNTIME_WHY_LEN]);
+		      uint64_t length, const struct tei_memory_facts *facts,
+		      int *fd, char why[TEI_RUNTIME_WHY_LEN]);
 	/*
 	 * Tells whether drivers of NICs register the memory by its address as
 	 * they do the host's. *@how: what to do where not; static.
 	 */
 	bool (*by_address)(const struct tei_config *config, const char **how);
+
+	/*
+	 * Opens what copies to and from the GPU of @facts need, in the context
+	 * that its memory is of, which stays in use until close: @length bytes
+	 * of the host's, pinned (*memory), and an order of copies for each way
+	 * that no other work of the process waits for. Returns 0, or @why says
+	 * why and: -EOPNOTSUPP (the memory is of no context, and nobody uses
+	 * its GPU, so there is none), -ENOMEM, -EIO.
+	 */
+	int (*copier_open)(struct tei_runtime *runtime,
+			   const struct tei_memory_facts *facts,
+			   uint64_t length, struct tei_gpu_copier **out,
+			   void **memory, char why[TEI_RUNTIME_WHY_LEN]);
+	/* Waits for copies under way, and frees. */
+	void (*copier_close)(struct tei_gpu_copier *copier);
+	/*
+	 * Begins @n copies behind those begun before the same way, and sets
+	 * @mark (0 to TEI_COPY_MARKS - 1), which is free, behind them. Returns
+	 * 0, or -EIO, and @why says why: some may have begun. One thread at a
+	 * time. Does not wait for them.
+	 */
+	int (*copy)(struct tei_gpu_copier *copier, enum tei_copy_way way,
+		    const struct tei_copy *copies, uint32_t n,
+		    unsigned int mark, char why[TEI_RUNTIME_WHY_LEN]);
+	/*
+	 * Tells whether all copies before the mark have ended, so that whoever
+	 * looks sees their bytes: 1, 0: not yet; -EIO: they never will, and
+	 * nothing touches memory any more; @why.
+	 */
+	int (*is_copied)(struct tei_gpu_copier *copier, enum tei_copy_way way,
+			 unsigned int mark, char why[TEI_RUNTIME_WHY_LEN]);
 };
 
 /* Tables of all vendors, NULL at the end; runtimes.c alone names them. */

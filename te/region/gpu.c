@@ -5,7 +5,9 @@
 #include "base/mem.h"
 #include "te/core/engine.h"
 #include "te/device/export.h"
+#include "te/device/stage.h"
 #include "te/region/region.h"
+#include "te/worker/worker.h"
 
 int tei_region_export(struct te_engine *engine, struct tei_region *region)
 {
@@ -70,6 +72,39 @@ int tei_region_gpu(struct tei_engine_core *core, uint64_t id, uint64_t addr,
 				       .how = exported->how};
 	find_piece(exported, addr, out);
 	return 0;
+}
+
+int tei_region_open_stage(struct te_engine *engine, struct tei_region *region,
+			  char why[TEI_RUNTIME_WHY_LEN])
+{
+	uint32_t i = 0, n = engine->worker->n_rails;
+
+	while (i < n && region->key[i])
+		i++;
+	if (i == n || region->memory.facts.kind != TEI_MEMORY_DEVICE)
+		return 0;
+	return tei_stage_get(engine, &region->memory, &region->stage, why);
+}
+
+struct tei_stage *tei_region_stage(struct te_engine *engine, uint64_t addr,
+				   uint64_t *length)
+{
+	struct tei_regions *r = engine->regions;
+	const struct tei_region *region = NULL;
+	struct tei_stage *stage = NULL;
+	size_t place;
+
+	tei_mutex_lock(&r->mu);
+	place = tei_regions_place(r, addr);
+	if (place < r->n)
+		region = r->sorted[place];
+	if (region && region->shown && region->addr <= addr && region->stage) {
+		stage = tei_stage_hold(region->stage);
+		if (*length > region->addr + region->length - addr)
+			*length = region->addr + region->length - addr;
+	}
+	tei_mutex_unlock(&r->mu);
+	return stage;
 }
 
 uint64_t tei_region_takers(const struct tei_region *region, uint32_t n_rails)

@@ -15,6 +15,7 @@
 #include "te/core/control.pb-c.h"
 #include "te/core/engine.h"
 #include "te/device/device.h"
+#include "te/device/stage.h"
 #include "te/worker/topology.h"
 #include "te/worker/worker.h"
 
@@ -39,12 +40,13 @@ void tei_regions_init(struct tei_regions *r)
 	deferred_init(&r->deferred);
 }
 
-static void region_free(struct tei_region *region, uint32_t n_rails)
+static void region_free(struct te_engine *engine, struct tei_region *region)
 {
 	uint32_t i;
 
-	for (i = 0; i < n_rails; i++)
+	for (i = 0; i < engine->worker->n_rails; i++)
 		tei_free(region->key[i]);
+	tei_stage_put(engine, region->stage);
 	tei_free(region);
 }
 
@@ -230,7 +232,7 @@ static void discard(struct te_engine *engine, struct tei_region *region)
 		tei_group_free(&r->groups, place);
 		tei_mutex_unlock(&r->mu);
 	}
-	region_free(region, engine->worker->n_rails);
+	region_free(engine, region);
 }
 
 /* Sends the description anew to peers that may see @region. */
@@ -643,6 +645,27 @@ static int register_some(struct te_engine *engine, struct tei_region *region,
 	return 0;
 }
 
+/*
+ * Opens the stage of a GPU's memory, which counts as a rail for memory that no
+ * peer reaches. A region that some rail has can do without.
+ */
+static int add_stage(struct te_engine *engine, struct tei_region *region,
+		     struct outcome *outcome)
+{
+	char why[TEI_RUNTIME_WHY_LEN];
+	int rc = tei_region_open_stage(engine, region, why);
+
+	if (!rc && region->stage && !region->access)
+		outcome->n++;
+	if (!rc)
+		return 0;
+	if (tei_log_allowed(&refusals))
+		LOG_WARN("engine %s: memory at %s is not copied by way of the "
+			 "host: %s",
+			 engine->name, region->location, why);
+	return outcome->n ? 0 : rc;
+}
+
 /* Registers with all rails; a shortage is reported before a lack of support. */
 static int register_region(struct te_engine *engine, struct tei_region *region)
 {
@@ -654,6 +677,8 @@ static int register_region(struct te_engine *engine, struct tei_region *region)
 	if (!rc)
 		rc = register_some(engine, region, false, &outcome);
 	tei_region_export_end(region);
+	if (!rc)
+		rc = add_stage(engine, region, &outcome);
 	if (!rc && !outcome.n)
 		rc = outcome.refused ? outcome.refused : -EOPNOTSUPP;
 	if (rc == -EOPNOTSUPP && tei_log_allowed(&refusals))

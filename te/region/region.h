@@ -47,6 +47,8 @@ struct tei_region {
 	struct tei_memory_found memory; /* kind and GPU; fixed */
 	/* Export of a GPU's memory while it is registered; else NULL. */
 	struct tei_export *exported;
+	/* Stage for rails that do not reach a GPU's memory; held, fixed. */
+	struct tei_stage *stage;
 	int group; /* place in regions.groups, -1: every peer */
 	bool shown;
 	bool left;    /* hidden, but could not be removed in time */
@@ -139,6 +141,14 @@ size_t tei_regions_place(const struct tei_regions *r, uint64_t addr);
  */
 uint64_t tei_region_takers(const struct tei_region *region, uint32_t n_rails);
 
+/*
+ * Finds the stage of the region that has the byte at @addr (gpu.c); it is the
+ * caller's to put. *length: in, how many bytes from there on; out, how many of
+ * them are in the region. NULL: it is no GPU's, or has none; *length stays.
+ */
+struct tei_stage *tei_region_stage(struct te_engine *engine, uint64_t addr,
+				   uint64_t *length);
+
 /* The groups of our regions, copied. */
 void tei_regions_groups(struct tei_regions *r, struct tei_group_set *out);
 
@@ -149,6 +159,13 @@ void tei_regions_groups(struct tei_regions *r, struct tei_group_set *out);
  */
 int tei_region_export(struct te_engine *engine, struct tei_region *region);
 void tei_region_export_end(struct tei_region *region);
+/*
+ * Opens the stage of a GPU's memory, for those of the rails that have not
+ * registered it; where all have, or it is the host's, does nothing. Returns 0,
+ * or what tei_stage_get() says, and @why. Not with mu held.
+ */
+int tei_region_open_stage(struct te_engine *engine, struct tei_region *region,
+			  char why[TEI_RUNTIME_WHY_LEN]);
 
 /* memory.c, With the engine: what te_memory_alloc() gave and nobody freed. */
 void tei_memories_free(struct te_engine *engine);

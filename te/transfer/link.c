@@ -216,6 +216,7 @@ struct tei_link *tei_link_make(struct te_engine *engine,
 	tei_list_init(&link->link);
 	tei_list_init(&link->of_rail);
 	tei_list_init(&link->broken);
+	tei_list_init(&link->out.copying);
 	tei_list_init(&link->out.ready);
 	tei_list_init(&link->out.posted);
 	tei_list_init(&link->out.limbo);

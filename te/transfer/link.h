@@ -68,12 +68,13 @@ struct tei_link_out {
 	bool unanswered; /* Connect was: the owner may have a target half */
 	bool accepted;   /* it has, or may have, one */
 	bool was_up;
-	struct tei_list ready;  /* works not taken by the backend yet */
-	struct tei_list posted; /* works at the backend */
-	struct tei_list limbo;  /* works of writes that might still land */
-	uint32_t n_ready, n_posted;
-	uint64_t bytes;      /* ready and posted */
-	uint64_t up_at;      /* ns: when it came up */
+	struct tei_list copying;    /* works that are copied out first */
+	struct tei_list ready;      /* works not taken by the backend yet */
+	struct tei_list posted;     /* works at the backend */
+	struct tei_list limbo;      /* works of writes that might still land */
+	uint32_t n_ready, n_posted; /* n_ready: copying and ready */
+	uint64_t bytes;             /* copying, ready and posted */
+	uint64_t up_at;             /* ns: when it came up */
 	uint64_t moved_at;   /* ns: opened; last sign of life, while it owes */
 	uint64_t doubted_at; /* ns: when it was first seen silent */
 	uint64_t late_since; /* ns: the same, slow; 0: it is not */

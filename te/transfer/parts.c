@@ -13,6 +13,8 @@
 #include "te/transfer/parts.h"
 #include "te/transfer/peer.h"
 #include "te/transfer/request.h"
+#include "te/transfer/staging.h"
+#include "te/transfer/transfer.h"
 #include "te/worker/worker.h"
 
 #define MERGE_LEN (256u << 10) /* beyond that it saves nothing */
@@ -25,7 +27,7 @@
 static bool is_whole(const struct tei_request *r)
 {
 	return r->n_pieces == 1 && !r->cursor && !r->n_redo && !r->alone &&
-	       !(r->flags & TE_CRC);
+	       !r->staged && !(r->flags & TE_CRC);
 }
 
 /* True: @next, of the queue, exists and is also the next of the batch. */
@@ -436,16 +438,37 @@ static struct tei_work *make_work(struct tei_request *r, struct tei_link *link,
 	return work;
 }
 
+/* Runs the peers whose requests found no room in a stage. */
+static void feed(struct tei_transfer *transfer)
+{
+	while (!tei_list_empty(&transfer->starving))
+		tei_peer_run(tei_list_entry(tei_list_pop(&transfer->starving),
+					    struct tei_peer, w.starving));
+}
+
+/* Gives back the stage's memory, if it has any. No copy is under way. */
+static void unstage(struct tei_work *work)
+{
+	struct te_engine *engine = work->request->peer->engine;
+
+	if (!work->staged)
+		return;
+	tei_staging_end(engine, work->staged);
+	work->staged = NULL;
+	feed(engine->transfer);
+}
+
 /* The reverse; it was of no request, or of none any more. */
 static void work_release(struct tei_work *work)
 {
 	struct tei_link *link = work->link;
 
-	if (work->state == TEI_WORK_READY) {
+	if (work->state <= TEI_WORK_READY && link) {
 		link->out.n_ready--;
 		link->out.bytes -= work->slice.length;
 		tei_slots_idle(link);
 	}
+	unstage(work);
 	tei_list_del(&work->of_link);
 	tei_list_del(&work->of_request);
 	tei_slab_put(&work->rail->works, work);
@@ -489,17 +512,79 @@ uint64_t tei_work_redo_length(struct tei_request *r)
 	return first_redo(r)->slice.length;
 }
 
+static void copied(void *arg, int err);
+
+/* Has the bytes of a write copied out before it is posted. */
+static void copy_out(struct tei_work *work)
+{
+	tei_list_del(&work->of_link);
+	tei_list_add_tail(&work->link->out.copying, &work->of_link);
+	work->state = TEI_WORK_COPYING;
+	tei_staging_copy(work->link->engine, work->staged, TEI_COPY_OUT, copied,
+			 work);
+}
+
+/* Prepares what the request's local memory needs. False: it has to wait. */
+static bool stage(struct tei_request *r, uint32_t at, uint64_t skip,
+		  uint64_t *length, struct tei_staged **staged)
+{
+	struct te_engine *engine = r->peer->engine;
+	int rc;
+
+	*staged = NULL;
+	if (!r->staged)
+		return true;
+	rc = tei_staging_prepare(engine, &r->pieces[at], skip, length, staged);
+	if (rc == -EAGAIN) {
+		tei_list_del(&r->peer->w.starving);
+		tei_list_add_tail(&engine->transfer->starving,
+				  &r->peer->w.starving);
+	}
+	return !rc;
+}
+
+/*
+ * Makes a part of @*length bytes from @offset on, which is @skip in pieces[at];
+ * of fewer where they are staged and do not go together. False: no memory.
+ */
+static bool make_aimed(struct tei_request *r, struct tei_link *link,
+		       uint64_t offset, uint32_t at, uint64_t skip,
+		       uint64_t *length)
+{
+	struct tei_staged *staged;
+	struct tei_work *work;
+
+	if (!stage(r, at, skip, length, &staged))
+		return false;
+	work = make_work(r, link, offset, *length);
+	if (!work) {
+		if (staged)
+			tei_staging_end(link->engine, staged);
+		return false;
+	}
+	if (!staged) {
+		aim(work, &r->pieces[at], skip);
+		return true;
+	}
+	work->staged = staged;
+	work->slice.iov = tei_staging_iov(staged, &work->slice.n_iov);
+	if (r->op == TE_WRITE)
+		copy_out(work);
+	return true;
+}
+
 bool tei_work_make_again(struct tei_request *r, struct tei_link *link)
 {
-	struct tei_work *old = first_redo(r), *work;
-	uint64_t skip;
+	struct tei_work *old = first_redo(r);
+	uint64_t skip, length = old->slice.length;
 	uint32_t piece = locate(r, old->offset, &skip);
 
-	work = make_work(r, link, old->offset, old->slice.length);
-	if (!work)
+	if (!make_aimed(r, link, old->offset, piece, skip, &length))
 		return false;
-	aim(work, &r->pieces[piece], skip);
-	tei_work_free(old);
+	old->offset += length;
+	old->slice.length -= length;
+	if (!old->slice.length)
+		tei_work_free(old);
 	return true;
 }
 
@@ -515,11 +600,9 @@ static void advance(struct tei_request *r, uint64_t length)
 bool tei_work_make(struct tei_request *r, struct tei_link *link,
 		   uint64_t length)
 {
-	struct tei_work *work = make_work(r, link, r->cursor, length);
-
-	if (!work)
+	if (!make_aimed(r, link, r->cursor, r->cursor_piece, r->cursor_skip,
+			&length))
 		return false;
-	aim(work, &r->pieces[r->cursor_piece], r->cursor_skip);
 	advance(r, length);
 	return true;
 }
@@ -571,6 +654,8 @@ void tei_link_post(struct tei_link *link)
 	struct tei_slice *slices[POST_MAX];
 	int taken, n = 0;
 
+	if (tei_list_empty(&link->out.ready)) /* they are copied yet */
+		return;
 	tei_list_for_each (node, &link->out.ready) {
 		if (n == POST_MAX)
 			break;
@@ -629,6 +714,10 @@ static void good(struct tei_work *work)
 	struct tei_slice *slice = &work->slice;
 	uint64_t after;
 
+	if (r->staged)
+		TEI_COUNT_OWN(r->peer->engine, gpu_staged, slice->length);
+	else if (r->direct)
+		TEI_COUNT_OWN(r->peer->engine, gpu_direct, slice->length);
 	if (tei_work_is_merged(work)) {
 		merged_good(work);
 		return;
@@ -660,24 +749,31 @@ static void fail_part(struct tei_work *work, int err, bool loud)
 	tei_request_refuse(r, err);
 }
 
+/* Takes a work that is not posted off its link, which is broken. */
+static void leave_link(struct tei_work *work)
+{
+	work->link->out.n_ready--;
+	work->link->out.bytes -= work->slice.length;
+	tei_list_del(&work->of_link);
+	work->link = NULL;
+}
+
 /* Post it again, on whatever link comes first. */
 static void redo(struct tei_work *work)
 {
 	struct tei_request *r = work->request;
-	struct tei_link *link = work->link;
 
-	assert(link); /* only those in state REDO have none */
 	if (tei_work_is_merged(work)) {
 		merged_apart(work, false);
 		return;
 	}
 	if (work->state == TEI_WORK_READY) {
-		link->out.n_ready--;
-		link->out.bytes -= work->slice.length;
-	} else {
+		leave_link(work);
+	} else if (work->state != TEI_WORK_COPYING) {
 		r->retries++;
-		TEI_COUNT(link->engine, retries);
+		TEI_COUNT(r->peer->engine, retries);
 	}
+	unstage(work);
 	tei_list_del(&work->of_link);
 	work->state = TEI_WORK_REDO;
 	work->link = NULL;
@@ -727,6 +823,7 @@ static void unsettled(struct tei_work *work)
 	} else if (tei_work_is_merged(work)) {
 		merged_limbo(work);
 	} else {
+		unstage(work);
 		work->state = TEI_WORK_LIMBO;
 		tei_list_add_tail(&link->out.limbo, &work->of_link);
 	}
@@ -777,6 +874,51 @@ static void elsewhere(struct tei_work *work)
 		redo(work);
 }
 
+/* ---- copies by the host ---- */
+
+/* Has the bytes of a read copied to where they belong. */
+static void copy_in(struct tei_work *work)
+{
+	struct te_engine *engine = work->link->engine;
+
+	work->state = TEI_WORK_COPYING;
+	work->link = NULL;
+	tei_staging_copy(engine, work->staged, TEI_COPY_IN, copied, work);
+}
+
+/* Puts a part that was copied out where the backend gets it. */
+static void copied_out(struct tei_work *work)
+{
+	struct tei_link *link = work->link;
+
+	tei_list_del(&work->of_link);
+	work->state = TEI_WORK_READY;
+	tei_list_add_tail(&link->out.ready, &work->of_link);
+	if (work->slice.priority == TE_PRIORITY_URGENT)
+		overtake(link, work);
+	tei_peer_run(link->out.peer);
+}
+
+/* The host has copied a part's bytes, or @err. */
+static void copied(void *arg, int err)
+{
+	struct tei_work *work = arg;
+	struct tei_request *r = work->request;
+
+	if (!err)
+		err = r->error;
+	if (err)
+		fail_part(work, err, false);
+	else if (r->op == TE_READ)
+		good(work);
+	else if (work->link)
+		copied_out(work);
+	else
+		redo(work);
+}
+
+/* ---- done ---- */
+
 void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 {
 	struct tei_work *work = slice->work;
@@ -789,7 +931,10 @@ void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 	count_down(work);
 	if (!err) {
 		learn(work);
-		good(work);
+		if (work->staged && slice->op == TEI_READ)
+			copy_in(work);
+		else
+			good(work);
 	} else if (link->out.state == TEI_LINK_BROKEN && !work->canceled)
 		unsettled(work);
 	else if (link->flushing) /* @err is of the link */
@@ -819,6 +964,9 @@ void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 
 void tei_works_of_broken(struct tei_link *link)
 {
+	while (!tei_list_empty(&link->out.copying)) /* redone when copied */
+		leave_link(tei_list_entry(link->out.copying.next,
+					  struct tei_work, of_link));
 	while (!tei_list_empty(&link->out.ready))
 		redo(tei_list_entry(link->out.ready.next, struct tei_work,
 				    of_link));

@@ -72,6 +72,7 @@ void tei_peer_work_init(struct tei_peer *peer)
 	tei_list_init(&w->warmers);
 	tei_list_init(&w->links);
 	tei_list_init(&w->run);
+	tei_list_init(&w->starving);
 	w->retry.fn = retry_due;
 	peer->news_call.fn = news_came;
 	peer->gone_call.fn = gone_came;

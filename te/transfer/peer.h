@@ -87,14 +87,15 @@ struct tei_peer_work {
 	uint64_t pause_until; /* ns: the owner has no room just now */
 	uint64_t moved_at;    /* ns: something last came of the owner */
 	struct tei_address address;
-	struct tei_list active;  /* cohorts, by of_peer */
-	struct tei_queue queue;  /* requests with something to post */
-	struct tei_list parked;  /* requests that await a description */
-	struct tei_list warmers; /* struct tei_warmer */
-	struct tei_list links;   /* every one not freed */
-	struct tei_list run;     /* in worker.runnable */
-	struct tei_due retry;    /* open links again */
-	struct tei_pair *pairs;  /* pairs[n_rails] */
+	struct tei_list active;   /* cohorts, by of_peer */
+	struct tei_queue queue;   /* requests with something to post */
+	struct tei_list parked;   /* requests that await a description */
+	struct tei_list warmers;  /* struct tei_warmer */
+	struct tei_list links;    /* every one not freed */
+	struct tei_list run;      /* in worker.runnable */
+	struct tei_list starving; /* in transfer.starving */
+	struct tei_due retry;     /* open links again */
+	struct tei_pair *pairs;   /* pairs[n_rails] */
 	const struct tei_backend_ops *choice; /* as logged; NULL: none */
 	bool chosen;                          /* it was logged */
 	uint32_t n_up;                        /* links */

@@ -69,8 +69,9 @@ void tei_unmatched_look(struct tei_peer *peer);
 uint64_t tei_near_of(const struct tei_request *r);
 /*
  * A bit for each rail that moves bytes of the request's local memory: of a
- * GPU's not every one does. Token.
+ * GPU's not every one does. *@staged: all of that can be copied by the host.
+ * Token.
  */
-uint64_t tei_takers_of(const struct tei_request *r);
+uint64_t tei_takers_of(const struct tei_request *r, bool *staged);
 
 #endif

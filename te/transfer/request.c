@@ -124,7 +124,8 @@ static void drop_unposted(struct tei_request *r)
 		struct tei_work *work =
 			tei_list_entry(node, struct tei_work, of_request);
 
-		if (work->state == TEI_WORK_POSTED)
+		if (work->state == TEI_WORK_POSTED ||
+		    work->state == TEI_WORK_COPYING)
 			continue;
 		if (work->state == TEI_WORK_LIMBO)
 			r->loud = true;
@@ -150,7 +151,7 @@ static struct tei_work *next_to_cancel(struct tei_request *r)
 		struct tei_work *work =
 			tei_list_entry(node, struct tei_work, of_request);
 
-		if (!work->canceled)
+		if (!work->canceled && work->state != TEI_WORK_COPYING)
 			return work;
 	}
 	return NULL;
@@ -242,6 +243,22 @@ static bool awaits_rail(const struct tei_request *r)
 }
 
 /*
+ * Finds the rails that move the request's bytes: those to the peer that take
+ * its local memory, or if there is none, and the host can copy it, any.
+ */
+static void find_reach(struct tei_request *r, const struct tei_remote *remote,
+		       const struct tei_remote_region *region)
+{
+	uint64_t reach = tei_pairs_that_reach(r->peer, remote, region);
+	bool can_stage;
+	uint64_t takers = tei_takers_of(r, &can_stage);
+
+	r->staged = can_stage && !(reach & takers);
+	r->direct = !r->staged && takers != UINT64_MAX;
+	r->reach = r->staged ? reach : reach & takers;
+}
+
+/*
  * 0: may go. -EAGAIN: the peer must describe itself first, or a rail have its
  * link. Else final.
  */
@@ -267,8 +284,7 @@ static int resolve(struct tei_request *r)
 		return ask_again(r, -EFAULT);
 	if (!(region->access & access))
 		return ask_again(r, -EACCES);
-	r->reach = tei_pairs_that_reach(peer, peer->w.remote, region) &
-		   tei_takers_of(r);
+	find_reach(r, peer->w.remote, region);
 	if (!r->reach && awaits_rail(r))
 		return -EAGAIN;
 	r->held = tei_remote_hold(peer->w.remote);
@@ -337,18 +353,20 @@ static void request_reconsider(struct tei_request *r)
 
 void tei_request_rematch(struct tei_request *r, int err)
 {
-	uint64_t reach;
+	uint64_t reach = r->reach;
+	bool staged = r->staged, direct = r->direct;
 
 	(void)err;
 	if (r->op == TE_NOTIFY || !r->region)
 		return;
-	reach = tei_pairs_that_reach(r->peer, r->held, r->region) &
-		tei_takers_of(r);
-	if (reach & ~r->avoid) {
-		r->reach = reach;
+	find_reach(r, r->held, r->region);
+	if (r->reach & ~r->avoid) {
 		r->near = tei_near_of(r);
 		return;
 	}
+	r->reach = reach;
+	r->staged = staged;
+	r->direct = direct;
 	if (r->n_out || r->n_redo || r->merged || tei_request_is_final(r))
 		return; /* with what it has, until that has ended */
 	tei_remote_release(r->held);

@@ -8,9 +8,9 @@
  *                           ^            |
  *                           +-- redo ----+   a part came back undone
  *
- * A request is final once nothing of it is at a backend. Works that came back
- * undone from a broken endpoint are in limbo (writes, until the owner has
- * confirmed) or wait in redo.
+ * A request is final once nothing of it is at a backend, or copied. Works that
+ * came back undone from a broken endpoint are in limbo (writes, until the owner
+ * has confirmed) or wait in redo.
  *
  * Threads: filled by submit, then the token; final fields by anybody who has
  * seen `final` or the batch's counter with acquire.
@@ -42,10 +42,11 @@ struct tei_request;
 struct tei_worker;
 
 enum tei_work_state {
-	TEI_WORK_READY,  /* on a link, not taken by the backend */
-	TEI_WORK_POSTED, /* at the backend */
-	TEI_WORK_LIMBO,  /* of a broken link */
-	TEI_WORK_REDO,   /* to be posted again */
+	TEI_WORK_COPYING, /* by the host; see staging.h */
+	TEI_WORK_READY,   /* on a link, not taken by the backend */
+	TEI_WORK_POSTED,  /* at the backend */
+	TEI_WORK_LIMBO,   /* of a broken link */
+	TEI_WORK_REDO,    /* to be posted again */
 };
 
 /* A part of a request: what is posted to one endpoint at once. */
@@ -53,7 +54,8 @@ struct tei_work {
 	struct tei_list of_request;  /* request.works */
 	struct tei_list of_link;     /* link.out.ready, posted or limbo */
 	struct tei_request *request; /* request[n] when merged */
-	struct tei_link *link;       /* NULL in redo */
+	struct tei_link *link;       /* NULL in redo, and while copied in */
+	struct tei_staged *staged;   /* NULL: moves the request's memory */
 	struct tei_rail_box *rail;   /* whose slab it is from */
 	uint64_t offset;             /* in the request */
 	uint64_t posted_at;          /* ns */
@@ -98,11 +100,13 @@ struct tei_request {
 	uint64_t cursor_skip;
 	uint64_t question; /* to the peer, that it was parked for; 0: none */
 	bool begun, parked;
-	bool doubting;  /* the owner has refused a part; wait for the others */
-	bool doubted;   /* after that it has been asked; not another time */
-	int refusal;    /* the owner's word that was doubted */
-	bool loud;      /* something of it might still land */
-	bool alone;     /* not to be merged */
+	bool doubting; /* the owner has refused a part; wait for the others */
+	bool doubted;  /* after that it has been asked; not another time */
+	int refusal;   /* the owner's word that was doubted */
+	bool loud;     /* something of it might still land */
+	bool alone;    /* not to be merged */
+	bool staged;   /* no rail of reach takes its local memory */
+	bool direct;   /* some of that is a GPU's, and those of reach take it */
 	uint64_t reach; /* rails that have a key for its region, a bit each */
 	uint64_t near;  /* rails that are near its memory; 0: all alike */
 	uint64_t avoid; /* rails that do not reach its region, a bit each */

@@ -35,6 +35,7 @@ static void look_up(struct tei_regions *regions, uint64_t addr,
 		atomic_load_explicit(&regions->changes, memory_order_relaxed);
 	seen->length = seen->near = 0;
 	seen->takes = UINT64_MAX;
+	seen->staged = false;
 	place = tei_regions_place(regions, addr);
 	if (place < regions->n)
 		region = regions->sorted[place];
@@ -44,6 +45,7 @@ static void look_up(struct tei_regions *regions, uint64_t addr,
 		seen->length = region->length;
 		seen->near = region->near;
 		seen->takes = tei_region_takers(region, n_rails);
+		seen->staged = region->stage;
 	}
 	tei_mutex_unlock(&regions->mu);
 }
@@ -70,17 +72,22 @@ static uint64_t near_of_local(struct te_engine *engine, uint64_t addr)
 	return local_region(engine, addr)->near;
 }
 
-uint64_t tei_takers_of(const struct tei_request *r)
+uint64_t tei_takers_of(const struct tei_request *r, bool *staged)
 {
 	struct te_engine *engine = r->peer->engine;
 	uint64_t takers = UINT64_MAX;
 
+	*staged = true;
 	if (!atomic_load_explicit(&engine->regions->any_gpu,
 				  memory_order_relaxed))
 		return takers;
-	for (uint32_t i = 0; i < r->n_pieces; i++)
-		takers &= local_region(engine, (uintptr_t)r->pieces[i].iov_base)
-				  ->takes;
+	for (uint32_t i = 0; i < r->n_pieces; i++) {
+		const struct tei_near_seen *seen =
+			local_region(engine, (uintptr_t)r->pieces[i].iov_base);
+
+		takers &= seen->takes;
+		*staged &= seen->takes == UINT64_MAX || seen->staged;
+	}
 	return takers;
 }
 
@@ -464,6 +471,21 @@ static void left_queue(struct tei_request *r)
 		tei_list_del(&r->queue);
 }
 
+static void wake_at(struct schedule *s, uint64_t at)
+{
+	struct tei_due *due = &s->peer->w.retry;
+
+	if (!tei_heap_has(&due->node) || due->node.at > at)
+		tei_due_set(s->w, due, at);
+}
+
+/* Who has found no room is run when there is; without memory it tries again. */
+static void await_memory(struct schedule *s)
+{
+	if (tei_list_empty(&s->peer->w.starving))
+		wake_at(s, s->w->now + TEI_NS_PER_MS);
+}
+
 /* @together: bytes that it and those that follow may have in one slice. */
 static bool make_part(struct schedule *s, struct tei_request *r, int i,
 		      uint64_t length, uint64_t together)
@@ -480,8 +502,10 @@ static bool make_part(struct schedule *s, struct tei_request *r, int i,
 	else
 		made = tei_merge_make(r, link, together) ||
 		       tei_work_make(r, link, length);
-	if (!made)
+	if (!made) {
+		await_memory(s);
 		return false;
+	}
 	left_queue(r);
 	rail->in_flight = link->out.bytes;
 	length = rail->in_flight - before;
@@ -624,14 +648,6 @@ static bool schedule_once(struct schedule *s, uint64_t quantum)
 	}
 	post(s);
 	return spent;
-}
-
-static void wake_at(struct schedule *s, uint64_t at)
-{
-	struct tei_due *due = &s->peer->w.retry;
-
-	if (!tei_heap_has(&due->node) || due->node.at > at)
-		tei_due_set(s->w, due, at);
 }
 
 static void await_link(struct schedule *s, const struct tei_link *link)

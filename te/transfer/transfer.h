@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "base/loop.h"
 #include "te/worker/worker.h"
 
@@ -35,6 +36,7 @@ struct tei_near_seen {
 	uint64_t addr, length;
 	uint64_t near;
 	uint64_t takes; /* tei_region_takers() */
+	bool staged;    /* it has a stage */
 };
 
 struct tei_transfer {
@@ -42,6 +44,8 @@ struct tei_transfer {
 	/* Our access epoch to ourselves, written by control. */
 	const _Atomic uint64_t *own_epoch;
 	struct tei_near_seen near_seen; /* token */
+	struct tei_list stages;   /* with copies, by active; held. Token */
+	struct tei_list starving; /* peers that await their room. Token */
 };
 
 /* ---- as the worker calls this room, see struct tei_worker_ops ---- */

@@ -174,7 +174,7 @@ static bool must_go_on(const struct tei_worker *w)
 {
 	uint32_t i;
 
-	if (!tei_list_empty(&w->runnable))
+	if (!tei_list_empty(&w->runnable) || w->n_copying)
 		return true;
 	for (i = 0; i < w->n_rails; i++) {
 		if (is_polled(w->rails[i]))
@@ -193,7 +193,8 @@ struct left {
 static struct left look_what_is_left(const struct tei_worker *w)
 {
 	struct left left = {.polled = !tei_list_empty(&w->runnable) ||
-				      !tei_list_empty(&w->dirty),
+				      !tei_list_empty(&w->dirty) ||
+				      w->n_copying,
 			    .due = tei_worker_due(w)};
 	uint32_t i;
 
@@ -383,12 +384,13 @@ void tei_drive_until_closed(struct tei_worker *w)
 {
 	for (uint32_t i = 0; i < w->n_rails; i++)
 		w->rails[i]->rail.closing = true;
-	while (has_links(w)) {
+	while (has_links(w) || w->n_copying) {
 		bool any;
 
 		w->now = tei_now_ns();
 		any = end_timers(w);
 		any |= progress_rails(w, TEI_WITH_ALL);
+		any |= w->n_copying && (w->ops->copies(w) || w->n_copying);
 		any |= w->ops->close_broken(w);
 		if (!any) {
 			arm_rails(w);
@@ -414,6 +416,8 @@ static bool drive_round(struct tei_worker *w, enum tei_drive_with with)
 		any = true;
 	}
 	any |= progress_rails(w, with);
+	if (w->n_copying)
+		any |= w->ops->copies(w);
 	any |= w->ops->close_broken(w);
 	/*
 	 * Also what an earlier round has left: a waiter looks before it sleeps.

@@ -148,6 +148,11 @@ struct tei_worker_ops {
 	void (*rail_up)(struct tei_rail_box *box);
 	/* Peers are to hear of it anew. Not with engine->mu held. */
 	void (*rail_renewed)(struct te_engine *engine);
+	/*
+	 * Go on with copies to and from GPUs, while worker.n_copying says that
+	 * there are some. True: one has ended.
+	 */
+	bool (*copies)(struct tei_worker *w);
 	/* Close broken links. True: there was one. */
 	bool (*close_broken)(struct tei_worker *w);
 	/*
@@ -198,6 +203,7 @@ struct tei_worker {
 	uint64_t let_go_at; /* ns, by the last waiter, and submitting since */
 	uint32_t n_hot;     /* waits that came soon after another */
 	uint32_t n_inbound; /* endpoints of other engines towards us */
+	uint32_t n_copying; /* copies to and from GPUs under way */
 	struct tei_spin spin_waiting, spin_tail, spin_thread;
 	struct tei_contention contention;
 	uint64_t yield_at; /* ns: to be tried by who spins */

@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "tests/lib/fake_cuda/fake_cuda.h"
+#include "tests/lib/fake_cuda/private.h"
 
-/* Functions have the names that callers of the driver look for. */
 /* NOLINTBEGIN(readability-identifier-naming) */
-#define EXPORT __attribute__((visibility("default")))
+#define EXPORT FAKE_CUDA_EXPORT
 
 #define HUGE        ((size_t)2 << 20)
 #define PIECES_MAX  256
@@ -34,12 +34,8 @@ struct piece {
 	uint64_t reserved; /* bytes of addresses; 0: with the first chunk */
 };
 
-struct CUctx_st {
-	int device, n_uses;
-	unsigned int flags;
-};
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t change = PTHREAD_COND_INITIALIZER;
 static struct piece pieces[PIECES_MAX];
 static struct CUctx_st contexts[FAKE_CUDA_GPUS];
 static int visible[FAKE_CUDA_GPUS], n_visible; /* as counted */
@@ -58,14 +54,13 @@ static const char *const bus_ids[FAKE_CUDA_GPUS] = {
 
 /* ---- what is common to calls ---- */
 
-/* Ends a test that uses the fake wrongly, or leaves something. */
-static void need(bool condition)
+void fake_cuda_need(bool condition)
 {
 	if (!condition)
 		abort();
 }
 
-static int fault_of(const char *function)
+int fake_cuda_fault_of(const char *function)
 {
 	for (int i = 0; i < FAILS_MAX; i++)
 		if (fails[i].function && !strcmp(fails[i].function, function))
@@ -73,13 +68,27 @@ static int fault_of(const char *function)
 	return 0;
 }
 
-/* Takes the lock; not 0: the call ends with that, and has not got it. */
-static int enter(const char *function)
+void fake_cuda_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void fake_cuda_await_change(void)
+{
+	pthread_cond_wait(&change, &lock);
+}
+
+void fake_cuda_changed(void)
+{
+	pthread_cond_broadcast(&change);
+}
+
+int fake_cuda_enter(const char *function)
 {
 	int error;
 
 	pthread_mutex_lock(&lock);
-	error = fault_of(function);
+	error = fake_cuda_fault_of(function);
 	if (!error && !started)
 		error = CUDA_ERROR_NOT_INITIALIZED;
 	if (error)
@@ -87,7 +96,7 @@ static int enter(const char *function)
 	return error;
 }
 
-static int leave(int error)
+int fake_cuda_leave(int error)
 {
 	pthread_mutex_unlock(&lock);
 	return error;
@@ -100,6 +109,19 @@ static struct piece *piece_at(uint64_t at)
 		    at - pieces[i].at < pieces[i].length)
 			return &pieces[i];
 	return NULL;
+}
+
+CUcontext fake_cuda_context(void)
+{
+	return depth ? stack[depth - 1] : NULL;
+}
+
+void *fake_cuda_whole(CUdeviceptr at, size_t length)
+{
+	const struct piece *piece = piece_at(at);
+	bool whole = piece && length <= piece->at + piece->length - at;
+
+	return whole && piece->bytes ? piece->bytes + (at - piece->at) : NULL;
 }
 
 static struct piece *piece_new(void)
@@ -148,13 +170,13 @@ EXPORT int cuInit(unsigned int flags)
 
 	pthread_mutex_lock(&lock);
 	inits++;
-	error = flags ? CUDA_ERROR_INVALID_VALUE : fault_of("cuInit");
+	error = flags ? CUDA_ERROR_INVALID_VALUE : fake_cuda_fault_of("cuInit");
 	if (!error && !started)
 		read_visible();
 	if (!error && !n_visible)
 		error = CUDA_ERROR_NO_DEVICE;
 	started = started || !error;
-	return leave(error);
+	return fake_cuda_leave(error);
 }
 
 EXPORT int cuGetErrorName(int error, const char **out)
@@ -176,135 +198,135 @@ EXPORT int cuGetErrorName(int error, const char **out)
 
 EXPORT int cuDeviceGetCount(int *out)
 {
-	int error = enter("cuDeviceGetCount");
+	int error = fake_cuda_enter("cuDeviceGetCount");
 
 	if (error)
 		return error;
 	*out = n_visible;
-	return leave(0);
+	return fake_cuda_leave(0);
 }
 
 EXPORT int cuDeviceGet(CUdevice *out, int ordinal)
 {
-	int error = enter("cuDeviceGet");
+	int error = fake_cuda_enter("cuDeviceGet");
 
 	if (error)
 		return error;
 	if (ordinal < 0 || ordinal >= n_visible)
-		return leave(CUDA_ERROR_INVALID_DEVICE);
+		return fake_cuda_leave(CUDA_ERROR_INVALID_DEVICE);
 	*out = ordinal;
-	return leave(0);
+	return fake_cuda_leave(0);
 }
 
 EXPORT int cuDeviceGetName(char *out, int len, CUdevice device)
 {
-	int error = enter("cuDeviceGetName");
+	int error = fake_cuda_enter("cuDeviceGetName");
 
 	if (error)
 		return error;
 	snprintf(out, (size_t)len, "Fake GPU %d", visible[device]);
-	return leave(0);
+	return fake_cuda_leave(0);
 }
 
 EXPORT int cuDeviceGetPCIBusId(char *out, int len, CUdevice device)
 {
-	int error = enter("cuDeviceGetPCIBusId");
+	int error = fake_cuda_enter("cuDeviceGetPCIBusId");
 
 	if (error)
 		return error;
 	snprintf(out, (size_t)len, "%s", bus_ids[visible[device]]);
-	return leave(0);
+	return fake_cuda_leave(0);
 }
 
 /* ---- contexts ---- */
 
 EXPORT int cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
 {
-	int error = enter("cuDevicePrimaryCtxRetain");
+	int error = fake_cuda_enter("cuDevicePrimaryCtxRetain");
 
 	if (error)
 		return error;
 	if (device < 0 || device >= n_visible)
-		return leave(CUDA_ERROR_INVALID_DEVICE);
+		return fake_cuda_leave(CUDA_ERROR_INVALID_DEVICE);
 	*out = &contexts[visible[device]];
 	(*out)->device = visible[device];
 	(*out)->n_uses++;
-	return leave(0);
+	return fake_cuda_leave(0);
 }
 
 EXPORT int cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags,
 				      int *active)
 {
-	int error = enter("cuDevicePrimaryCtxGetState");
+	int error = fake_cuda_enter("cuDevicePrimaryCtxGetState");
 
 	if (error)
 		return error;
 	if (device < 0 || device >= n_visible)
-		return leave(CUDA_ERROR_INVALID_DEVICE);
+		return fake_cuda_leave(CUDA_ERROR_INVALID_DEVICE);
 	*flags = contexts[visible[device]].flags;
 	*active = contexts[visible[device]].n_uses > 0;
-	return leave(0);
+	return fake_cuda_leave(0);
 }
 
 EXPORT int cuCtxGetFlags(unsigned int *out)
 {
-	int error = enter("cuCtxGetFlags");
+	int error = fake_cuda_enter("cuCtxGetFlags");
 
 	if (error)
 		return error;
 	if (!depth)
-		return leave(CUDA_ERROR_INVALID_CONTEXT);
+		return fake_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
 	*out = stack[depth - 1]->flags;
-	return leave(0);
+	return fake_cuda_leave(0);
 }
 
 EXPORT int cuCtxSetFlags(unsigned int flags)
 {
-	int error = enter("cuCtxSetFlags");
+	int error = fake_cuda_enter("cuCtxSetFlags");
 
 	if (error)
 		return error;
 	if (!depth)
-		return leave(CUDA_ERROR_INVALID_CONTEXT);
+		return fake_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
 	stack[depth - 1]->flags = flags;
-	return leave(0);
+	return fake_cuda_leave(0);
 }
 
 EXPORT int cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
-	int error = enter("cuDevicePrimaryCtxRelease");
+	int error = fake_cuda_enter("cuDevicePrimaryCtxRelease");
 
 	if (error)
 		return error;
 	if (device < 0 || device >= n_visible ||
 	    !contexts[visible[device]].n_uses)
-		return leave(CUDA_ERROR_INVALID_CONTEXT);
+		return fake_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
 	contexts[visible[device]].n_uses--;
-	return leave(0);
+	return fake_cuda_leave(0);
 }
 
 EXPORT int cuCtxPushCurrent_v2(CUcontext context)
 {
-	int error = enter("cuCtxPushCurrent");
+	int error = fake_cuda_enter("cuCtxPushCurrent");
 
 	if (error)
 		return error;
 	if (!context || !context->n_uses || depth == STACK_MAX)
-		return leave(CUDA_ERROR_INVALID_CONTEXT);
+		return fake_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
 	stack[depth++] = context;
-	return leave(0);
+	return fake_cuda_leave(0);
 }
 
 EXPORT int cuCtxPopCurrent_v2(CUcontext *out)
 {
-	int error = enter("cuCtxPopCurrent");
+	int error = fake_cuda_enter("cuCtxPopCurrent");
 
 	if (error)
 		return error;
 	if (!depth)
-		return leave(CUDA_ERROR_INVALID_CONTEXT);
+		return fake_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
 	*out = stack[--depth];
-	return leave(0);
+	return fake_cuda_leave(0);
 }
 
 /* ---- memory ---- */
@@ -344,7 +366,7 @@ static void *map_bytes(size_t length, int *fd)
 	void *at;
 
 	*fd = memfd_create("fake-gpu", MFD_CLOEXEC);
-	need(*fd >= 0 && !ftruncate(*fd, (off_t)length));
+	fake_cuda_need(*fd >= 0 && !ftruncate(*fd, (off_t)length));
 	at = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
 	return at == MAP_FAILED ? NULL : at;
 }
@@ -382,19 +404,21 @@ static int alloc_device(int device, size_t size, CUdeviceptr *out,
 
 EXPORT int cuMemAlloc_v2(CUdeviceptr *out, size_t size)
 {
-	int error = enter("cuMemAlloc");
+	int error = fake_cuda_enter("cuMemAlloc");
 	struct piece *piece;
 
 	if (error)
 		return error;
 	if (!depth)
-		return leave(CUDA_ERROR_INVALID_CONTEXT);
-	return leave(alloc_device(stack[depth - 1]->device, size, out, &piece));
+		return fake_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
+	return fake_cuda_leave(
+		alloc_device(stack[depth - 1]->device, size, out, &piece));
 }
 
 /* The driver keeps addresses of a GPU for itself: nobody else gets them. */
 static void release(struct piece *piece)
 {
+	fake_cuda_need_quiet(piece->at, piece->length);
 	if (piece->bytes) {
 		munmap(piece->bytes, whole_pages(piece->length));
 		(void)close(piece->fd);
@@ -406,16 +430,16 @@ static void release(struct piece *piece)
 
 EXPORT int cuMemFree_v2(CUdeviceptr at)
 {
-	int error = enter("cuMemFree");
+	int error = fake_cuda_enter("cuMemFree");
 	struct piece *piece;
 
 	if (error)
 		return error;
 	piece = piece_at(at);
 	if (!piece || piece->at != at || piece->chunked)
-		return leave(CUDA_ERROR_INVALID_VALUE);
+		return fake_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	release(piece);
-	return leave(0);
+	return fake_cuda_leave(0);
 }
 
 /* Memory of the host that the driver knows. With the lock. */
@@ -437,28 +461,28 @@ static int alloc_host(size_t size, const struct piece *like, void **out)
 EXPORT int cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned int flags)
 {
 	struct piece like = {.type = CU_MEMORYTYPE_DEVICE, .managed = true};
-	int error = enter("cuMemAllocManaged");
+	int error = fake_cuda_enter("cuMemAllocManaged");
 	void *at;
 
 	(void)flags;
 	if (error)
 		return error;
 	if (!depth)
-		return leave(CUDA_ERROR_INVALID_CONTEXT);
+		return fake_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
 	like.device = stack[depth - 1]->device;
 	error = alloc_host(size, &like, &at);
 	if (!error)
 		*out = (uintptr_t)at;
-	return leave(error);
+	return fake_cuda_leave(error);
 }
 
 EXPORT int cuMemHostAlloc(void **out, size_t size, unsigned int flags)
 {
 	struct piece like = {.type = CU_MEMORYTYPE_HOST};
-	int error = enter("cuMemHostAlloc");
+	int error = fake_cuda_enter("cuMemHostAlloc");
 
 	(void)flags;
-	return error ? error : leave(alloc_host(size, &like, out));
+	return error ? error : fake_cuda_leave(alloc_host(size, &like, out));
 }
 
 EXPORT int cuMemFreeHost(void *at)
@@ -468,18 +492,18 @@ EXPORT int cuMemFreeHost(void *at)
 
 EXPORT int cuMemHostRegister_v2(void *at, size_t size, unsigned int flags)
 {
-	int error = enter("cuMemHostRegister");
+	int error = fake_cuda_enter("cuMemHostRegister");
 	struct piece *piece;
 
 	(void)flags;
 	if (error)
 		return error;
 	piece = piece_new();
-	need(piece && size);
+	fake_cuda_need(piece && size);
 	*piece = (struct piece){.at = (uintptr_t)at,
 				.length = size,
 				.type = CU_MEMORYTYPE_HOST};
-	return leave(0);
+	return fake_cuda_leave(0);
 }
 
 EXPORT int cuMemHostUnregister(void *at)
@@ -489,7 +513,7 @@ EXPORT int cuMemHostUnregister(void *at)
 
 EXPORT int fake_cuda_pool_alloc(int device, CUdeviceptr *out, size_t size)
 {
-	int error = enter("cuMemAllocAsync");
+	int error = fake_cuda_enter("cuMemAllocAsync");
 	struct piece *piece;
 
 	if (error)
@@ -497,13 +521,13 @@ EXPORT int fake_cuda_pool_alloc(int device, CUdeviceptr *out, size_t size)
 	error = alloc_device(visible[device], size, out, &piece);
 	if (!error)
 		piece->pooled = true;
-	return leave(error);
+	return fake_cuda_leave(error);
 }
 
 EXPORT int fake_cuda_map_chunks(int device, size_t size, unsigned int n,
 				CUdeviceptr *out)
 {
-	int error = enter("cuMemMap");
+	int error = fake_cuda_enter("cuMemMap");
 	char *at;
 
 	if (error)
@@ -512,7 +536,7 @@ EXPORT int fake_cuda_map_chunks(int device, size_t size, unsigned int n,
 	for (unsigned int i = 0; at && i < n; i++) {
 		struct piece *piece = piece_new();
 
-		need(piece);
+		fake_cuda_need(piece);
 		*piece = (struct piece){.at = (uintptr_t)at + i * size,
 					.length = size,
 					.type = CU_MEMORYTYPE_DEVICE,
@@ -522,15 +546,15 @@ EXPORT int fake_cuda_map_chunks(int device, size_t size, unsigned int n,
 					.last = i == n - 1,
 					.reserved = size};
 		piece->bytes = map_bytes(size, &piece->fd);
-		need(piece->bytes);
+		fake_cuda_need(piece->bytes);
 	}
 	*out = (uintptr_t)at;
-	return leave(at ? 0 : CUDA_ERROR_OUT_OF_MEMORY);
+	return fake_cuda_leave(at ? 0 : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 EXPORT int fake_cuda_unmap_chunks(CUdeviceptr at)
 {
-	int error = enter("cuMemUnmap");
+	int error = fake_cuda_enter("cuMemUnmap");
 	struct piece *piece;
 	bool last;
 
@@ -538,7 +562,7 @@ EXPORT int fake_cuda_unmap_chunks(CUdeviceptr at)
 		return error;
 	piece = piece_at(at);
 	if (!piece || !piece->chunked || !piece->first || piece->at != at)
-		return leave(CUDA_ERROR_INVALID_VALUE);
+		return fake_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	do {
 		uint64_t next = piece->at + piece->length;
 
@@ -546,32 +570,32 @@ EXPORT int fake_cuda_unmap_chunks(CUdeviceptr at)
 		release(piece);
 		piece = piece_at(next);
 	} while (!last && piece);
-	return leave(0);
+	return fake_cuda_leave(0);
 }
 
 EXPORT int cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out,
 				       void *at)
 {
-	int error = enter("cuMemRetainAllocationHandle");
+	int error = fake_cuda_enter("cuMemRetainAllocationHandle");
 	struct piece *piece;
 
 	if (error)
 		return error;
 	piece = piece_at((uintptr_t)at);
 	if (!piece || !piece->chunked)
-		return leave(CUDA_ERROR_INVALID_VALUE);
+		return fake_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	*out = (uint64_t)(piece - pieces) + 1;
-	return leave(0);
+	return fake_cuda_leave(0);
 }
 
 EXPORT int cuMemRelease(CUmemGenericAllocationHandle handle)
 {
-	int error = enter("cuMemRelease");
+	int error = fake_cuda_enter("cuMemRelease");
 
 	if (error)
 		return error;
-	return leave(handle && handle <= PIECES_MAX ? 0
-						    : CUDA_ERROR_INVALID_VALUE);
+	return fake_cuda_leave(
+		handle && handle <= PIECES_MAX ? 0 : CUDA_ERROR_INVALID_VALUE);
 }
 
 /* One attribute of memory that is there, @piece, or is not: zero. */
@@ -600,7 +624,8 @@ static int attribute(const struct piece *piece, int which, void *out)
 		return 0;
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
 		*(void **)out = piece && piece->pooled ? POOL_HANDLE : NULL;
-		return fault_of("CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE");
+		return fake_cuda_fault_of(
+			"CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE");
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -609,18 +634,18 @@ static int attribute(const struct piece *piece, int which, void *out)
 EXPORT int cuPointerGetAttributes(unsigned int n, int *attributes, void **data,
 				  CUdeviceptr ptr)
 {
-	int error = enter("cuPointerGetAttributes");
+	int error = fake_cuda_enter("cuPointerGetAttributes");
 
 	if (error)
 		return error;
 	for (unsigned int i = 0; i < n && !error; i++)
 		error = attribute(piece_at(ptr), attributes[i], data[i]);
-	return leave(error);
+	return fake_cuda_leave(error);
 }
 
 EXPORT int cuPointerSetAttribute(const void *value, int which, CUdeviceptr at)
 {
-	int error = enter("cuPointerSetAttribute");
+	int error = fake_cuda_enter("cuPointerSetAttribute");
 	struct piece *piece;
 
 	if (error)
@@ -628,9 +653,9 @@ EXPORT int cuPointerSetAttribute(const void *value, int which, CUdeviceptr at)
 	piece = piece_at(at);
 	if (!piece || which != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
 	    piece->chunked || piece->pooled || !depth)
-		return leave(CUDA_ERROR_INVALID_VALUE);
+		return fake_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	piece->ordered = *(const unsigned int *)value;
-	return leave(0);
+	return fake_cuda_leave(0);
 }
 
 /* ---- dma-bufs ---- */
@@ -643,7 +668,7 @@ EXPORT int cuMemGetHandleForAddressRange(void *handle, CUdeviceptr at,
 					 size_t length, int type,
 					 unsigned long long flags)
 {
-	int error = enter("cuMemGetHandleForAddressRange");
+	int error = fake_cuda_enter("cuMemGetHandleForAddressRange");
 	struct piece *piece;
 	char path[64];
 	int fd;
@@ -654,12 +679,13 @@ EXPORT int cuMemGetHandleForAddressRange(void *handle, CUdeviceptr at,
 	if (!piece || !piece->bytes || flags || at % 4096 || length % 4096 ||
 	    type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD ||
 	    at + length > piece->at + whole_pages(piece->length))
-		return leave(CUDA_ERROR_INVALID_VALUE);
+		return fake_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", piece->fd);
 	fd = open(path, O_RDWR | O_CLOEXEC);
-	need(fd >= 0 && lseek(fd, (off_t)(at - piece->at), SEEK_SET) >= 0);
+	fake_cuda_need(fd >= 0 &&
+		       lseek(fd, (off_t)(at - piece->at), SEEK_SET) >= 0);
 	*(int *)handle = fd;
-	return leave(0);
+	return fake_cuda_leave(0);
 }
 
 /* ---- what tests ask ---- */
@@ -670,8 +696,9 @@ EXPORT int fake_cuda_is_ordered(CUdeviceptr at)
 
 	pthread_mutex_lock(&lock);
 	piece = piece_at(at);
-	return leave(piece && (piece->ordered || contexts[piece->device].flags &
-							 CU_CTX_SYNC_MEMOPS));
+	return fake_cuda_leave(
+		piece && (piece->ordered ||
+			  contexts[piece->device].flags & CU_CTX_SYNC_MEMOPS));
 }
 
 EXPORT void *fake_cuda_bytes(CUdeviceptr at)
@@ -700,7 +727,7 @@ EXPORT void fake_cuda_fail(const char *function, int error)
 		if (!fails[i].function)
 			free_row = i;
 	}
-	need(free_row >= 0);
+	fake_cuda_need(free_row >= 0);
 	if (error) {
 		fails[free_row].function = function;
 		fails[free_row].error = error;
@@ -712,11 +739,12 @@ EXPORT void fake_cuda_reset(void)
 {
 	pthread_mutex_lock(&lock);
 	for (int i = 0; i < PIECES_MAX; i++)
-		need(!pieces[i].length);
+		fake_cuda_need(!pieces[i].length);
 	for (int i = 0; i < FAKE_CUDA_GPUS; i++) {
-		need(!contexts[i].n_uses);
+		fake_cuda_need(!contexts[i].n_uses);
 		contexts[i].flags = 0;
 	}
+	fake_cuda_copies_reset();
 	memset(fails, 0, sizeof(fails));
 	started = false;
 	n_visible = inits = 0;
@@ -726,7 +754,7 @@ EXPORT void fake_cuda_reset(void)
 EXPORT int fake_cuda_n_inits(void)
 {
 	pthread_mutex_lock(&lock);
-	return leave(inits);
+	return fake_cuda_leave(inits);
 }
 
 EXPORT int fake_cuda_n_contexts(void)
@@ -736,6 +764,6 @@ EXPORT int fake_cuda_n_contexts(void)
 	pthread_mutex_lock(&lock);
 	for (int i = 0; i < FAKE_CUDA_GPUS; i++)
 		n += contexts[i].n_uses > 0;
-	return leave(n);
+	return fake_cuda_leave(n);
 }
 /* NOLINTEND(readability-identifier-naming) */

@@ -7,12 +7,14 @@
  * touches it gets a signal; its bytes lie elsewhere. Devices are counted as
  * CUDA_VISIBLE_DEVICES says when the driver starts. What a driver refuses this one
  * refuses, too: calls before cuInit(), numbers without a device, a second free.
+ * Copies are made by a thread; memory that one is under way of must not be freed.
  *
  * Threads: any; one lock guards all of it.
  */
 #ifndef FAKE_CUDA_H
 #define FAKE_CUDA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -57,7 +59,14 @@ struct fake_cuda {
 	 * @error from now on; 0: works.
 	 */
 	void (*fail_call)(const char *function, int error);
-	/* Undoes cuInit(), and asserts that no memory is left. */
+	/* Each copy takes so long before its bytes move, in microseconds. */
+	void (*delay)(unsigned int us);
+	/* Copies stand still until they are let go. */
+	void (*hold)(bool hold);
+	uint64_t (*n_copies)(void); /* that have ended since the last reset */
+	/*
+	 * Undoes cuInit(), and asserts that no memory, stream or event is left.
+	 */
 	void (*reset)(void);
 	int (*n_inits)(void);    /* calls of cuInit() since the last reset */
 	int (*n_contexts)(void); /* that there are */

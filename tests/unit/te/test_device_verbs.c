@@ -110,6 +110,8 @@ static void bytes_go_from_gpu_to_gpu(void **state)
 	move_all(user, segment, remote, local, LEN);
 	/* So little that host memory would go with the work request. */
 	move_all(user, segment, remote + 8, local + 24, 8);
+	assert_int_equal(test_stat(user, "te_gpu_bytes_total", "direct"),
+			 2 * LEN + 2 * 8);
 	te_engine_destroy(user);
 	te_engine_destroy(owner);
 	fake_cuda_free(&cuda, 0, remote);
@@ -330,6 +332,34 @@ static void what_no_nic_reaches_is_refused_with_what_to_do(void **state)
 	fake_cuda_free(&cuda, 0, at);
 }
 
+/* By a NIC that moves the copies. */
+static void local_memory_that_no_nic_reaches_is_copied(void **state)
+{
+	struct te_engine *owner = verbs_engine(), *user = verbs_engine();
+	CUdeviceptr local = fake_cuda_alloc(&cuda, 1, LEN);
+	static uint8_t memory[LEN];
+	te_segment_id segment;
+
+	(void)state;
+	fake_verbs_refuse_dmabufs(EOPNOTSUPP);
+	rig_region(owner, memory, LEN, RIG_ANY);
+	rig_region(user, as_pointer(local), LEN, TE_ACCESS_LOCAL);
+	segment = rig_segment(user, owner);
+	rig_fill(cuda.bytes(local), LEN);
+	assert_int_equal(rig_move(user, segment, TE_WRITE, memory,
+				  as_pointer(local), LEN),
+			 0);
+	assert_memory_equal(memory, cuda.bytes(local), LEN);
+	memset(cuda.bytes(local), 0, LEN);
+	assert_int_equal(rig_move(user, segment, TE_READ, memory,
+				  as_pointer(local), LEN),
+			 0);
+	assert_memory_equal(memory, cuda.bytes(local), LEN);
+	te_engine_destroy(user);
+	te_engine_destroy(owner);
+	fake_cuda_free(&cuda, 1, local);
+}
+
 static void memory_that_cannot_be_ordered_is_told_of(void **state)
 {
 	struct te_engine *engine = verbs_engine();
@@ -356,6 +386,7 @@ int main(void)
 		TEST(only_rails_that_reach_it_carry_it),
 		TEST(without_dma_bufs_a_module_helps),
 		TEST(what_no_nic_reaches_is_refused_with_what_to_do),
+		TEST(local_memory_that_no_nic_reaches_is_copied),
 		TEST(memory_that_cannot_be_ordered_is_told_of),
 	};
 

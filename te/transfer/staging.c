@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* staging.c - memory of the host in place of a GPU's, part by part */
+#include "te/transfer/staging.h"
+
+#include <errno.h>
+
+#include "base/mem.h"
+#include "te/core/engine.h"
+#include "te/device/stage.h"
+#include "te/region/region.h"
+#include "te/transfer/transfer.h"
+#include "te/worker/worker.h"
+
+#define PIECES_MAX TEI_STAGE_COPIES_MAX /* of a part */
+#define SHARE      4u                   /* of a stage, for one part at most */
+
+struct tei_staged {
+	struct tei_stage_job job;
+	struct te_engine *engine;
+	void (*done)(void *arg, int err);
+	void *arg;
+	struct tei_stage *stage; /* held; NULL: no piece so far needs one */
+	uint8_t *memory;         /* memory[length], of the stage */
+	uint64_t length;
+	uint32_t n_iov, n_copies;
+	struct iovec iov[PIECES_MAX];      /* as backends see the part */
+	struct tei_copy copies[PIECES_MAX]; /* of those that are a GPU's */
+};
+
+/* ---- laying a part out ---- */
+
+/* Adds memory that backends reach, and which may be any. */
+static void add_plain(struct tei_staged *staged, void *addr, uint64_t length)
+{
+	staged->iov[staged->n_iov].iov_base = addr;
+	staged->iov[staged->n_iov++].iov_len = length;
+}
+
+/*
+ * Adds memory of a GPU, whose stage it takes over. Returns how many bytes of
+ * it: fewer than @length where the part is full, 0 where it has another stage.
+ */
+static uint64_t add_staged(struct te_engine *engine, struct tei_staged *staged,
+			   struct tei_stage *stage, uint64_t addr,
+			   uint64_t length)
+{
+	uint64_t room = stage->length / SHARE - staged->length;
+	bool other = staged->stage && staged->stage != stage;
+
+	if (staged->stage)
+		tei_stage_put(engine, stage);
+	if (other)
+		return 0;
+	staged->stage = stage;
+	if (length > room)
+		length = room;
+	if (!length)
+		return 0;
+	staged->copies[staged->n_copies++] =
+		(struct tei_copy){.gpu = addr, .length = length};
+	add_plain(staged, NULL, length);
+	staged->length += length;
+	return length;
+}
+
+/* Adds up to @length bytes at @addr; returns how many. */
+static uint64_t add_piece(struct te_engine *engine, struct tei_staged *staged,
+			  void *addr, uint64_t length)
+{
+	uint64_t at = (uintptr_t)addr, within = length;
+	struct tei_stage *stage = tei_region_stage(engine, at, &within);
+
+	if (stage)
+		return add_staged(engine, staged, stage, at, within);
+	add_plain(staged, addr, length);
+	return length;
+}
+
+static uint64_t lay_out(struct te_engine *engine, struct tei_staged *staged,
+			const struct iovec *pieces, uint64_t skip,
+			uint64_t length)
+{
+	uint64_t done = 0;
+
+	while (done < length && staged->n_iov < PIECES_MAX) {
+		const struct iovec *iov = pieces++;
+		uint64_t part = iov->iov_len - skip, added;
+
+		if (part > length - done)
+			part = length - done;
+		added = part ? add_piece(engine, staged,
+					 (uint8_t *)iov->iov_base + skip, part)
+			     : 0;
+		done += added;
+		skip = 0;
+		if (added < part)
+			break;
+	}
+	return done;
+}
+
+/* Says where in the stage each copy and each piece is. */
+static void place(struct tei_staged *staged)
+{
+	uint8_t *at = staged->memory;
+
+	for (uint32_t i = 0, k = 0; i < staged->n_iov; i++) {
+		if (staged->iov[i].iov_base)
+			continue;
+		staged->iov[i].iov_base = at;
+		staged->copies[k++].host = at;
+		at += staged->iov[i].iov_len;
+	}
+}
+
+int tei_staging_prepare(struct te_engine *engine, const struct iovec *pieces,
+			uint64_t skip, uint64_t *length,
+			struct tei_staged **out)
+{
+	struct tei_staged *staged = tei_malloc(sizeof(*staged));
+
+	*out = NULL;
+	if (!staged)
+		return -ENOMEM;
+	staged->stage = NULL;
+	staged->memory = NULL;
+	staged->length = staged->n_iov = staged->n_copies = 0;
+	*length = lay_out(engine, staged, pieces, skip, *length);
+	if (!staged->stage) {
+		tei_staging_end(engine, staged);
+		return 0;
+	}
+	staged->memory = tei_stage_take(staged->stage, staged->length);
+	if (!staged->memory) {
+		tei_staging_end(engine, staged);
+		return -EAGAIN;
+	}
+	place(staged);
+	*out = staged;
+	return 0;
+}
+
+void tei_staging_end(struct te_engine *engine, struct tei_staged *staged)
+{
+	if (staged->memory)
+		tei_stage_give(staged->stage, staged->memory, staged->length);
+	tei_stage_put(engine, staged->stage);
+	tei_free(staged);
+}
+
+const struct iovec *tei_staging_iov(const struct tei_staged *staged,
+				    uint32_t *n)
+{
+	*n = staged->n_iov;
+	return staged->iov;
+}
+
+/* ---- copies ---- */
+
+static void copied(struct tei_stage_job *job, int err)
+{
+	struct tei_staged *staged = TEI_CONTAINER(job, struct tei_staged, job);
+
+	staged->engine->worker->n_copying--;
+	staged->done(staged->arg, err);
+}
+
+void tei_staging_copy(struct te_engine *engine, struct tei_staged *staged,
+		      enum tei_copy_way way, void (*done)(void *arg, int err),
+		      void *arg)
+{
+	struct tei_stage *stage = staged->stage;
+
+	staged->engine = engine;
+	staged->done = done;
+	staged->arg = arg;
+	staged->job = (struct tei_stage_job){.way = way,
+					     .copies = staged->copies,
+					     .n = staged->n_copies,
+					     .length = staged->length,
+					     .done = copied};
+	if (tei_list_empty(&stage->active))
+		tei_list_add_tail(&engine->transfer->stages,
+				  &tei_stage_hold(stage)->active);
+	engine->worker->n_copying++;
+	tei_stage_submit(stage, &staged->job);
+}
+
+bool tei_staging_turn(struct tei_worker *w)
+{
+	struct tei_list now, *node;
+	struct tei_transfer *transfer = w->engine->transfer;
+	bool any = false;
+
+	tei_list_init(&now);
+	tei_list_splice_tail(&now, &transfer->stages);
+	while ((node = tei_list_pop(&now))) {
+		struct tei_stage *stage =
+			tei_list_entry(node, struct tei_stage, active);
+
+		tei_list_add_tail(&transfer->stages, &stage->active);
+		any |= tei_stage_turn(stage);
+		if (stage->n_jobs)
+			continue;
+		tei_list_del(&stage->active);
+		tei_stage_put(w->engine, stage);
+	}
+	return any;
+}

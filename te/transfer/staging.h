@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * staging.h - parts of requests whose local memory is copied by the host
+ *
+ * Where no rail of a request takes its memory, which is a GPU's, each part gets
+ * memory of the GPU's stage (te/device/stage.h) in its place: before a write is
+ * posted its bytes are copied out to that, after a read they are copied in. A
+ * copy touches the request's memory as a backend does, so the request is not
+ * final before it has ended.
+ *
+ * Threads: the token, everywhere.
+ */
+#ifndef TE_TRANSFER_STAGING_H
+#define TE_TRANSFER_STAGING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "te/device/runtime.h"
+
+struct te_engine;
+struct tei_staged;
+struct tei_worker;
+
+/*
+ * Prepares a part of @*length bytes from @skip in @pieces on, and makes it
+ * shorter where its memory is of another GPU, or more than fits. *@out NULL:
+ * none of it needs to be staged. -EAGAIN: the stage has no room before some of
+ * it is given back; -ENOMEM.
+ */
+int tei_staging_prepare(struct te_engine *engine, const struct iovec *pieces,
+			uint64_t skip, uint64_t *length,
+			struct tei_staged **out);
+/* Gives it back; no copy is under way. */
+void tei_staging_end(struct te_engine *engine, struct tei_staged *staged);
+/* The part as a backend moves it; iov[*n], as long as @staged. */
+const struct iovec *tei_staging_iov(const struct tei_staged *staged,
+				    uint32_t *n);
+/*
+ * Begins the copy of its bytes; done(@arg, 0 or -EIO) follows from turn(), when
+ * none of them is touched any more.
+ */
+void tei_staging_copy(struct te_engine *engine, struct tei_staged *staged,
+		      enum tei_copy_way way, void (*done)(void *arg, int err),
+		      void *arg);
+
+/* Goes on with copies. True: some have ended. */
+bool tei_staging_turn(struct tei_worker *w);
+
+#endif

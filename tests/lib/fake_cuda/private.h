@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* private.h - what the files of the fake driver share */
+#ifndef FAKE_CUDA_PRIVATE_H
+#define FAKE_CUDA_PRIVATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "te/device/cuda.h"
+
+/* Functions have the names that callers of the driver look for. */
+#define FAKE_CUDA_EXPORT __attribute__((visibility("default")))
+
+struct CUctx_st {
+	int device, n_uses;
+	unsigned int flags;
+};
+
+/* Ends a test that uses the fake wrongly, or leaves something. */
+void fake_cuda_need(bool condition);
+
+/* Takes the lock; not 0: the call ends with that, and has not got it. */
+int fake_cuda_enter(const char *function);
+int fake_cuda_leave(int error);
+/* Takes the lock whatever the call. */
+void fake_cuda_lock(void);
+/* With the lock, which others get meanwhile: until somebody says so. */
+void fake_cuda_await_change(void);
+void fake_cuda_changed(void);
+
+/* With the lock. The thread's current context; NULL: none. */
+CUcontext fake_cuda_context(void);
+/* The bytes of a GPU's memory; NULL: not all of it is there. */
+void *fake_cuda_whole(CUdeviceptr at, size_t length);
+/* An error that calls of that name are to end with; 0. */
+int fake_cuda_fault_of(const char *function);
+
+/* copy.c, with the lock: asserts that no copy under way touches the memory. */
+void fake_cuda_need_quiet(uint64_t at, uint64_t length);
+/* The same: asserts that no stream and no event is left. */
+void fake_cuda_copies_reset(void);
+
+#endif

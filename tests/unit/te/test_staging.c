@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_staging.c - a GPU's memory that is copied by way of the host
+ *
+ * A processor that touches it gets a signal, so what arrives was copied.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "tests/lib/fake_cuda/fake_cuda.h"
+#include "tests/lib/self.h"
+#include "tests/unit/te/rig.h"
+
+#define LEN ((size_t)3 << 20)
+
+static struct fake_cuda cuda;
+static char lines[8192];
+static uint8_t host[LEN];
+
+static void on_line(int level, const char *line, void *arg)
+{
+	size_t len = strlen(lines);
+
+	(void)level;
+	(void)arg;
+	snprintf(lines + len, sizeof(lines) - len, "%s\n", line);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	fake_cuda_open(&cuda);
+	assert_int_equal(cuda.init(0), 0);
+	lines[0] = '\0';
+	te_log_set(on_line, NULL);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	te_log_set(NULL, NULL);
+	assert_int_equal(cuda.n_contexts(), 0);
+	cuda.reset();
+	return 0;
+}
+
+static void *as_pointer(CUdeviceptr at)
+{
+	return (void *)(uintptr_t)at;
+}
+
+static struct te_engine *engine_with(const char *backends, const char *staging)
+{
+	const char *const settings[] = {
+		"backends", backends,  "gpu_staging", staging,
+		"cuda_library", cuda.file, NULL};
+
+	return rig_engine(settings);
+}
+
+/* An owner of host memory, and a user of a GPU's. */
+struct pair {
+	struct te_engine *owner, *user;
+	te_segment_id segment;
+	CUdeviceptr at; /* of cuda:1; at[LEN] */
+	uint8_t *bytes; /* behind it */
+};
+
+static struct pair pair_open(const char *backends, const char *staging)
+{
+	struct pair pair = {.owner = engine_with(backends, "1m"),
+			    .user = engine_with(backends, staging)};
+
+	pair.at = fake_cuda_alloc(&cuda, 1, LEN);
+	pair.bytes = cuda.bytes(pair.at);
+	rig_region(pair.owner, host, LEN, RIG_ANY);
+	rig_region(pair.user, as_pointer(pair.at), LEN, TE_ACCESS_LOCAL);
+	pair.segment = rig_segment(pair.user, pair.owner);
+	return pair;
+}
+
+static void pair_close(struct pair *pair)
+{
+	te_engine_destroy(pair->user);
+	te_engine_destroy(pair->owner);
+	fake_cuda_free(&cuda, 1, pair->at);
+}
+
+static int move(const struct pair *pair, uint32_t op, size_t remote,
+		size_t local, size_t length)
+{
+	return rig_move(pair->user, pair->segment, op, host + remote,
+			as_pointer(pair->at + local), length);
+}
+
+/* ---- bytes ---- */
+
+static const size_t places[][3] = {/* there, here, bytes */
+				   {0, 0, LEN},
+				   {0, 0, 1},
+				   {4097, 1, 4095},
+				   {1, 8, (1 << 20) + 13},
+				   {65536, 0, 65536}};
+
+/* Reads are from memory that nobody writes, as TSan does not see sockets. */
+static void move_all(const struct pair *pair)
+{
+	static uint8_t source[LEN];
+
+	rig_fill(source, LEN);
+	rig_region(pair->owner, source, LEN, TE_ACCESS_REMOTE_READ);
+	for (size_t i = 0; i < TEST_COUNT(places); i++) {
+		size_t there = places[i][0], here = places[i][1],
+		       length = places[i][2];
+
+		rig_fill(pair->bytes, LEN);
+		memset(host, 0, LEN);
+		assert_int_equal(move(pair, TE_WRITE, there, here, length), 0);
+		assert_memory_equal(host + there, pair->bytes + here, length);
+		memset(pair->bytes, 0, LEN);
+		assert_int_equal(rig_move(pair->user, pair->segment, TE_READ,
+					  source + there,
+					  as_pointer(pair->at + here), length),
+				 0);
+		assert_memory_equal(pair->bytes + here, source + there, length);
+	}
+}
+
+static void memory_of_a_gpu_goes_by_every_backend(void **state)
+{
+	static const char *const backends[] = {"tcp", "shm", "shm,tcp"};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(backends); i++) {
+		struct pair pair = pair_open(backends[i], "64m");
+
+		move_all(&pair);
+		assert_true(test_stat(pair.user, "te_gpu_bytes_total",
+				      "staged") >= 2 * LEN);
+		assert_int_equal(test_stat(pair.user, "te_gpu_bytes_total",
+					   "direct"),
+				 0);
+		pair_close(&pair);
+	}
+}
+
+/* To memory of this very engine. */
+static void memory_of_a_gpu_goes_to_the_engine_itself(void **state)
+{
+	struct te_engine *engine = engine_with("loop", "1m");
+	CUdeviceptr at = fake_cuda_alloc(&cuda, 0, LEN);
+	uint8_t *bytes = cuda.bytes(at);
+
+	(void)state;
+	rig_region(engine, as_pointer(at), LEN, TE_ACCESS_LOCAL);
+	rig_region(engine, host, LEN, RIG_ANY);
+	rig_fill(bytes, LEN);
+	assert_int_equal(rig_move(engine, rig_segment(engine, engine), TE_WRITE,
+				  host, as_pointer(at), LEN),
+			 0);
+	assert_memory_equal(host, bytes, LEN);
+	te_engine_destroy(engine);
+	fake_cuda_free(&cuda, 0, at);
+}
+
+/* What a copy takes is waited for, there and back. */
+static void slow_copies_are_waited_for(void **state)
+{
+	struct pair pair = pair_open("tcp", "64m");
+
+	(void)state;
+	cuda.delay(2000);
+	rig_fill(pair.bytes, LEN);
+	memset(host, 0, LEN);
+	assert_int_equal(move(&pair, TE_WRITE, 0, 0, LEN), 0);
+	assert_memory_equal(host, pair.bytes, LEN);
+	memset(pair.bytes, 0, LEN);
+	assert_int_equal(move(&pair, TE_READ, 0, 0, LEN), 0);
+	assert_memory_equal(pair.bytes, host, LEN);
+	pair_close(&pair);
+}
+
+/* Pieces of two GPUs and of the host, also not registered, in one request. */
+static void one_request_takes_memory_of_all_kinds(void **state)
+{
+	struct pair pair = pair_open("tcp", "1m");
+	CUdeviceptr other = fake_cuda_alloc(&cuda, 3, LEN);
+	static uint8_t plain[100000];
+	struct iovec pieces[] = {{as_pointer(pair.at + 5), 300000},
+				 {plain, sizeof(plain)},
+				 {as_pointer(other), 700000},
+				 {as_pointer(pair.at + 400000), 9}};
+	size_t sum = 300000 + sizeof(plain) + 700000 + 9;
+	struct te_request request =
+		rig_request(pair.segment, TE_WRITE, host, pieces);
+
+	(void)state;
+	rig_region(pair.user, as_pointer(other), LEN, TE_ACCESS_LOCAL);
+	request.n_pieces = TEST_COUNT(pieces);
+	rig_fill(pair.bytes, LEN);
+	rig_fill(cuda.bytes(other), LEN);
+	memset(plain, 7, sizeof(plain));
+	assert_int_equal(rig_run(pair.user, &request).error, 0);
+	assert_memory_equal(host, pair.bytes + 5, 300000);
+	assert_memory_equal(host + 300000, plain, sizeof(plain));
+	assert_memory_equal(host + 400000, cuda.bytes(other), 700000);
+	assert_memory_equal(host + 1100000, pair.bytes + 400000, 9);
+	rig_fill(host, sum);
+	request.op = TE_READ;
+	assert_int_equal(rig_run(pair.user, &request).error, 0);
+	assert_memory_equal(pair.bytes + 5, host, 300000);
+	assert_memory_equal(plain, host + 300000, sizeof(plain));
+	assert_memory_equal(cuda.bytes(other), host + 400000, 700000);
+	assert_memory_equal(pair.bytes + 400000, host + 1100000, 9);
+	pair_close(&pair);
+	fake_cuda_free(&cuda, 3, other);
+}
+
+static void checksums_are_of_what_was_copied(void **state)
+{
+	struct pair pair = pair_open("tcp", "1m");
+	struct iovec piece = {as_pointer(pair.at), LEN};
+	struct te_request request =
+		rig_request(pair.segment, TE_WRITE, host, &piece);
+	struct te_completion out, in;
+
+	(void)state;
+	rig_fill(pair.bytes, LEN);
+	request.flags |= TE_CRC;
+	request.crc_from = 11;
+	request.crc_len = LEN - 100;
+	out = rig_run(pair.user, &request);
+	assert_int_equal(out.error, 0);
+	request.op = TE_READ;
+	in = rig_run(pair.user, &request);
+	assert_int_equal(in.error, 0);
+	assert_true(out.crc && out.crc == in.crc);
+	pair_close(&pair);
+}
+
+/* ---- room ---- */
+
+#define MANY 200u
+#define EACH ((size_t)15000)
+
+static struct te_batch *submit_many(const struct pair *pair, uint32_t op)
+{
+	static struct te_request requests[MANY];
+	static struct iovec pieces[MANY];
+	struct te_batch *batch;
+
+	for (size_t i = 0; i < MANY; i++) {
+		pieces[i] = (struct iovec){as_pointer(pair->at + i * EACH),
+					   EACH};
+		requests[i] = rig_request(pair->segment, op, host + i * EACH,
+					  &pieces[i]);
+	}
+	assert_int_equal(te_batch_create(pair->user, MANY, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, requests, MANY), 0);
+	return batch;
+}
+
+static unsigned int count_good(struct te_batch *batch)
+{
+	static struct te_completion ends[MANY];
+	unsigned int n_good = 0;
+
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	assert_int_equal(te_batch_poll(batch, ends, MANY), MANY);
+	for (size_t i = 0; i < MANY; i++)
+		n_good += !ends[i].error;
+	te_batch_destroy(batch);
+	return n_good;
+}
+
+/* They are three times as much as there is room for at a time. */
+static void who_finds_no_room_waits_for_it(void **state)
+{
+	struct pair pair = pair_open("tcp", "1m");
+
+	(void)state;
+	rig_fill(pair.bytes, LEN);
+	memset(host, 0, LEN);
+	assert_int_equal(count_good(submit_many(&pair, TE_WRITE)), MANY);
+	assert_memory_equal(host, pair.bytes, MANY * EACH);
+	memset(pair.bytes, 0, LEN);
+	assert_int_equal(count_good(submit_many(&pair, TE_READ)), MANY);
+	assert_memory_equal(host, pair.bytes, MANY * EACH);
+	pair_close(&pair);
+}
+
+/* A peer that waits for room is served when another's requests have ended. */
+static void peers_share_the_room(void **state)
+{
+	struct pair pair = pair_open("tcp", "1m");
+	struct te_engine *second = engine_with("tcp", "1m");
+	static uint8_t other[MANY * EACH];
+	struct te_batch *batch;
+
+	(void)state;
+	rig_region(second, other, sizeof(other), RIG_ANY);
+	rig_fill(pair.bytes, LEN);
+	batch = submit_many(&pair, TE_WRITE);
+	assert_int_equal(rig_move(pair.user, rig_segment(pair.user, second),
+				  TE_WRITE, other, as_pointer(pair.at),
+				  sizeof(other)),
+			 0);
+	assert_memory_equal(other, pair.bytes, sizeof(other));
+	assert_int_equal(count_good(batch), MANY);
+	te_engine_destroy(second);
+	pair_close(&pair);
+}
+
+/* ---- ends that come early ---- */
+
+static void await_copies(uint64_t n)
+{
+	uint64_t until = tei_now_ns() + RIG_WAIT_MS * TEI_NS_PER_MS;
+
+	while (cuda.n_copies() < n && tei_now_ns() < until)
+		(void)0;
+	assert_true(cuda.n_copies() >= n);
+}
+
+/* A copy under way touches the memory: who was told of the end may free it. */
+static void a_request_ends_after_its_copy(void **state, uint32_t op, bool cancel)
+{
+	struct pair pair = pair_open("tcp", "64m");
+	struct iovec piece = {as_pointer(pair.at), 4096};
+	struct te_request request =
+		rig_request(pair.segment, op, host, &piece);
+	struct te_completion end;
+	struct te_batch *batch;
+
+	(void)state;
+	assert_int_equal(move(&pair, op, 0, 0, 8), 0);
+	cuda.hold(true);
+	request.timeout_ms = cancel ? 0 : 50;
+	assert_int_equal(te_batch_create(pair.user, 1, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, &request, 1), 0);
+	/* Until the copy is begun; a read has come by then. */
+	assert_int_equal(te_batch_wait(batch, 100), -ETIMEDOUT);
+	if (cancel)
+		te_batch_cancel(batch);
+	assert_int_equal(te_batch_wait(batch, 100), -ETIMEDOUT);
+	assert_int_equal(te_batch_poll(batch, &end, 1), 0);
+	cuda.hold(false);
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	assert_int_equal(te_batch_poll(batch, &end, 1), 1);
+	assert_int_equal(end.error, cancel ? -ECANCELED : -ETIMEDOUT);
+	te_batch_destroy(batch);
+	await_copies(2);
+	assert_int_equal(move(&pair, op, 0, 0, LEN), 0);
+	pair_close(&pair);
+}
+
+static void a_cancel_awaits_the_copy(void **state)
+{
+	a_request_ends_after_its_copy(state, TE_WRITE, true);
+	a_request_ends_after_its_copy(state, TE_READ, true);
+}
+
+static void a_deadline_awaits_the_copy(void **state)
+{
+	a_request_ends_after_its_copy(state, TE_WRITE, false);
+	a_request_ends_after_its_copy(state, TE_READ, false);
+}
+
+static void a_peer_may_end_while_copies_are_under_way(void **state)
+{
+	struct pair pair = pair_open("tcp", "1m");
+	struct te_batch *batch;
+
+	(void)state;
+	assert_int_equal(move(&pair, TE_WRITE, 0, 0, 8), 0);
+	cuda.delay(300);
+	batch = submit_many(&pair, TE_WRITE);
+	te_engine_destroy(pair.owner);
+	te_batch_cancel(batch);
+	assert_true(count_good(batch) < MANY);
+	pair.owner = engine_with("tcp", "1m");
+	pair_close(&pair);
+}
+
+static void an_engine_may_end_while_copies_are_under_way(void **state)
+{
+	struct pair pair = pair_open("tcp", "1m");
+	struct te_batch *batch;
+
+	(void)state;
+	assert_int_equal(move(&pair, TE_WRITE, 0, 0, 8), 0);
+	cuda.delay(300);
+	batch = submit_many(&pair, TE_WRITE);
+	te_engine_destroy(pair.user);
+	(void)batch; /* ended with it */
+	pair.user = engine_with("tcp", "1m");
+	pair_close(&pair);
+}
+
+/* ---- what is wrong ---- */
+
+static void a_driver_that_fails_ends_requests(void **state)
+{
+	static const char *const calls[] = {"cuMemcpyDtoHAsync",
+					    "cuEventRecord", "cuEventQuery"};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(calls); i++) {
+		struct pair pair = pair_open("tcp", "1m");
+
+		cuda.fail_call(calls[i], CUDA_ERROR_ILLEGAL_ADDRESS);
+		assert_int_equal(move(&pair, TE_WRITE, 0, 0, LEN), -EIO);
+		test_contains(lines, "copies to and from cuda:1 fail: copy by "
+				     "the host: CUDA_ERROR_ILLEGAL_ADDRESS");
+		cuda.fail_call(calls[i], 0);
+		/* It is not tried again, and memory of the host goes on. */
+		assert_int_equal(move(&pair, TE_WRITE, 0, 0, 8), -EIO);
+		assert_int_equal(rig_move(pair.user, pair.segment, TE_READ,
+					  host, (uint8_t[8]){0}, 8),
+				 0);
+		pair_close(&pair);
+	}
+}
+
+static int add(struct te_engine *engine, CUdeviceptr at, uint32_t access)
+{
+	struct te_region region = {
+		.addr = as_pointer(at), .length = LEN, .access = access};
+	te_region_id id;
+
+	return te_region_add(engine, &region, &id);
+}
+
+static void who_has_no_memory_to_pin_says_so(void **state)
+{
+	struct te_engine *engine = engine_with("tcp", "1m");
+	CUdeviceptr at = fake_cuda_alloc(&cuda, 0, LEN);
+
+	(void)state;
+	cuda.fail_call("cuMemHostAlloc", CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(add(engine, at, TE_ACCESS_LOCAL), -ENOMEM);
+	test_contains(lines, "1048576 bytes of memory to be pinned for copies "
+			     "(setting gpu_staging)");
+	cuda.fail_call("cuMemHostAlloc", 0);
+	assert_int_equal(add(engine, at, TE_ACCESS_LOCAL), 0);
+	te_engine_destroy(engine);
+	fake_cuda_free(&cuda, 0, at);
+}
+
+/* Chunks have no context of their own, and none is made for them. */
+static void no_context_is_made_for_copies(void **state)
+{
+	struct te_engine *engine = engine_with("tcp", "1m");
+	CUcontext context;
+	CUdeviceptr at;
+
+	(void)state;
+	assert_int_equal(cuda.map_chunks(2, LEN, 1, &at), 0);
+	assert_int_equal(add(engine, at, TE_ACCESS_LOCAL), -EOPNOTSUPP);
+	test_contains(lines, "nobody uses cuda:2");
+	assert_int_equal(cuda.n_contexts(), 0);
+	assert_int_equal(cuda.primary_ctx_retain(&context, 2), 0);
+	assert_int_equal(add(engine, at, TE_ACCESS_LOCAL), 0);
+	te_engine_destroy(engine);
+	assert_int_equal(cuda.primary_ctx_release(2), 0);
+	assert_int_equal(cuda.unmap_chunks(at), 0);
+}
+
+/* Moves all while the @nth allocation fails. Returns the first error. */
+static int move_without(const struct pair *pair, uint32_t op, unsigned int nth)
+{
+	struct iovec piece = {as_pointer(pair->at), LEN};
+	struct te_request request =
+		rig_request(pair->segment, op, host, &piece);
+	struct te_completion end = {.error = 0};
+	struct te_batch *batch;
+	int rc;
+
+	assert_int_equal(te_batch_create(pair->user, 1, &batch), 0);
+	tei_fault_arm(TEI_FAULT_ALLOC, nth);
+	rc = te_batch_submit(batch, &request, 1);
+	if (!rc) {
+		assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+		assert_int_equal(te_batch_poll(batch, &end, 1), 1);
+	}
+	tei_fault_disarm_all();
+	te_batch_destroy(batch);
+	return rc ? rc : end.error;
+}
+
+static void what_cannot_be_allocated_is_an_error(void **state)
+{
+	struct pair pair = pair_open("tcp", "1m");
+	CUdeviceptr at = fake_cuda_alloc(&cuda, 0, LEN);
+	unsigned int nth = 0;
+	int rc;
+
+	(void)state;
+	do {
+		struct te_region region = {.addr = as_pointer(at),
+					   .length = LEN};
+		te_region_id id;
+
+		tei_fault_arm(TEI_FAULT_ALLOC, ++nth);
+		rc = te_region_add(pair.user, &region, &id);
+		tei_fault_disarm_all();
+		assert_true(!rc || rc == -ENOMEM);
+		if (!rc)
+			assert_int_equal(te_region_remove(pair.user, id), 0);
+	} while (rc);
+	for (nth = 1; nth < 20; nth++) {
+		uint32_t op = nth % 2 ? TE_READ : TE_WRITE;
+
+		(void)move_without(&pair, op, nth);
+		assert_int_equal(move(&pair, op, 0, 0, LEN), 0);
+	}
+	pair_close(&pair);
+	fake_cuda_free(&cuda, 0, at);
+}
+
+/* Of a GPU, but not registered: an error, and no signal. */
+static void memory_that_is_no_region_is_refused(void **state)
+{
+	struct pair pair = pair_open("tcp", "1m");
+	CUdeviceptr other = fake_cuda_alloc(&cuda, 1, LEN);
+
+	(void)state;
+	assert_true(rig_move(pair.user, pair.segment, TE_WRITE, host,
+			     as_pointer(other), 4096) < 0);
+	assert_int_equal(move(&pair, TE_WRITE, 0, 0, LEN), 0);
+	pair_close(&pair);
+	fake_cuda_free(&cuda, 1, other);
+}
+
+static void engines_come_and_go(void **state)
+{
+	unsigned int n_files = test_fds_open();
+	CUdeviceptr at = fake_cuda_alloc(&cuda, 0, LEN);
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		struct te_engine *engine = engine_with("tcp", "1m");
+
+		assert_int_equal(add(engine, at, TE_ACCESS_LOCAL), 0);
+		te_engine_destroy(engine);
+	}
+	assert_int_equal(test_fds_open(), n_files + 1); /* the memory's */
+	fake_cuda_free(&cuda, 0, at);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name_) cmocka_unit_test_setup_teardown(name_, set_up, tear_down)
+		TEST(memory_of_a_gpu_goes_by_every_backend),
+		TEST(memory_of_a_gpu_goes_to_the_engine_itself),
+		TEST(slow_copies_are_waited_for),
+		TEST(one_request_takes_memory_of_all_kinds),
+		TEST(checksums_are_of_what_was_copied),
+		TEST(who_finds_no_room_waits_for_it),
+		TEST(peers_share_the_room),
+		TEST(a_cancel_awaits_the_copy),
+		TEST(a_deadline_awaits_the_copy),
+		TEST(a_peer_may_end_while_copies_are_under_way),
+		TEST(an_engine_may_end_while_copies_are_under_way),
+		TEST(a_driver_that_fails_ends_requests),
+		TEST(who_has_no_memory_to_pin_says_so),
+		TEST(no_context_is_made_for_copies),
+		TEST(what_cannot_be_allocated_is_an_error),
+		TEST(memory_that_is_no_region_is_refused),
+		TEST(engines_come_and_go),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
