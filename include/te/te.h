@@ -191,9 +191,9 @@ struct te_region {
  *                it is the host's
  *   -ENOBUFS     64 other groups have regions, or a device has no key left
  *   -ENOMEM      also: more than this process may lock for a device
- *   -EFAULT      a device needs the memory mapped and writable; of a GPU's
- *                memory: it was freed, or the range ends behind what was
- *                allocated
+ *   -EFAULT      nothing is at the address, or a device needs the memory
+ *                mapped and writable; of a GPU's memory: it was freed, or the
+ *                range ends behind what was allocated
  *   -EIO         the driver of a GPU fails
  *   -EOPNOTSUPP  no backend can reach this kind of memory
  *   -EMFILE

@@ -225,17 +225,28 @@ static int running_driver(struct te_engine *engine, size_t i, bool wanted,
 	return 0;
 }
 
-/* Judges memory that no driver knows. @names_gpu: one was asked for it. */
-static int check_host(const struct tei_memory_asked *asked, bool names_gpu,
-		      char *why)
+/* Outcome of asking all drivers. */
+struct answers {
+	bool any;    /* one has answered, and does not know the memory */
+	bool wanted; /* one that the location names */
+};
+
+/*
+ * Judges memory that no driver knows. What the host has mapped without access
+ * may be made accessible later; where GPUs are in use it is more likely
+ * memory of one that was freed.
+ */
+static int check_host(const struct tei_memory_asked *asked, bool mapped,
+		      const struct answers *answers, char *why)
 {
-	if (!tei_is_touchable((uintptr_t)asked->addr, false)) {
+	if (!mapped || (answers->any &&
+			!tei_is_touchable((uintptr_t)asked->addr, false))) {
 		(void)snprintf(why, TEI_RUNTIME_WHY_LEN,
 			       "addr: no memory that may be read, and none "
 			       "that a GPU has now");
 		return -EFAULT;
 	}
-	return names_gpu ? not_the_hosts(asked->location, why) : 0;
+	return answers->wanted ? not_the_hosts(asked->location, why) : 0;
 }
 
 int tei_memory_find(struct te_engine *engine,
@@ -243,7 +254,7 @@ int tei_memory_find(struct te_engine *engine,
 		    struct tei_memory_found *out, char why[TEI_RUNTIME_WHY_LEN])
 {
 	bool mapped = tei_is_mapped((uintptr_t)asked->addr, 1);
-	bool names_gpu = false;
+	struct answers answers = {.any = false};
 	int rc;
 
 	*out = (struct tei_memory_found){
@@ -265,7 +276,8 @@ int tei_memory_find(struct te_engine *engine,
 		}
 		if (rc || out->ops)
 			return rc;
-		names_gpu = names_gpu || named;
+		answers.any = true;
+		answers.wanted = answers.wanted || named;
 	}
-	return check_host(asked, names_gpu, why);
+	return check_host(asked, mapped, &answers, why);
 }

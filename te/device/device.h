@@ -57,7 +57,7 @@ void tei_gpus_fini(struct tei_gpus *gpus);
  * GPU's memory. Returns 0, or @why names the argument and the cause, and:
  *   -EINVAL  the location is another one than the memory's
  *   -EFAULT  a GPU's range ends behind what was allocated there, or at addr is
- *            no memory that may be read
+ *            no memory; where a driver runs, none that may be read
  *   -EIO     the driver fails
  *   -ENOMEM
  */

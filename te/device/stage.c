@@ -151,8 +151,8 @@ static uint32_t find_run(const struct tei_stage *stage, uint32_t from,
 			continue;
 		begin = i + 1;
 		if (!(begin % 64)) /* whole words at a time */
-			while (begin < to && stage->used[begin / 64] ==
-						     UINT64_MAX)
+			while (begin < to &&
+			       stage->used[begin / 64] == UINT64_MAX)
 				begin += 64;
 		i = begin - 1;
 	}
@@ -218,10 +218,10 @@ static void give_up(struct tei_stage *stage, const char *why)
 		struct tei_stage_way *way = &stage->ways[i];
 
 		for (; way->n; way->n--, way->first++)
-			end_jobs(stage,
-				 &way->bunches[way->first % TEI_COPY_MARKS]
-					  .jobs,
-				 -EIO);
+			end_jobs(
+				stage,
+				&way->bunches[way->first % TEI_COPY_MARKS].jobs,
+				-EIO);
 		end_jobs(stage, &way->waiting, -EIO);
 	}
 }

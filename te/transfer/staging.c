@@ -23,7 +23,7 @@ struct tei_staged {
 	uint8_t *memory;         /* memory[length], of the stage */
 	uint64_t length;
 	uint32_t n_iov, n_copies;
-	struct iovec iov[PIECES_MAX];      /* as backends see the part */
+	struct iovec iov[PIECES_MAX];       /* as backends see the part */
 	struct tei_copy copies[PIECES_MAX]; /* of those that are a GPU's */
 };
 

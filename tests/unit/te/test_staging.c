@@ -57,7 +57,7 @@ static void *as_pointer(CUdeviceptr at)
 static struct te_engine *engine_with(const char *backends, const char *staging)
 {
 	const char *const settings[] = {
-		"backends", backends,  "gpu_staging", staging,
+		"backends",     backends,  "gpu_staging", staging,
 		"cuda_library", cuda.file, NULL};
 
 	return rig_engine(settings);
@@ -142,9 +142,9 @@ static void memory_of_a_gpu_goes_by_every_backend(void **state)
 		move_all(&pair);
 		assert_true(test_stat(pair.user, "te_gpu_bytes_total",
 				      "staged") >= 2 * LEN);
-		assert_int_equal(test_stat(pair.user, "te_gpu_bytes_total",
-					   "direct"),
-				 0);
+		assert_int_equal(
+			test_stat(pair.user, "te_gpu_bytes_total", "direct"),
+			0);
 		pair_close(&pair);
 	}
 }
@@ -255,8 +255,8 @@ static struct te_batch *submit_many(const struct pair *pair, uint32_t op)
 	struct te_batch *batch;
 
 	for (size_t i = 0; i < MANY; i++) {
-		pieces[i] = (struct iovec){as_pointer(pair->at + i * EACH),
-					   EACH};
+		pieces[i] =
+			(struct iovec){as_pointer(pair->at + i * EACH), EACH};
 		requests[i] = rig_request(pair->segment, op, host + i * EACH,
 					  &pieces[i]);
 	}
@@ -328,12 +328,12 @@ static void await_copies(uint64_t n)
 }
 
 /* A copy under way touches the memory: who was told of the end may free it. */
-static void a_request_ends_after_its_copy(void **state, uint32_t op, bool cancel)
+static void a_request_ends_after_its_copy(void **state, uint32_t op,
+					  bool cancel)
 {
 	struct pair pair = pair_open("tcp", "64m");
 	struct iovec piece = {as_pointer(pair.at), 4096};
-	struct te_request request =
-		rig_request(pair.segment, op, host, &piece);
+	struct te_request request = rig_request(pair.segment, op, host, &piece);
 	struct te_completion end;
 	struct te_batch *batch;
 
