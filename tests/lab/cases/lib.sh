@@ -101,12 +101,30 @@ no_queue_pairs()
 	! rdma resource show qp link "$1" | grep -q "type RC"
 }
 
-# pull_out NIC - its link goes, then itself; ends when nobody has it open any more.
-# Linux 6.1 does not let go of a queue pair whose NIC is gone while it sends (rxe
-# keeps a reference): hence not before its queue pairs are gone. `rdma link del`
+# packets_sent NIC
+packets_sent()
+{
+	cat "/sys/class/net/eth$1/statistics/tx_packets"
+}
+
+# is_still NIC - whether it has sent nothing since the last look
+is_still()
+{
+	local before=${sent_before:-}
+
+	sent_before=$(packets_sent "$1")
+	[ "$before" = "$sent_before" ]
+}
+
+# pull_out NIC - it sends nothing, its link goes, then itself; ends when nobody has
+# it open any more. Linux 6.1 does not let go of a queue pair whose packets the NIC
+# still has (rxe keeps a reference), waits for a while, and then frees what they
+# point to: hence not before they are gone, and its queue pairs. `rdma link del`
 # shows less: the device stays for all who have it open.
 pull_out()
 {
+	tc qdisc replace dev "eth$1" root netem loss 100%
+	within 60 is_still "$1"
 	ip link set "eth$1" down
 	within 60 no_queue_pairs "rxe$1"
 	echo 1 >"$(readlink -f "/sys/class/net/eth$1/device/..")/remove"
