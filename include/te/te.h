@@ -206,6 +206,26 @@ struct te_region {
 TE_API int te_region_add(struct te_engine *engine,
 			 const struct te_region *region, te_region_id *out);
 
+enum te_memory {
+	TE_MEMORY_HOST = 0, /* also what GPUs reach in the host */
+	TE_MEMORY_GPU = 1,  /* no processor may touch it */
+};
+
+/* Facts about a region. */
+struct te_region_facts {
+	char location[32]; /* as in struct te_region; "": not known */
+	uint32_t memory;   /* enum te_memory */
+	uint32_t reserved[7];
+};
+
+/**
+ * te_region_describe - tell what memory a region is of
+ *
+ * Any thread. Returns 0, -ENOENT (no such region), -EINVAL (NULL).
+ */
+TE_API int te_region_describe(struct te_engine *engine, te_region_id region,
+			      struct te_region_facts *out);
+
 /**
  * te_region_remove - withdraw a region; no peer reaches it after the return
  *

@@ -25,7 +25,7 @@
 #include "base/list.h"
 #include "te/device/device.h"
 
-#define TEI_STAGE_BLOCK      (16u << 10) /* bytes; memory is given in whole ones */
+#define TEI_STAGE_BLOCK      (16u << 10) /* bytes: unit of its memory */
 #define TEI_STAGE_COPIES_MAX 256u        /* of a job */
 
 /* Copies of one user, which keeps it and the copies until done(). */

@@ -7,7 +7,6 @@
 #include "te/device/export.h"
 #include "te/device/stage.h"
 #include "te/region/region.h"
-#include "te/worker/worker.h"
 
 int tei_region_export(struct te_engine *engine, struct tei_region *region)
 {
@@ -77,11 +76,7 @@ int tei_region_gpu(struct tei_engine_core *core, uint64_t id, uint64_t addr,
 int tei_region_open_stage(struct te_engine *engine, struct tei_region *region,
 			  char why[TEI_RUNTIME_WHY_LEN])
 {
-	uint32_t i = 0, n = engine->worker->n_rails;
-
-	while (i < n && region->key[i])
-		i++;
-	if (i == n || region->memory.facts.kind != TEI_MEMORY_DEVICE)
+	if (region->memory.facts.kind != TEI_MEMORY_DEVICE)
 		return 0;
 	return tei_stage_get(engine, &region->memory, &region->stage, why);
 }

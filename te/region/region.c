@@ -312,6 +312,28 @@ discard:
 	return rc;
 }
 
+int te_region_describe(struct te_engine *engine, te_region_id id,
+		       struct te_region_facts *out)
+{
+	struct tei_regions *r = engine->regions;
+	const struct tei_region *region;
+
+	if (!out)
+		return -EINVAL;
+	memset(out, 0, sizeof(*out));
+	tei_mutex_lock(&r->mu);
+	region = tei_handle_get(&r->handles, id);
+	if (region && region->shown) {
+		memcpy(out->location, region->location, sizeof(out->location));
+		if (region->memory.facts.kind == TEI_MEMORY_DEVICE)
+			out->memory = TE_MEMORY_GPU;
+	} else {
+		region = NULL;
+	}
+	tei_mutex_unlock(&r->mu);
+	return region ? 0 : -ENOENT;
+}
+
 static uint64_t patience(const struct te_engine *engine)
 {
 	return engine->config.suspect_after * TEI_NS_PER_MS;

@@ -160,9 +160,9 @@ void tei_regions_groups(struct tei_regions *r, struct tei_group_set *out);
 int tei_region_export(struct te_engine *engine, struct tei_region *region);
 void tei_region_export_end(struct tei_region *region);
 /*
- * Opens the stage of a GPU's memory, for those of the rails that have not
- * registered it; where all have, or it is the host's, does nothing. Returns 0,
- * or what tei_stage_get() says, and @why. Not with mu held.
+ * Opens the stage of a GPU's memory, for rails that have not registered it and
+ * for checksums. Of other memory does nothing. Returns 0, or what
+ * tei_stage_get() says, and @why. Not with mu held.
  */
 int tei_region_open_stage(struct te_engine *engine, struct tei_region *region,
 			  char why[TEI_RUNTIME_WHY_LEN]);

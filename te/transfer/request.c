@@ -244,7 +244,8 @@ static bool awaits_rail(const struct tei_request *r)
 
 /*
  * Finds the rails that move the request's bytes: those to the peer that take
- * its local memory, or if there is none, and the host can copy it, any.
+ * its local memory. If there is none, or a processor has to see the bytes for
+ * their checksum, and the host can copy them: any.
  */
 static void find_reach(struct tei_request *r, const struct tei_remote *remote,
 		       const struct tei_remote_region *region)
@@ -253,7 +254,8 @@ static void find_reach(struct tei_request *r, const struct tei_remote *remote,
 	bool can_stage;
 	uint64_t takers = tei_takers_of(r, &can_stage);
 
-	r->staged = can_stage && !(reach & takers);
+	r->staged = can_stage && takers != UINT64_MAX &&
+		    (!(reach & takers) || r->flags & TE_CRC);
 	r->direct = !r->staged && takers != UINT64_MAX;
 	r->reach = r->staged ? reach : reach & takers;
 }

@@ -153,6 +153,15 @@ int te_region_remove(struct te_engine *e, te_region_id id)
 	return rc;
 }
 
+int te_region_describe(struct te_engine *engine, te_region_id region,
+		       struct te_region_facts *out)
+{
+	(void)engine;
+	(void)region;
+	*out = (struct te_region_facts){.memory = TE_MEMORY_HOST};
+	return 0;
+}
+
 int te_region_remove_within(struct te_engine *engine, te_region_id region,
 			    uint32_t timeout_ms)
 {

@@ -202,12 +202,14 @@ static void host_and_gpu_go_together(void **state)
 	fake_cuda_free(&cuda, 1, local);
 }
 
-static void no_checksum_is_taken_of_what_nobody_may_touch(void **state)
+/* The host copies it for that. */
+static void a_checksum_is_taken_of_copies(void **state)
 {
 	struct te_engine *owner = verbs_engine(), *user = verbs_engine();
 	CUdeviceptr local = fake_cuda_alloc(&cuda, 1, LEN);
 	struct iovec piece = {as_pointer(local), LEN};
 	struct te_request request;
+	struct te_completion end;
 	static uint8_t memory[LEN];
 	te_segment_id segment;
 
@@ -215,10 +217,15 @@ static void no_checksum_is_taken_of_what_nobody_may_touch(void **state)
 	rig_region(owner, memory, LEN, RIG_ANY);
 	rig_region(user, as_pointer(local), LEN, TE_ACCESS_LOCAL);
 	segment = rig_segment(user, owner);
+	rig_fill(memory, LEN);
 	request = rig_request(segment, TE_READ, memory, &piece);
 	request.flags |= TE_CRC;
 	request.crc_len = LEN;
-	assert_true(rig_run(user, &request).error < 0);
+	end = rig_run(user, &request);
+	assert_int_equal(end.error, 0);
+	assert_int_equal(end.crc, te_crc32c(0, memory, LEN));
+	assert_memory_equal(cuda.bytes(local), memory, LEN);
+	assert_true(test_stat(user, "te_gpu_bytes_total", "staged") == LEN);
 	te_engine_destroy(user);
 	te_engine_destroy(owner);
 	fake_cuda_free(&cuda, 1, local);
@@ -382,7 +389,7 @@ int main(void)
 		TEST(a_part_of_an_allocation_is_a_region),
 		TEST(memory_in_chunks_has_a_key_for_each),
 		TEST(host_and_gpu_go_together),
-		TEST(no_checksum_is_taken_of_what_nobody_may_touch),
+		TEST(a_checksum_is_taken_of_copies),
 		TEST(only_rails_that_reach_it_carry_it),
 		TEST(without_dma_bufs_a_module_helps),
 		TEST(what_no_nic_reaches_is_refused_with_what_to_do),

@@ -436,6 +436,28 @@ static int add(struct te_engine *engine, CUdeviceptr at, uint32_t access)
 	return te_region_add(engine, &region, &id);
 }
 
+static void a_region_tells_what_it_is(void **state)
+{
+	struct te_engine *engine = engine_with("tcp", "1m");
+	CUdeviceptr at = fake_cuda_alloc(&cuda, 2, LEN);
+	struct te_region_facts facts;
+	te_region_id id;
+
+	(void)state;
+	id = rig_region(engine, as_pointer(at), LEN, TE_ACCESS_LOCAL);
+	assert_int_equal(te_region_describe(engine, id, &facts), 0);
+	assert_int_equal(facts.memory, TE_MEMORY_GPU);
+	assert_string_equal(facts.location, "cuda:2");
+	assert_int_equal(te_region_remove(engine, id), 0);
+	assert_int_equal(te_region_describe(engine, id, &facts), -ENOENT);
+	assert_int_equal(te_region_describe(engine, id, NULL), -EINVAL);
+	id = rig_region(engine, host, LEN, RIG_ANY);
+	assert_int_equal(te_region_describe(engine, id, &facts), 0);
+	assert_int_equal(facts.memory, TE_MEMORY_HOST);
+	te_engine_destroy(engine);
+	fake_cuda_free(&cuda, 2, at);
+}
+
 static void who_has_no_memory_to_pin_says_so(void **state)
 {
 	struct te_engine *engine = engine_with("tcp", "1m");
@@ -569,6 +591,7 @@ int main(void)
 		TEST(a_peer_may_end_while_copies_are_under_way),
 		TEST(an_engine_may_end_while_copies_are_under_way),
 		TEST(a_driver_that_fails_ends_requests),
+		TEST(a_region_tells_what_it_is),
 		TEST(who_has_no_memory_to_pin_says_so),
 		TEST(no_context_is_made_for_copies),
 		TEST(what_cannot_be_allocated_is_an_error),
