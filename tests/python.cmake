@@ -57,6 +57,7 @@ te_pytest(python dummies) # skipped without torch, which only CI installs
 te_pytest(python fast_copy)
 te_pytest(python gil)
 te_pytest(python groups)
+te_pytest(python gpu)
 te_pytest(python infer)
 te_pytest(python loopback)
 te_pytest(python rpc)

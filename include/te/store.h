@@ -199,8 +199,10 @@ TE_API int te_store_health(struct te_store *store);
  *
  * Memory given to put and get need not be registered; registered memory is
  * moved without a look-up or a copy per transfer. Peers cannot reach it. The
- * memory must stay mapped until te_store_unregister(). Returns 0, -600 (the
- * range is not mapped, or overlaps another one), -1.
+ * memory must stay mapped until te_store_unregister(). A GPU's memory has to be
+ * registered: it is then moved by a NIC that accesses it, or copied by way of
+ * the host; a dummy has none. Returns 0, -600 (the range is not mapped, or
+ * overlaps another one), -1.
  */
 TE_API int te_store_register(struct te_store *store, void *addr,
 			     uint64_t length);

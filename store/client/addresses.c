@@ -89,8 +89,6 @@ int tes_addresses_add(struct tes_addresses *a, uint64_t addr, uint64_t length)
 	struct tes_registration r = {.begin = addr, .end = addr + length};
 	int rc;
 
-	if (!tei_is_mapped(addr, length))
-		return -EINVAL;
 	r.protection = tei_protection(addr, length);
 	tei_mutex_lock(&a->mu);
 	rc = insert(a, &r);
@@ -99,7 +97,7 @@ int tes_addresses_add(struct tes_addresses *a, uint64_t addr, uint64_t length)
 }
 
 void tes_addresses_keep(struct tes_addresses *a, uint64_t addr,
-			te_region_id region)
+			te_region_id region, bool is_gpu)
 {
 	struct tes_registration *r;
 
@@ -107,9 +105,26 @@ void tes_addresses_keep(struct tes_addresses *a, uint64_t addr,
 	r = find_registration(a, addr);
 	if (r) {
 		r->region = region;
+		r->is_gpu = is_gpu;
 		r->is_whole = true;
 	}
+	if (is_gpu)
+		atomic_store_explicit(&a->any_gpu, true, memory_order_relaxed);
 	tei_mutex_unlock(&a->mu);
+}
+
+bool tes_addresses_is_gpu(struct tes_addresses *a, const void *addr)
+{
+	const struct tes_registration *r;
+	bool is_gpu;
+
+	if (!atomic_load_explicit(&a->any_gpu, memory_order_relaxed))
+		return false;
+	tei_mutex_lock(&a->mu);
+	r = find_registration(a, (uintptr_t)addr);
+	is_gpu = r && r->is_gpu;
+	tei_mutex_unlock(&a->mu);
+	return is_gpu;
 }
 
 static void take_out(struct tes_addresses *a, struct tes_registration *r)
@@ -207,7 +222,7 @@ static bool read_area(struct check *c, uint64_t addr)
 	if (r && r->begin <= addr) {
 		c->area = (struct area){r->begin, r->end, r->protection, true,
 					true};
-		ask = r->found_by != c->number;
+		ask = r->found_by != c->number && !r->is_gpu;
 		r->found_by = c->number;
 	} else {
 		c->area = (struct area){

@@ -4,8 +4,9 @@
  *
  * The rule is the same for every call that is given such memory, whatever way
  * its bytes take: what begins in registered memory must end in the same
- * registration; all of it must be mapped so that the call may use it. What
- * fails is refused before the call changes anything, with -600.
+ * registration; all of it must be mapped so that the call may use it, or be
+ * registered and a GPU's. What fails is refused before the call changes
+ * anything, with -600.
  *
  * A check costs one system call for each registration that a call names, and
  * up to three for each stretch of other memory, however many pieces lie there.
@@ -35,6 +36,7 @@
 struct tes_registration {
 	uint64_t begin, end;
 	int protection; /* PROT_* of all of it, when it was registered */
+	bool is_gpu;    /* no processor may touch it; the driver vouches */
 	bool is_whole;  /* its registration is complete */
 	te_region_id region;
 	uint64_t found_by; /* the last check that found all of it usable */
@@ -46,6 +48,7 @@ struct tes_addresses {
 	struct tes_registration *at; /* at[n], by address; guarded by mu */
 	size_t n, room;              /* guarded by mu */
 	_Atomic uint64_t n_checks;   /* relaxed: names a check */
+	_Atomic bool any_gpu; /* relaxed: some registration was a GPU's */
 	/*
 	 * Memory that a dummy shares with the daemon: the caller's up to
 	 * @pool_end, the store's own up to @shared_end. Fixed; 0: none.
@@ -58,12 +61,14 @@ void tes_addresses_init(struct tes_addresses *a);
 void tes_addresses_fini(struct tes_addresses *a);
 
 /*
- * Begins a registration: nobody else gets the range. -EINVAL (not mapped, or it
- * overlaps another one), -ENOMEM. Then keep() or remove() it.
+ * Begins a registration: nobody else gets the range. -EINVAL (it overlaps
+ * another one), -ENOMEM. Then keep() or remove() it.
  */
 int tes_addresses_add(struct tes_addresses *a, uint64_t addr, uint64_t length);
 void tes_addresses_keep(struct tes_addresses *a, uint64_t addr,
-			te_region_id region);
+			te_region_id region, bool is_gpu);
+/* Tells whether the byte at @addr is registered, and a GPU's. */
+bool tes_addresses_is_gpu(struct tes_addresses *a, const void *addr);
 void tes_addresses_remove(struct tes_addresses *a, uint64_t addr);
 /*
  * Takes out the registration that begins at @addr, if it is complete, or, with

@@ -2,6 +2,7 @@
 /* args.c - what callers give us, checked; batches cut for the master */
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/net.h"
 #include "base/text.h"
@@ -200,6 +201,27 @@ void tes_ranges_free(struct tes_sorted *sorted)
 	sorted->starts = sorted->order = NULL;
 }
 
+/* Copies a range of a value; returns its length, or a code. */
+static int64_t copy_range(struct te_store *store,
+			  const struct te_store_buffer *buffer,
+			  const struct te_store_range *range)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+
+	if (range->offset > buffer->length ||
+	    range->length > buffer->length - range->offset)
+		return TE_STORE_INVALID_PARAMS;
+	if (tes_addresses_is_gpu(&store->addresses, range->addr)) {
+		if (tei_log_allowed(&limit))
+			LOG_WARN("store: parts of a value that its owner has "
+				 "not verified yet cannot be read into a GPU's "
+				 "memory: get all of it first");
+		return TE_STORE_TRANSFER_FAIL;
+	}
+	memcpy(range->addr, buffer->data + range->offset, range->length);
+	return (int64_t)range->length;
+}
+
 /* Key @key in memory of ours, and the ranges from there. */
 static void get_whole(struct te_store *store, const struct te_store_key *keys,
 		      size_t key, const struct te_store_range *ranges,
@@ -212,19 +234,9 @@ static void get_whole(struct te_store *store, const struct te_store_key *keys,
 	(void)tes_direct_get_buffers(store, &keys[key], 1, &buffer, &size);
 	for (i = sorted->starts[key]; i < sorted->starts[key + 1]; i++) {
 		const struct te_store_range *range = &ranges[sorted->order[i]];
-		int64_t *result = &results[sorted->order[i]];
-		uint64_t have = buffer ? buffer->length : 0;
 
-		if (!buffer) {
-			*result = size;
-		} else if (range->offset > have ||
-			   range->length > have - range->offset) {
-			*result = TE_STORE_INVALID_PARAMS;
-		} else {
-			memcpy(range->addr, buffer->data + range->offset,
-			       range->length);
-			*result = (int64_t)range->length;
-		}
+		results[sorted->order[i]] =
+			buffer ? copy_range(store, buffer, range) : size;
 	}
 	tes_buffer_destroy(buffer);
 }

@@ -14,6 +14,7 @@
 #include <te/store.h>
 
 #include "base/log.h"
+#include "base/mapped.h"
 #include "base/mem.h"
 #include "store/client/client.h"
 
@@ -304,6 +305,26 @@ void te_store_buffer_free(struct te_store_buffer *buffer)
 
 /* ---- registration of the caller's memory ---- */
 
+/*
+ * Adds the region. *@is_gpu: no processor may touch it. -EFAULT: memory of the
+ * host that is not all mapped; and as te_region_add().
+ */
+static int add_region(struct te_engine *engine, const struct te_region *region,
+		      te_region_id *id, bool *is_gpu)
+{
+	struct te_region_facts facts;
+	int rc = te_region_add(engine, region, id);
+
+	if (rc)
+		return rc;
+	(void)te_region_describe(engine, *id, &facts);
+	*is_gpu = facts.memory == TE_MEMORY_GPU;
+	if (*is_gpu || tei_is_mapped((uintptr_t)region->addr, region->length))
+		return 0;
+	(void)te_region_remove(engine, *id);
+	return -EFAULT;
+}
+
 int tes_direct_register(struct te_store *store, void *addr, uint64_t length)
 {
 	struct te_region region = {
@@ -311,19 +332,22 @@ int tes_direct_register(struct te_store *store, void *addr, uint64_t length)
 		.length = length,
 		.access = TE_ACCESS_LOCAL,
 	};
+	bool is_gpu;
 	te_region_id id;
 	int rc;
 
-	if (!store)
+	if (!store || !addr || !length ||
+	    length > UINTPTR_MAX - (uintptr_t)addr)
 		return TE_STORE_INVALID_PARAMS;
 	rc = tes_addresses_add(&store->addresses, (uintptr_t)addr, length);
 	if (rc)
 		return tes_store_code(rc);
-	rc = te_region_add(store->engine, &region, &id);
+	rc = add_region(store->engine, &region, &id, &is_gpu);
 	if (rc)
 		tes_addresses_remove(&store->addresses, (uintptr_t)addr);
 	else
-		tes_addresses_keep(&store->addresses, (uintptr_t)addr, id);
+		tes_addresses_keep(&store->addresses, (uintptr_t)addr, id,
+				   is_gpu);
 	return rc == -EFAULT ? TE_STORE_INVALID_PARAMS : tes_store_code(rc);
 }
 

@@ -342,12 +342,41 @@ static struct tes_hot_name name_of(const struct tes_get_round *round,
 	};
 }
 
+static bool is_value_gpu(struct tes_addresses *a,
+			 const struct te_store_value *value)
+{
+	for (uint32_t i = 0; i < value->n_pieces; i++)
+		if (tes_addresses_is_gpu(a, value->pieces[i].iov_base))
+			return true;
+	return false;
+}
+
+/* Tells whether some of the bytes go where no processor may put them. */
+static bool goes_to_gpu(const struct tes_get_round *round,
+			const struct tes_get_entry *entry)
+{
+	const struct tes_get_chunk *chunk = round->chunk;
+	struct tes_addresses *a = &chunk->store->addresses;
+	const struct tes_get_ranges *r = chunk->ranges;
+	uint32_t i;
+
+	if (!atomic_load_explicit(&a->any_gpu, memory_order_relaxed) ||
+	    chunk->buffers)
+		return false;
+	if (!r)
+		return is_value_gpu(a, &chunk->values[entry->item]);
+	for (i = r->starts[entry->item]; i < r->starts[entry->item + 1]; i++)
+		if (tes_addresses_is_gpu(a, r->all[r->order[i]].addr))
+			return true;
+	return false;
+}
+
 void tes_get_warm(struct tes_get_round *round, struct tes_get_entry *entry)
 {
 	struct tes_hot *hot = &round->chunk->store->hot;
 	struct tes_hot_name name;
 
-	if (!tes_hot_on(hot) || entry->hot)
+	if (!tes_hot_on(hot) || entry->hot || goes_to_gpu(round, entry))
 		return;
 	name = name_of(round, entry);
 	/* A second look-up in the same call is no further access. */
@@ -467,7 +496,8 @@ void tes_get_keep(struct tes_get_round *round,
 	struct tes_hot_value *value;
 	struct tes_hot_name name;
 
-	if (!tes_hot_on(hot) || round->chunk->ranges || entry->no_crc)
+	if (!tes_hot_on(hot) || round->chunk->ranges || entry->no_crc ||
+	    goes_to_gpu(round, entry))
 		return;
 	name = name_of(round, entry);
 	value = tes_hot_begin(hot, &name, entry->size);

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mapped.h"
 #include "base/mem.h"
 #include "store/client/client.h"
 
@@ -120,10 +121,14 @@ static void dummy_stats(struct te_store *store, struct te_store_stats *out)
 /* Any memory will do: a registration only says where it ends. */
 static int dummy_register(struct te_store *store, void *addr, uint64_t length)
 {
-	int rc = tes_addresses_add(&store->addresses, (uintptr_t)addr, length);
+	int rc;
 
+	if (!tei_is_mapped((uintptr_t)addr, length))
+		return TE_STORE_INVALID_PARAMS;
+	rc = tes_addresses_add(&store->addresses, (uintptr_t)addr, length);
 	if (!rc)
-		tes_addresses_keep(&store->addresses, (uintptr_t)addr, 0);
+		tes_addresses_keep(&store->addresses, (uintptr_t)addr, 0,
+				   false);
 	return tes_store_code(rc);
 }
 

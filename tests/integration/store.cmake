@@ -28,3 +28,9 @@ target_compile_definitions(integration_store PRIVATE
 	TEST_WALL_LIBRARY="$<TARGET_FILE:te_test_wall_step>")
 add_dependencies(integration_store mooncake_client mooncake_master store_attacker store_dummy
 	store_halter store_writer te_test_wall_step)
+
+# With a driver of GPUs that the test loads.
+te_tests(integration store PROGRAM integration_store_gpu
+	TESTS gpu
+	LIBRARIES te_test_pool te_test_master $<TARGET_OBJECTS:te_test_fake_cuda>)
+add_dependencies(integration_store_gpu fake_cuda mooncake_client mooncake_master)

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_gpu.c - values put from and read into a GPU's memory
+ *
+ * A processor that touches it gets a signal, so what arrives has gone past it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/fake_cuda/fake_cuda.h"
+#include "tests/lib/test.h"
+#include "tests/store/pool.h"
+
+#define MIB   ((size_t)1048576)
+#define SIZE  (3 * MIB)
+#define CACHE (16 * MIB)
+
+static struct fake_cuda cuda;
+static uint8_t pattern[SIZE], other[SIZE];
+
+struct parts {
+	struct pool pool;
+	struct test_process *owner; /* NULL: the client is */
+	struct te_store *client;
+	CUdeviceptr at; /* of cuda:1; at[SIZE], registered */
+	uint8_t *bytes; /* behind it */
+};
+
+static void *as_pointer(CUdeviceptr at)
+{
+	return (void *)(uintptr_t)at;
+}
+
+/* A client that keeps in its cache what it has read once. */
+static struct te_store *open_client(const struct pool *pool, uint64_t lends)
+{
+	const struct te_store_config config = {
+		.size = sizeof(config),
+		.call_timeout_ms = POOL_START_MS,
+		.replica_timeout_ms = POOL_START_MS,
+		.setup_timeout_ms = POOL_START_MS,
+		.master = pool->address,
+		.segment_bytes = lends,
+		.hot_cache_bytes = CACHE,
+		.hot_cache_threshold = 1,
+		.local_buffer_bytes = CACHE,
+	};
+	struct te_store *store;
+
+	assert_int_equal(te_store_setup(&config, &store), 0);
+	return store;
+}
+
+static void parts_start(struct parts *parts, const char *backends, bool lends)
+{
+	fake_cuda_open(&cuda);
+	assert_int_equal(cuda.init(0), 0);
+	setenv("TE_CUDA_LIBRARY", cuda.file, 1);
+	if (backends)
+		setenv("TE_BACKENDS", backends, 1);
+	pool_start(&parts->pool, pool_patient);
+	parts->owner = lends ? NULL : pool_owner(&parts->pool, "64 MB");
+	parts->client = open_client(&parts->pool, lends ? 64 * MIB : 0);
+	parts->at = fake_cuda_alloc(&cuda, 1, SIZE);
+	parts->bytes = cuda.bytes(parts->at);
+	assert_int_equal(te_store_register(parts->client, as_pointer(parts->at),
+					   SIZE),
+			 0);
+	pool_fill(pattern, SIZE, 7);
+}
+
+static void parts_stop(struct parts *parts)
+{
+	te_store_close(parts->client);
+	if (parts->owner)
+		test_process_end(parts->owner);
+	pool_stop(&parts->pool);
+	fake_cuda_free(&cuda, 1, parts->at);
+	cuda.reset();
+	unsetenv("TE_BACKENDS");
+	unsetenv("TE_CUDA_LIBRARY");
+}
+
+/* ---- calls ---- */
+
+/* A value whole, and another one of pieces of the host and the GPU. */
+static void put_and_get(const struct parts *parts)
+{
+	void *gpu = as_pointer(parts->at);
+
+	memcpy(parts->bytes, pattern, SIZE);
+	assert_int_equal(pool_put(parts->client, "whole", gpu, SIZE), 0);
+	assert_int_equal(pool_get(parts->client, "whole", other, SIZE), SIZE);
+	assert_memory_equal(other, pattern, SIZE);
+	for (int i = 0; i < 3; i++) { /* from the owner, and not the cache */
+		memset(parts->bytes, 0, SIZE);
+		assert_int_equal(pool_get(parts->client, "whole", gpu, SIZE),
+				 SIZE);
+		assert_memory_equal(parts->bytes, pattern, SIZE);
+	}
+}
+
+static void pieces(const struct parts *parts)
+{
+	const struct te_store_key key = pool_key("pieces");
+	const struct iovec from[3] = {
+		{pattern, 1000},
+		{as_pointer(parts->at + 1000), 2 * MIB},
+		{pattern + 1000 + 2 * MIB, 5},
+	};
+	const struct iovec to[2] = {{other, 500},
+				    {as_pointer(parts->at + 500), SIZE - 500}};
+	const struct te_store_value put = {.pieces = from, .n_pieces = 3},
+				    get = {.pieces = to, .n_pieces = 2};
+	int64_t size = 1005 + 2 * (int64_t)MIB, result;
+	int code;
+
+	memcpy(parts->bytes, pattern, SIZE);
+	assert_int_equal(te_store_put(parts->client, &key, &put, 1, NULL,
+				      &code),
+			 0);
+	assert_int_equal(code, 0);
+	memset(parts->bytes, 0, SIZE);
+	memset(other, 0, SIZE);
+	(void)te_store_get(parts->client, &key, &get, 1, &result);
+	assert_int_equal(result, size);
+	assert_memory_equal(other, pattern, 500);
+	assert_memory_equal(parts->bytes + 500, pattern + 500,
+			    (size_t)size - 500);
+}
+
+static void ranges(const struct parts *parts)
+{
+	const struct te_store_key key = pool_key("whole");
+	const struct te_store_range wanted[3] = {
+		{.offset = 5, .addr = as_pointer(parts->at), .length = 1000},
+		{.offset = 7, .addr = other, .length = 10},
+		{.offset = 2 * MIB,
+		 .addr = as_pointer(parts->at + 1000),
+		 .length = 4096},
+	};
+	int64_t results[3];
+
+	memset(parts->bytes, 0, SIZE);
+	assert_int_equal(te_store_get_ranges(parts->client, &key, 1, wanted, 3,
+					     results),
+			 3);
+	assert_memory_equal(parts->bytes, pattern + 5, 1000);
+	assert_memory_equal(other, pattern + 7, 10);
+	assert_memory_equal(parts->bytes + 1000, pattern + 2 * MIB, 4096);
+}
+
+/* What the cache has, from reads of the host, is for the host. */
+static void cached(const struct parts *parts)
+{
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(pool_get(parts->client, "whole", other, SIZE),
+				 SIZE);
+	ranges(parts);
+	memset(parts->bytes, 0, SIZE);
+	assert_int_equal(pool_get(parts->client, "whole", as_pointer(parts->at),
+				  SIZE),
+			 SIZE);
+	assert_memory_equal(parts->bytes, pattern, SIZE);
+}
+
+static void put_in_ranges(const struct parts *parts)
+{
+	const struct te_store_key key = pool_key("ranges");
+	const uint64_t size = SIZE;
+	const struct te_store_range given[2] = {
+		{.addr = as_pointer(parts->at), .length = MIB},
+		{.offset = MIB, .addr = pattern + MIB, .length = 2 * MIB},
+	};
+	int64_t results[2];
+	int code;
+
+	memcpy(parts->bytes, pattern, SIZE);
+	assert_int_equal(te_store_put_open(parts->client, &key, &size, 1, NULL,
+					   &code),
+			 0);
+	assert_int_equal(te_store_put_ranges(parts->client, &key, 1, given, 2,
+					     results),
+			 2);
+	assert_int_equal(te_store_put_commit(parts->client, &key, 1, &code), 0);
+	assert_int_equal(pool_get(parts->client, "ranges", other, SIZE), SIZE);
+	assert_memory_equal(other, pattern, SIZE);
+}
+
+static void all_calls(const char *backends, bool lends)
+{
+	struct parts parts;
+
+	parts_start(&parts, backends, lends);
+	put_and_get(&parts);
+	pieces(&parts);
+	ranges(&parts);
+	cached(&parts);
+	put_in_ranges(&parts);
+	parts_stop(&parts);
+}
+
+static void over_tcp(void **state)
+{
+	(void)state;
+	all_calls("loop,tcp", false);
+}
+
+static void over_shared_memory(void **state)
+{
+	(void)state;
+	all_calls(NULL, false);
+}
+
+static void within_an_owner(void **state)
+{
+	(void)state;
+	all_calls(NULL, true);
+}
+
+/* ---- what is wrong ---- */
+
+static void memory_that_is_not_registered_is_refused(void **state)
+{
+	CUdeviceptr unknown;
+	struct parts parts;
+
+	(void)state;
+	parts_start(&parts, "loop,tcp", false);
+	unknown = fake_cuda_alloc(&cuda, 1, SIZE);
+	assert_int_equal(pool_put(parts.client, "a", as_pointer(unknown), 100),
+			 TE_STORE_INVALID_PARAMS);
+	/* Past the end of what is registered, and of what is allocated. */
+	assert_int_equal(pool_put(parts.client, "a",
+				  as_pointer(parts.at + SIZE - 10), 11),
+			 TE_STORE_INVALID_PARAMS);
+	assert_int_equal(te_store_register(parts.client, as_pointer(unknown),
+					   SIZE + 1),
+			 TE_STORE_INVALID_PARAMS);
+	assert_int_equal(te_store_unregister(parts.client,
+					     as_pointer(parts.at)),
+			 0);
+	assert_int_equal(pool_put(parts.client, "a", as_pointer(parts.at), 100),
+			 TE_STORE_INVALID_PARAMS);
+	fake_cuda_free(&cuda, 1, unknown);
+	assert_int_equal(te_store_register(parts.client, as_pointer(unknown),
+					   SIZE),
+			 TE_STORE_INVALID_PARAMS);
+	parts_stop(&parts);
+}
+
+static void a_driver_that_fails_is_an_error(void **state)
+{
+	struct parts parts;
+
+	(void)state;
+	parts_start(&parts, "loop,tcp", false);
+	memcpy(parts.bytes, pattern, SIZE);
+	cuda.fail_call("cuMemcpyDtoHAsync", CUDA_ERROR_ILLEGAL_ADDRESS);
+	assert_true(pool_put(parts.client, "a", as_pointer(parts.at), SIZE) <
+		    0);
+	cuda.fail_call("cuMemcpyDtoHAsync", 0);
+	assert_int_equal(pool_put(parts.client, "a", pattern, SIZE), 0);
+	assert_int_equal(pool_get(parts.client, "a", other, SIZE), SIZE);
+	assert_memory_equal(other, pattern, SIZE);
+	parts_stop(&parts);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(over_tcp),
+		cmocka_unit_test(over_shared_memory),
+		cmocka_unit_test(within_an_owner),
+		cmocka_unit_test(memory_that_is_not_registered_is_refused),
+		cmocka_unit_test(a_driver_that_fails_is_an_error),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
