@@ -63,9 +63,9 @@ static void parts_start(struct parts *parts, const char *backends, bool lends)
 	parts->client = open_client(&parts->pool, lends ? 64 * MIB : 0);
 	parts->at = fake_cuda_alloc(&cuda, 1, SIZE);
 	parts->bytes = cuda.bytes(parts->at);
-	assert_int_equal(te_store_register(parts->client, as_pointer(parts->at),
-					   SIZE),
-			 0);
+	assert_int_equal(
+		te_store_register(parts->client, as_pointer(parts->at), SIZE),
+		0);
 	pool_fill(pattern, SIZE, 7);
 }
 
@@ -116,9 +116,8 @@ static void pieces(const struct parts *parts)
 	int code;
 
 	memcpy(parts->bytes, pattern, SIZE);
-	assert_int_equal(te_store_put(parts->client, &key, &put, 1, NULL,
-				      &code),
-			 0);
+	assert_int_equal(
+		te_store_put(parts->client, &key, &put, 1, NULL, &code), 0);
 	assert_int_equal(code, 0);
 	memset(parts->bytes, 0, SIZE);
 	memset(other, 0, SIZE);
@@ -142,9 +141,9 @@ static void ranges(const struct parts *parts)
 	int64_t results[3];
 
 	memset(parts->bytes, 0, SIZE);
-	assert_int_equal(te_store_get_ranges(parts->client, &key, 1, wanted, 3,
-					     results),
-			 3);
+	assert_int_equal(
+		te_store_get_ranges(parts->client, &key, 1, wanted, 3, results),
+		3);
 	assert_memory_equal(parts->bytes, pattern + 5, 1000);
 	assert_memory_equal(other, pattern + 7, 10);
 	assert_memory_equal(parts->bytes + 1000, pattern + 2 * MIB, 4096);
@@ -158,9 +157,9 @@ static void cached(const struct parts *parts)
 				 SIZE);
 	ranges(parts);
 	memset(parts->bytes, 0, SIZE);
-	assert_int_equal(pool_get(parts->client, "whole", as_pointer(parts->at),
-				  SIZE),
-			 SIZE);
+	assert_int_equal(
+		pool_get(parts->client, "whole", as_pointer(parts->at), SIZE),
+		SIZE);
 	assert_memory_equal(parts->bytes, pattern, SIZE);
 }
 
@@ -176,12 +175,12 @@ static void put_in_ranges(const struct parts *parts)
 	int code;
 
 	memcpy(parts->bytes, pattern, SIZE);
-	assert_int_equal(te_store_put_open(parts->client, &key, &size, 1, NULL,
-					   &code),
-			 0);
-	assert_int_equal(te_store_put_ranges(parts->client, &key, 1, given, 2,
-					     results),
-			 2);
+	assert_int_equal(
+		te_store_put_open(parts->client, &key, &size, 1, NULL, &code),
+		0);
+	assert_int_equal(
+		te_store_put_ranges(parts->client, &key, 1, given, 2, results),
+		2);
 	assert_int_equal(te_store_put_commit(parts->client, &key, 1, &code), 0);
 	assert_int_equal(pool_get(parts->client, "ranges", other, SIZE), SIZE);
 	assert_memory_equal(other, pattern, SIZE);
@@ -234,18 +233,17 @@ static void memory_that_is_not_registered_is_refused(void **state)
 	assert_int_equal(pool_put(parts.client, "a",
 				  as_pointer(parts.at + SIZE - 10), 11),
 			 TE_STORE_INVALID_PARAMS);
-	assert_int_equal(te_store_register(parts.client, as_pointer(unknown),
-					   SIZE + 1),
-			 TE_STORE_INVALID_PARAMS);
-	assert_int_equal(te_store_unregister(parts.client,
-					     as_pointer(parts.at)),
-			 0);
+	assert_int_equal(
+		te_store_register(parts.client, as_pointer(unknown), SIZE + 1),
+		TE_STORE_INVALID_PARAMS);
+	assert_int_equal(
+		te_store_unregister(parts.client, as_pointer(parts.at)), 0);
 	assert_int_equal(pool_put(parts.client, "a", as_pointer(parts.at), 100),
 			 TE_STORE_INVALID_PARAMS);
 	fake_cuda_free(&cuda, 1, unknown);
-	assert_int_equal(te_store_register(parts.client, as_pointer(unknown),
-					   SIZE),
-			 TE_STORE_INVALID_PARAMS);
+	assert_int_equal(
+		te_store_register(parts.client, as_pointer(unknown), SIZE),
+		TE_STORE_INVALID_PARAMS);
 	parts_stop(&parts);
 }
 
