@@ -70,6 +70,8 @@ static const struct row {
 	{AT(event_destroy), "cuEventDestroy", false, "cuEventDestroy_v2"},
 	{AT(event_record), "cuEventRecord", false, NULL},
 	{AT(event_query), "cuEventQuery", false, NULL},
+	{AT(thread_exchange_capture_mode), "cuThreadExchangeStreamCaptureMode",
+	 true, NULL},
 	{AT(memcpy_out), "cuMemcpyDtoHAsync", false, "cuMemcpyDtoHAsync_v2"},
 	{AT(memcpy_in), "cuMemcpyHtoDAsync", false, "cuMemcpyHtoDAsync_v2"},
 };
@@ -311,8 +313,7 @@ static int cuda_gpu(struct tei_runtime *cuda, int number, struct tei_gpu *out,
 
 /* ---- contexts ---- */
 
-/* Finds the primary context of a GPU, if somebody uses it. 0 or an error. */
-static int retain_primary(struct tei_runtime *cuda, int gpu, CUcontext *out)
+int tei_cuda_retain_primary(struct tei_runtime *cuda, int gpu, CUcontext *out)
 {
 	unsigned int flags;
 	CUdevice device;
@@ -334,7 +335,7 @@ int tei_cuda_enter(struct tei_runtime *cuda, uintptr_t context, int gpu,
 
 	*entered = (struct cuda_entered){.retained = -1};
 	if (!found && gpu >= 0) {
-		error = retain_primary(cuda, gpu, &found);
+		error = tei_cuda_retain_primary(cuda, gpu, &found);
 		if (found)
 			entered->retained = gpu;
 	}

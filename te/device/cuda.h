@@ -37,6 +37,8 @@ enum cuda_result {
 	CUDA_ERROR_NOT_READY = 600,
 	CUDA_ERROR_ILLEGAL_ADDRESS = 700,
 	CUDA_ERROR_NOT_SUPPORTED = 801,
+	CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900, /* first of its kind, */
+	CUDA_ERROR_CAPTURED_EVENT = 907,             /* and last */
 };
 
 /* CUpointer_attribute; the type of each value behind it */
@@ -63,6 +65,7 @@ enum cuda_memory_type {
 #define CU_STREAM_NON_BLOCKING              1u
 #define CU_EVENT_DISABLE_TIMING             2u
 #define CU_MEMHOSTALLOC_PORTABLE            1u
+#define CU_STREAM_CAPTURE_MODE_RELAXED      2
 #define CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD 1
 
 /*
@@ -106,6 +109,7 @@ struct cuda_functions {
 	int (*event_destroy)(CUevent event);
 	int (*event_record)(CUevent event, CUstream stream);
 	int (*event_query)(CUevent event);
+	int (*thread_exchange_capture_mode)(int *mode); /* NULL before 10.1 */
 	int (*memcpy_out)(void *to, CUdeviceptr from, size_t length,
 			  CUstream stream);
 	int (*memcpy_in)(CUdeviceptr to, const void *from, size_t length,
@@ -130,9 +134,14 @@ struct cuda_entered {
 };
 
 /*
+ * Retains the primary context of a GPU, if somebody uses it; else *@out stays.
+ * Returns 0 or the driver's error.
+ */
+int tei_cuda_retain_primary(struct tei_runtime *cuda, int gpu, CUcontext *out);
+/*
  * Makes current @context, or if it is 0 the primary one of the GPU, if somebody
- * uses that: none is made. Returns 0 or the driver's error; cuda_leave() it in
- * any case.
+ * uses that: none is made. Returns 0 or the driver's error; tei_cuda_leave() it
+ * in any case.
  */
 int tei_cuda_enter(struct tei_runtime *cuda, uintptr_t context, int gpu,
 		   struct cuda_entered *entered);

@@ -3,6 +3,7 @@
 #include "te/device/cuda.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/mem.h"
@@ -17,6 +18,23 @@ struct tei_gpu_copier {
 	CUstream streams[WAYS];
 	CUevent marks[WAYS][TEI_COPY_MARKS];
 };
+
+/*
+ * Has this thread's calls neither fail because another one records a graph, nor
+ * spoil that. Returns what to give back.
+ */
+static int relax(const struct tei_runtime *cuda, int mode)
+{
+	if (cuda->call.thread_exchange_capture_mode)
+		(void)cuda->call.thread_exchange_capture_mode(&mode);
+	return mode;
+}
+
+static bool is_recording(int error)
+{
+	return error >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
+	       error <= CUDA_ERROR_CAPTURED_EVENT;
+}
 
 /* Makes the streams and marks of both ways. 0 or an error. */
 static int make_ways(struct tei_gpu_copier *copier)
@@ -80,73 +98,150 @@ static int refuse(const struct tei_runtime *cuda, int error, uint64_t length,
 	return -ENOMEM;
 }
 
+/* Keeps the context in use if it is the primary one. 0 or an error. */
+static int keep(struct tei_runtime *cuda, uintptr_t context, int gpu,
+		struct cuda_entered *entered)
+{
+	CUcontext primary = NULL;
+	int error = 0;
+
+	if (entered->retained < 0)
+		error = tei_cuda_retain_primary(cuda, gpu, &primary);
+	if (!primary)
+		return error;
+	entered->retained = gpu;
+	if ((uintptr_t)primary != context) {
+		const struct cuda_entered other = {.retained = gpu};
+
+		tei_cuda_leave(cuda, &other);
+		entered->retained = -1;
+	}
+	return error;
+}
+
+/* Fills the copier, of the context that is to be current. 0 or an error. */
+static int fill(struct tei_gpu_copier *copier,
+		const struct tei_memory_facts *facts, uint64_t length)
+{
+	struct tei_runtime *cuda = copier->cuda;
+	CUcontext popped;
+	int error = tei_cuda_enter(cuda, facts->context, facts->gpu,
+				   &copier->entered);
+
+	if (error || !copier->entered.pushed)
+		return error;
+	error = keep(cuda, facts->context, facts->gpu, &copier->entered);
+	if (!error)
+		error = make(copier, length);
+	if (error)
+		return error;
+	/* The primary context stays in use, but is nobody's current one. */
+	(void)cuda->call.ctx_pop(&popped);
+	copier->context = popped;
+	copier->entered.pushed = false;
+	return 0;
+}
+
 int tei_cuda_copier_open(struct tei_runtime *cuda,
 			 const struct tei_memory_facts *facts, uint64_t length,
 			 struct tei_gpu_copier **out, void **memory, char *why)
 {
 	struct tei_gpu_copier *copier = tei_calloc(1, sizeof(*copier));
-	CUcontext popped;
-	int error;
+	int mode, error;
 
 	if (!copier) {
 		(void)snprintf(why, TEI_RUNTIME_WHY_LEN, "out of memory");
 		return -ENOMEM;
 	}
 	copier->cuda = cuda;
-	error = tei_cuda_enter(cuda, facts->context, facts->gpu,
-			       &copier->entered);
-	if (!error && !copier->entered.pushed) {
-		(void)snprintf(why, TEI_RUNTIME_WHY_LEN,
-			       "nobody uses cuda:%d now, and this library does "
-			       "not begin to",
-			       facts->gpu);
-		tei_free(copier);
-		return -EOPNOTSUPP;
-	}
-	if (!error)
-		error = make(copier, length);
-	if (error) {
+	mode = relax(cuda, CU_STREAM_CAPTURE_MODE_RELAXED);
+	error = fill(copier, facts, length);
+	if (!copier->context)
 		tei_cuda_leave(cuda, &copier->entered);
-		tei_free(copier);
-		return refuse(cuda, error, length, why);
+	(void)relax(cuda, mode);
+	if (copier->context) {
+		*out = copier;
+		*memory = copier->memory;
+		return 0;
 	}
-	/* The primary context stays in use, but is nobody's current one. */
-	(void)cuda->call.ctx_pop(&popped);
-	copier->context = popped;
-	copier->entered.pushed = false;
-	*out = copier;
-	*memory = copier->memory;
-	return 0;
+	tei_free(copier);
+	if (error)
+		return refuse(cuda, error, length, why);
+	(void)snprintf(why, TEI_RUNTIME_WHY_LEN,
+		       "nobody uses cuda:%d now, and this library does not "
+		       "begin to",
+		       facts->gpu);
+	return -EOPNOTSUPP;
 }
 
 void tei_cuda_copier_close(struct tei_gpu_copier *copier)
 {
 	struct tei_runtime *cuda = copier->cuda;
+	int mode = relax(cuda, CU_STREAM_CAPTURE_MODE_RELAXED);
 
+	/* A context that was destroyed has taken all of it along. */
 	copier->entered.pushed = !cuda->call.ctx_push(copier->context);
-	free_ways(copier);
-	(void)cuda->call.mem_free_host(copier->memory);
+	if (copier->entered.pushed) {
+		free_ways(copier);
+		(void)cuda->call.mem_free_host(copier->memory);
+	}
 	tei_cuda_leave(cuda, &copier->entered);
+	(void)relax(cuda, mode);
 	tei_free(copier);
 }
 
-/* Begins all copies in the context, which is current. 0 or an error. */
+/* Waits for the copies of both ways; the context is current. 0 or an error. */
+static int quiesce(struct tei_gpu_copier *copier)
+{
+	int error = 0;
+
+	for (int way = 0; way < WAYS; way++) {
+		int rc = copier->cuda->call.stream_synchronize(
+			copier->streams[way]);
+
+		error = error ? error : rc;
+	}
+	return error;
+}
+
+/* Begins all copies in the context, which is current. *@begun: some were. */
 static int begin(struct tei_gpu_copier *copier, enum tei_copy_way way,
-		 const struct tei_copy *copies, uint32_t n, unsigned int mark)
+		 const struct tei_copy *copies, uint32_t n, unsigned int mark,
+		 bool *begun)
 {
 	const struct cuda_functions *call = &copier->cuda->call;
 	CUstream stream = copier->streams[way];
 	int error = 0;
 
-	for (uint32_t i = 0; i < n && !error; i++)
+	*begun = false;
+	for (uint32_t i = 0; i < n; i++) {
 		error = way == TEI_COPY_OUT
 				? call->memcpy_out(copies[i].host,
 						   copies[i].gpu,
 						   copies[i].length, stream)
 				: call->memcpy_in(copies[i].gpu, copies[i].host,
 						  copies[i].length, stream);
-	return error ? error
-		     : call->event_record(copier->marks[way][mark], stream);
+		if (error)
+			return error;
+		*begun = true;
+	}
+	return call->event_record(copier->marks[way][mark], stream);
+}
+
+/* What copy() does in the context, which is current. */
+static int copy(struct tei_gpu_copier *copier, enum tei_copy_way way,
+		const struct tei_copy *copies, uint32_t n, unsigned int mark,
+		char *why)
+{
+	bool begun;
+	int error = begin(copier, way, copies, n, mark, &begun);
+
+	if (!error)
+		return 0;
+	(void)tei_cuda_fail(copier->cuda, "copy by the host", error, why);
+	if (is_recording(error) && !begun)
+		return -EAGAIN;
+	return quiesce(copier) ? -ENOTRECOVERABLE : -EIO;
 }
 
 int tei_cuda_copy(struct tei_gpu_copier *copier, enum tei_copy_way way,
@@ -154,30 +249,51 @@ int tei_cuda_copy(struct tei_gpu_copier *copier, enum tei_copy_way way,
 		  char *why)
 {
 	struct tei_runtime *cuda = copier->cuda;
-	CUcontext popped;
+	int mode = relax(cuda, CU_STREAM_CAPTURE_MODE_RELAXED), rc;
 	int error = cuda->call.ctx_push(copier->context);
+	CUcontext popped;
 
-	if (error)
-		return tei_cuda_fail(cuda, "cuCtxPushCurrent", error, why);
-	error = begin(copier, way, copies, n, mark);
-	if (error) /* what has begun ends first */
-		(void)cuda->call.stream_synchronize(copier->streams[way]);
-	(void)cuda->call.ctx_pop(&popped);
-	return error ? tei_cuda_fail(cuda, "copy by the host", error, why) : 0;
+	if (!error) {
+		rc = copy(copier, way, copies, n, mark, why);
+		(void)cuda->call.ctx_pop(&popped);
+	} else { /* it was destroyed, and its copies have ended with that */
+		(void)tei_cuda_fail(cuda, "cuCtxPushCurrent", error, why);
+		rc = -ENOTRECOVERABLE;
+	}
+	(void)relax(cuda, mode);
+	return rc;
+}
+
+/* What is_copied() does in the context, which is current. */
+static int is_copied(struct tei_gpu_copier *copier, enum tei_copy_way way,
+		     unsigned int mark, char *why)
+{
+	struct tei_runtime *cuda = copier->cuda;
+	int error = cuda->call.event_query(copier->marks[way][mark]);
+
+	if (!error)
+		return 1;
+	if (error == CUDA_ERROR_NOT_READY || is_recording(error))
+		return 0;
+	(void)tei_cuda_fail(cuda, "copy by the host", error, why);
+	return quiesce(copier) ? -ENOTRECOVERABLE : 1;
 }
 
 int tei_cuda_is_copied(struct tei_gpu_copier *copier, enum tei_copy_way way,
 		       unsigned int mark, char *why)
 {
 	struct tei_runtime *cuda = copier->cuda;
-	CUcontext popped;
+	int mode = relax(cuda, CU_STREAM_CAPTURE_MODE_RELAXED), rc;
 	int error = cuda->call.ctx_push(copier->context);
+	CUcontext popped;
 
 	if (!error) {
-		error = cuda->call.event_query(copier->marks[way][mark]);
+		rc = is_copied(copier, way, mark, why);
 		(void)cuda->call.ctx_pop(&popped);
+	} else {
+		(void)tei_cuda_fail(cuda, "cuCtxPushCurrent", error, why);
+		rc = -ENOTRECOVERABLE;
 	}
-	if (error == CUDA_ERROR_NOT_READY)
-		return 0;
-	return error ? tei_cuda_fail(cuda, "copy by the host", error, why) : 1;
+	(void)relax(cuda, mode);
+	return rc;
 }

@@ -127,7 +127,8 @@ struct tei_runtime_ops {
 
 	/*
 	 * Opens what copies to and from the GPU of @facts need, in the context
-	 * that its memory is of, which stays in use until close: @length bytes
+	 * that its memory is of. If that is the GPU's primary one it stays in
+	 * use until close; another one must not be destroyed before: @length bytes
 	 * of the host's, pinned (*memory), and an order of copies for each way
 	 * that no other work of the process waits for. Returns 0, or @why says
 	 * why and: -EOPNOTSUPP (the memory is of no context, and nobody uses
@@ -141,17 +142,20 @@ struct tei_runtime_ops {
 	void (*copier_close)(struct tei_gpu_copier *copier);
 	/*
 	 * Begins @n copies behind those begun before the same way, and sets
-	 * @mark (0 to TEI_COPY_MARKS - 1), which is free, behind them. Returns
-	 * 0, or -EIO, and @why says why: some may have begun. One thread at a
-	 * time. Does not wait for them.
+	 * @mark (0 to TEI_COPY_MARKS - 1), which is free, behind them. Does not
+	 * wait for them. One thread at a time. Returns 0, or @why says why and:
+	 *   -EAGAIN           not now: the process records a graph
+	 *   -EIO              not these; none of them touches memory any more
+	 *   -ENOTRECOVERABLE  none for ever, and no copy of the copier touches
+	 *                     memory any more
+	 * After an error it has waited for copies that had begun.
 	 */
 	int (*copy)(struct tei_gpu_copier *copier, enum tei_copy_way way,
 		    const struct tei_copy *copies, uint32_t n,
 		    unsigned int mark, char why[TEI_RUNTIME_WHY_LEN]);
 	/*
 	 * Tells whether all copies before the mark have ended, so that whoever
-	 * looks sees their bytes: 1, 0: not yet; -EIO: they never will, and
-	 * nothing touches memory any more; @why.
+	 * looks sees their bytes: 1; 0: not yet; -ENOTRECOVERABLE, as copy().
 	 */
 	int (*is_copied)(struct tei_gpu_copier *copier, enum tei_copy_way way,
 			 unsigned int mark, char why[TEI_RUNTIME_WHY_LEN]);

@@ -112,11 +112,27 @@ int tei_stage_get(struct te_engine *engine,
 	return rc;
 }
 
+/* Without the lock, which is held for long where a stage is opened. */
+static bool put_one_of_several(struct tei_stage *stage)
+{
+	uint32_t refs =
+		atomic_load_explicit(&stage->refs, memory_order_relaxed);
+
+	while (refs > 1)
+		if (atomic_compare_exchange_weak_explicit(
+			    &stage->refs, &refs, refs - 1, memory_order_acq_rel,
+			    memory_order_relaxed))
+			return true;
+	return false;
+}
+
 void tei_stage_put(struct te_engine *engine, struct tei_stage *stage)
 {
 	struct tei_gpus *gpus = engine->gpus;
 
 	if (!stage)
+		return;
+	if (put_one_of_several(stage))
 		return;
 	tei_mutex_lock(&gpus->mu);
 	if (atomic_fetch_sub_explicit(&stage->refs, 1, memory_order_acq_rel) >
@@ -209,6 +225,15 @@ static void end_jobs(struct tei_stage *stage, struct tei_list *jobs, int err)
 	}
 }
 
+static void warn_of_job(const struct tei_stage *stage, const char *why)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+
+	if (tei_log_allowed(&limit))
+		LOG_WARN("a copy to or from memory of %s:%d fails: %s",
+			 stage->ops->name, stage->gpu, why);
+}
+
 /* The context is dead: no copy of it ends any more, nor touches anything. */
 static void give_up(struct tei_stage *stage, const char *why)
 {
@@ -234,7 +259,7 @@ static void give_up(struct tei_stage *stage, const char *why)
 /* Copies of several jobs, as the driver takes them. */
 struct bunch {
 	struct tei_copy copies[TEI_STAGE_COPIES_MAX];
-	uint32_t n;
+	uint32_t n, n_jobs;
 	uint64_t length;
 };
 
@@ -244,16 +269,31 @@ static void gather(struct tei_stage_way *way, struct bunch *bunch,
 {
 	bunch->n = 0;
 	bunch->length = 0;
+	bunch->n_jobs = 0;
 	while (!tei_list_empty(&way->waiting) && bunch->length < BUNCH_LEN) {
 		struct tei_stage_job *job = first_job(&way->waiting);
 
-		if (bunch->n + job->n > TEI_STAGE_COPIES_MAX)
-			return;
+		if (bunch->n + job->n > TEI_STAGE_COPIES_MAX ||
+		    (bunch->n_jobs && way->n_alone))
+			break;
+		bunch->n_jobs++;
 		for (uint32_t i = 0; i < job->n; i++)
 			bunch->copies[bunch->n++] = job->copies[i];
 		bunch->length += job->length;
 		tei_list_del(&job->link);
 		tei_list_add_tail(jobs, &job->link);
+	}
+	way->n_alone -= way->n_alone > 0;
+}
+
+/* Puts the jobs of a bunch that was not begun back to the front. */
+static void put_back(struct tei_stage_way *way, struct tei_list *jobs)
+{
+	while (!tei_list_empty(jobs)) {
+		struct tei_list *last = jobs->prev;
+
+		tei_list_del(last);
+		tei_list_add_head(&way->waiting, last);
 	}
 }
 
@@ -266,15 +306,25 @@ static void launch(struct tei_stage *stage, enum tei_copy_way which)
 
 	while (!tei_list_empty(&way->waiting) && way->n < TEI_COPY_MARKS) {
 		uint32_t mark = (way->first + way->n) % TEI_COPY_MARKS;
+		struct tei_list *jobs = &way->bunches[mark].jobs;
 		int rc;
 
-		gather(way, &bunch, &way->bunches[mark].jobs);
-		way->n++;
+		gather(way, &bunch, jobs);
 		rc = stage->ops->copy(stage->copier, which, bunch.copies,
 				      bunch.n, mark, why);
-		if (rc) {
-			give_up(stage, why);
-			return;
+		if (!rc) {
+			way->n++;
+		} else if (rc == -EIO && bunch.n_jobs == 1) {
+			warn_of_job(stage, why);
+			end_jobs(stage, jobs, -EIO);
+		} else {
+			put_back(way, jobs);
+			if (rc == -EIO) /* one of them is to blame */
+				way->n_alone = bunch.n_jobs;
+			else if (rc != -EAGAIN)
+				give_up(stage, why);
+			if (rc != -EIO)
+				return;
 		}
 	}
 }
@@ -293,7 +343,7 @@ static bool harvest(struct tei_stage *stage, enum tei_copy_way which)
 		if (!rc)
 			break;
 		any = true;
-		if (rc < 0) {
+		if (rc < 0) { /* no copy touches memory any more */
 			give_up(stage, why);
 			break;
 		}

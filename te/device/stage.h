@@ -4,12 +4,12 @@
  *
  * Bytes that no device of a rail reaches are copied by way of the host: a stage
  * has memory that is pinned for that and the two orders of copies, out and in,
- * of one context of a GPU. It is opened for the first region that needs it and
- * closed with the last.
+ * of one context of a GPU. It is opened for the first region of it and closed
+ * with the last, and the last part that uses it.
  *
  *   submitted --> waiting --launched--> under way --mark reached--> done()
  *
- * Copies that wait are begun together, in bunches of some 100 KiB, so that the
+ * Copies that wait are begun together, in bunches of 256 KiB, so that the
  * first bytes can go on while the next are copied.
  *
  * Threads: get and put any, others the token. tei_gpus.mu (lock 18) guards the
@@ -49,6 +49,7 @@ struct tei_stage_bunch {
 
 struct tei_stage_way {
 	struct tei_list waiting; /* jobs */
+	uint32_t n_alone; /* of those, at the front, to be begun one by one */
 	/* Bunches under way: bunches[first % TEI_COPY_MARKS] on, n of them. */
 	uint32_t first, n;
 	struct tei_stage_bunch bunches[TEI_COPY_MARKS];

@@ -458,7 +458,7 @@ static void unstage(struct tei_work *work)
 	feed(engine->transfer);
 }
 
-/* The reverse; it was of no request, or of none any more. */
+/* Frees a part that is of no request, or of none any more. */
 static void work_release(struct tei_work *work)
 {
 	struct tei_link *link = work->link;
@@ -539,6 +539,8 @@ static bool stage(struct tei_request *r, uint32_t at, uint64_t skip,
 		tei_list_del(&r->peer->w.starving);
 		tei_list_add_tail(&engine->transfer->starving,
 				  &r->peer->w.starving);
+	} else if (rc == -EFAULT) {
+		tei_request_refuse(r, rc);
 	}
 	return !rc;
 }
@@ -714,7 +716,7 @@ static void good(struct tei_work *work)
 	struct tei_slice *slice = &work->slice;
 	uint64_t after;
 
-	if (r->staged)
+	if (work->staged)
 		TEI_COUNT_OWN(r->peer->engine, gpu_staged, slice->length);
 	else if (r->direct)
 		TEI_COUNT_OWN(r->peer->engine, gpu_direct, slice->length);
@@ -896,7 +898,6 @@ static void copied_out(struct tei_work *work)
 	tei_list_add_tail(&link->out.ready, &work->of_link);
 	if (work->slice.priority == TE_PRIORITY_URGENT)
 		overtake(link, work);
-	tei_peer_run(link->out.peer);
 }
 
 /* The host has copied a part's bytes, or @err. */
@@ -904,6 +905,9 @@ static void copied(void *arg, int err)
 {
 	struct tei_work *work = arg;
 	struct tei_request *r = work->request;
+
+	if (work->link) /* which has room for more, or something to post */
+		tei_peer_run(work->link->out.peer);
 
 	if (!err)
 		err = r->error;

@@ -14,10 +14,13 @@
 
 struct tei_link;
 
-/* Makes a part of the request's next @length bytes. False: no memory. */
+/*
+ * Makes a part of the request's next bytes, at most @length. False: there is no
+ * memory, or none of a stage; or the request has ended, as its memory is gone.
+ */
 bool tei_work_make(struct tei_request *r, struct tei_link *link,
 		   uint64_t length);
-/* Makes a part anew that came back undone (n_redo > 0). False: no memory. */
+/* Makes a part anew that came back undone (n_redo > 0). False: the same. */
 bool tei_work_make_again(struct tei_request *r, struct tei_link *link);
 /* Length of the part that make_again() takes. */
 uint64_t tei_work_redo_length(struct tei_request *r);

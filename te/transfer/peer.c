@@ -179,8 +179,12 @@ static bool awaits_a_link(const struct tei_request *r)
 	    (r->merged && r->merged->state == TEI_WORK_LIMBO))
 		return true;
 	tei_list_for_each (node, &r->works) {
-		if (tei_list_entry(node, struct tei_work, of_request)->state ==
-		    TEI_WORK_LIMBO)
+		const struct tei_work *work =
+			tei_list_entry(node, struct tei_work, of_request);
+
+		if (work->state == TEI_WORK_LIMBO ||
+		    (work->state == TEI_WORK_COPYING && !work->link &&
+		     r->op == TE_WRITE))
 			return true;
 	}
 	return r->cursor < r->length && !r->peer->w.n_up;

@@ -419,11 +419,30 @@ static bool heeds_silence(const struct tei_cohort *cohort)
 	return first->flags & TE_FAIL_SILENT && !first->peer->self;
 }
 
-/* Returns since when nothing has come of its peer. */
+/* Tells whether it owes nothing yet: all that is for it waits for copies. */
+static bool is_kept_waiting(const struct tei_peer *peer)
+{
+	bool copying = !tei_list_empty(&peer->w.starving);
+
+	tei_list_for_each (node, &peer->w.links) {
+		const struct tei_link *link =
+			tei_list_entry(node, struct tei_link, link);
+
+		if (link->out.n_posted)
+			return false;
+		copying |= !tei_list_empty(&link->out.copying);
+	}
+	return copying;
+}
+
+/* Returns since when nothing has come of its peer, which owes something. */
 static uint64_t silent_since(const struct tei_cohort *cohort)
 {
-	uint64_t moved = cohort->first->peer->w.moved_at;
+	const struct tei_peer *peer = cohort->first->peer;
+	uint64_t moved = peer->w.moved_at;
 
+	if (is_kept_waiting(peer))
+		return peer->engine->worker->now;
 	return moved > cohort->begun_at ? moved : cohort->begun_at;
 }
 

@@ -51,15 +51,16 @@ enum tei_work_state {
 
 /* A part of a request: what is posted to one endpoint at once. */
 struct tei_work {
-	struct tei_list of_request;  /* request.works */
-	struct tei_list of_link;     /* link.out.ready, posted or limbo */
+	struct tei_list of_request; /* request.works */
+	struct tei_list of_link;    /* link.out.copying, ready, posted, limbo */
 	struct tei_request *request; /* request[n] when merged */
-	struct tei_link *link;       /* NULL in redo, and while copied in */
-	struct tei_staged *staged;   /* NULL: moves the request's memory */
-	struct tei_rail_box *rail;   /* whose slab it is from */
-	uint64_t offset;             /* in the request */
-	uint64_t posted_at;          /* ns */
-	uint64_t late_at;            /* ns: what to expect of it is long over */
+	/* NULL in redo, while copied in, and if it broke while copied out. */
+	struct tei_link *link;
+	struct tei_staged *staged; /* NULL: moves the request's memory */
+	struct tei_rail_box *rail; /* whose slab it is from */
+	uint64_t offset;           /* in the request */
+	uint64_t posted_at;        /* ns */
+	uint64_t late_at;          /* ns: what to expect of it is long over */
 	uint32_t n, n_live; /* requests, see parts.h; 1 for a part of one */
 	uint8_t state;
 	bool canceled;
@@ -88,7 +89,7 @@ struct tei_request {
 	struct tei_list queue; /* peer->w.queue or parked */
 	struct tei_list works;
 	struct tei_work *merged; /* with others, instead of works */
-	uint32_t n_out;          /* works ready, posted or in limbo */
+	uint32_t n_out;          /* works copied, ready, posted or in limbo */
 	uint32_t n_redo;         /* works in redo */
 	struct tei_remote *held; /* keeps the region and its keys */
 	union {

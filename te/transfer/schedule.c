@@ -546,6 +546,12 @@ static uint64_t extra_of(const struct schedule *s, uint32_t class, bool overdue)
 	return class == TEI_QUEUE_URGENT ? s->plan.limits.slice_max : 0;
 }
 
+/* Memory of a stage, which requests for other memory need not wait for. */
+static bool awaits_room(const struct schedule *s, const struct tei_request *r)
+{
+	return r->staged && !tei_list_empty(&s->peer->w.starving);
+}
+
 /*
  * False: nothing of that class can be posted now. Where one request finds no
  * rail, others that may use the same ones would hardly do better; those of
@@ -568,7 +574,8 @@ static bool serve_class(struct schedule *s, uint32_t class)
 		may &= ~barred;
 		if (may && offer(s, r, may))
 			return true;
-		barred |= may;
+		if (!awaits_room(s, r))
+			barred |= may;
 		if (++n >= (r->near ? LOOK_AHEAD : TRIES))
 			break;
 	}
@@ -616,14 +623,13 @@ static void try_pairs(struct schedule *s)
 
 /* ---- all of it ---- */
 
+/* Posts all that is ready, also where nothing new is made: it was copied. */
 static void post(struct schedule *s)
 {
-	uint64_t left;
+	for (uint32_t i = 0; i < s->w->n_rails; i++) {
+		struct tei_link *link = link_at(s, (int)i);
 
-	for (left = s->up | s->trial | s->leaving; left; left &= left - 1) {
-		struct tei_link *link = link_at(s, __builtin_ctzll(left));
-
-		if (link->out.n_ready && !link->out.full &&
+		if (link && link->out.n_ready && !link->out.full &&
 		    link->out.state == TEI_LINK_UP)
 			tei_link_post(link);
 	}

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "base/mapped.h"
 #include "base/mem.h"
 #include "te/core/engine.h"
 #include "te/device/stage.h"
@@ -63,40 +64,50 @@ static uint64_t add_staged(struct te_engine *engine, struct tei_staged *staged,
 	return length;
 }
 
-/* Adds up to @length bytes at @addr; returns how many. */
-static uint64_t add_piece(struct te_engine *engine, struct tei_staged *staged,
-			  void *addr, uint64_t length)
+/*
+ * Adds up to @length bytes at @addr; *@added: how many. -EFAULT: it is neither
+ * a GPU's any more, nor the host's.
+ */
+static int add_piece(struct te_engine *engine, struct tei_staged *staged,
+		     void *addr, uint64_t length, uint64_t *added)
 {
 	uint64_t at = (uintptr_t)addr, within = length;
 	struct tei_stage *stage = tei_region_stage(engine, at, &within);
 
+	*added = length;
 	if (stage)
-		return add_staged(engine, staged, stage, at, within);
-	add_plain(staged, addr, length);
-	return length;
+		*added = add_staged(engine, staged, stage, at, within);
+	else if (!tei_is_touchable(at, false))
+		return -EFAULT;
+	else
+		add_plain(staged, addr, length);
+	return 0;
 }
 
-static uint64_t lay_out(struct te_engine *engine, struct tei_staged *staged,
-			const struct iovec *pieces, uint64_t skip,
-			uint64_t length)
+/* Lays out *@length bytes, or fewer: *@length. -EFAULT. */
+static int lay_out(struct te_engine *engine, struct tei_staged *staged,
+		   const struct iovec *pieces, uint64_t skip, uint64_t *length)
 {
-	uint64_t done = 0;
+	uint64_t wanted = *length;
+	int rc = 0;
 
-	while (done < length && staged->n_iov < PIECES_MAX) {
+	*length = 0;
+	while (*length < wanted && staged->n_iov < PIECES_MAX) {
 		const struct iovec *iov = pieces++;
-		uint64_t part = iov->iov_len - skip, added;
+		uint64_t part = iov->iov_len - skip, added = 0;
 
-		if (part > length - done)
-			part = length - done;
-		added = part ? add_piece(engine, staged,
-					 (uint8_t *)iov->iov_base + skip, part)
-			     : 0;
-		done += added;
+		if (part > wanted - *length)
+			part = wanted - *length;
+		if (part)
+			rc = add_piece(engine, staged,
+				       (uint8_t *)iov->iov_base + skip, part,
+				       &added);
+		*length += added;
 		skip = 0;
-		if (added < part)
+		if (rc || added < part)
 			break;
 	}
-	return done;
+	return rc;
 }
 
 /* Says where in the stage each copy and each piece is. */
@@ -118,6 +129,7 @@ int tei_staging_prepare(struct te_engine *engine, const struct iovec *pieces,
 			struct tei_staged **out)
 {
 	struct tei_staged *staged = tei_malloc(sizeof(*staged));
+	int rc;
 
 	*out = NULL;
 	if (!staged)
@@ -125,10 +137,10 @@ int tei_staging_prepare(struct te_engine *engine, const struct iovec *pieces,
 	staged->stage = NULL;
 	staged->memory = NULL;
 	staged->length = staged->n_iov = staged->n_copies = 0;
-	*length = lay_out(engine, staged, pieces, skip, *length);
-	if (!staged->stage) {
+	rc = lay_out(engine, staged, pieces, skip, length);
+	if (rc || !staged->stage) {
 		tei_staging_end(engine, staged);
-		return 0;
+		return rc;
 	}
 	staged->memory = tei_stage_take(staged->stage, staged->length);
 	if (!staged->memory) {

@@ -27,7 +27,7 @@ struct tei_worker;
  * Prepares a part of @*length bytes from @skip in @pieces on, and makes it
  * shorter where its memory is of another GPU, or more than fits. *@out NULL:
  * none of it needs to be staged. -EAGAIN: the stage has no room before some of
- * it is given back; -ENOMEM.
+ * it is given back; -EFAULT: some of it is no memory any more; -ENOMEM.
  */
 int tei_staging_prepare(struct te_engine *engine, const struct iovec *pieces,
 			uint64_t skip, uint64_t *length,

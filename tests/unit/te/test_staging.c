@@ -404,8 +404,191 @@ static void an_engine_may_end_while_copies_are_under_way(void **state)
 	pair_close(&pair);
 }
 
+/* ---- requests beside others ---- */
+
+/* A submitted request, alone in its batch. */
+static struct te_batch *submit(const struct pair *pair,
+			       const struct te_request *request)
+{
+	struct te_batch *batch;
+
+	assert_int_equal(te_batch_create(pair->user, 1, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, request, 1), 0);
+	return batch;
+}
+
+/* Returns how it ended, within the time of a test. */
+static int end_of(struct te_batch *batch)
+{
+	struct te_completion end;
+
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	assert_int_equal(te_batch_poll(batch, &end, 1), 1);
+	te_batch_destroy(batch);
+	return end.error;
+}
+
+/* The first part after a connection has failed decides about the rail. */
+static void a_broken_connection_is_made_again(void **state)
+{
+	(void)state;
+	for (uint32_t op = TE_READ; op <= TE_WRITE; op++) {
+		struct pair pair = pair_open("tcp", "64m");
+
+		assert_int_equal(move(&pair, op, 0, 0, 8), 0);
+		tei_fault_arm(TEI_FAULT_IO, 1);
+		for (int i = 0; i < 3; i++)
+			assert_int_equal(move(&pair, op, 0, 0, LEN), 0);
+		tei_fault_disarm_all();
+		pair_close(&pair);
+	}
+}
+
+/* A write that waits for its copy has all of the window, and is cancelled. */
+static void room_of_a_cancelled_copy_is_used_at_once(void **state)
+{
+	const char *const settings[] = {"backends", "tcp",          "window",
+					"64k",      "cuda_library", cuda.file,
+					NULL};
+	struct pair pair = pair_open("tcp", "1m");
+	static uint8_t plain[4096];
+	struct iovec a = {as_pointer(pair.at), LEN}, b = {plain, sizeof(plain)};
+	struct te_request staged, other;
+	struct te_batch *first, *second;
+
+	(void)state;
+	te_engine_destroy(pair.user);
+	pair.user = rig_engine(settings);
+	rig_region(pair.user, as_pointer(pair.at), LEN, TE_ACCESS_LOCAL);
+	pair.segment = rig_segment(pair.user, pair.owner);
+	assert_int_equal(move(&pair, TE_WRITE, 0, 0, 8), 0);
+	staged = rig_request(pair.segment, TE_WRITE, host, &a);
+	other = rig_request(pair.segment, TE_WRITE, host, &b);
+	cuda.hold(true);
+	first = submit(&pair, &staged);
+	assert_int_equal(te_batch_wait(first, 100), -ETIMEDOUT);
+	second = submit(&pair, &other);
+	assert_int_equal(te_batch_wait(second, 100), -ETIMEDOUT);
+	te_batch_cancel(first);
+	cuda.hold(false);
+	assert_int_equal(end_of(first), -ECANCELED);
+	assert_int_equal(end_of(second), 0);
+	pair_close(&pair);
+}
+
+/* What finds no room does not hold up what needs none, and is not silence. */
+static void only_who_needs_room_waits_for_it(void **state)
+{
+	struct pair pair = pair_open("tcp", "1m");
+	struct te_engine *owner = engine_with("tcp", "1m");
+	static uint8_t there[LEN], plain[4096];
+	struct iovec large = {as_pointer(pair.at), LEN},
+		     small = {plain, sizeof(plain)};
+	te_segment_id segment = rig_segment(pair.user, owner);
+	struct te_request filling, waiting, other;
+	struct te_batch *fills, *waits;
+
+	(void)state;
+	rig_region(owner, there, sizeof(there), RIG_ANY);
+	assert_int_equal(move(&pair, TE_WRITE, 0, 0, 8), 0);
+	assert_int_equal(
+		rig_move(pair.user, segment, TE_WRITE, there, plain, 8), 0);
+	filling = rig_request(pair.segment, TE_WRITE, host, &large);
+	waiting = rig_request(segment, TE_WRITE, there, &large);
+	waiting.flags = TE_FAIL_SILENT;
+	other = rig_request(segment, TE_WRITE, there + 8192, &small);
+	cuda.hold(true);
+	fills = submit(&pair, &filling);
+	assert_int_equal(te_batch_wait(fills, 100), -ETIMEDOUT);
+	waits = submit(&pair, &waiting);
+	assert_int_equal(te_batch_wait(waits, 100), -ETIMEDOUT);
+	assert_int_equal(end_of(submit(&pair, &other)), 0);
+	/* Longer than a peer may be silent (suspect_after). */
+	assert_int_equal(te_batch_wait(waits, 2500), -ETIMEDOUT);
+	cuda.hold(false);
+	assert_int_equal(end_of(fills), 0);
+	assert_int_equal(end_of(waits), 0);
+	te_engine_destroy(owner);
+	pair_close(&pair);
+}
+
 /* ---- what is wrong ---- */
 
+/* One copy is refused, while one the other way is under way. */
+static void a_copy_that_is_refused_ends_its_request_only(void **state)
+{
+	struct pair pair = pair_open("tcp", "64m");
+	struct iovec a = {as_pointer(pair.at), 4096},
+		     b = {as_pointer(pair.at + 8192), 4096};
+	struct te_request in, out;
+	struct te_batch *reads, *writes;
+
+	(void)state;
+	assert_int_equal(move(&pair, TE_WRITE, 0, 0, 8), 0);
+	in = rig_request(pair.segment, TE_READ, host, &a);
+	out = rig_request(pair.segment, TE_WRITE, host + 8192, &b);
+	memset(pair.bytes, 0, LEN);
+	rig_fill(host, 4096);
+	cuda.delay(300000);
+	cuda.fail_call("cuMemcpyDtoHAsync", CUDA_ERROR_INVALID_VALUE);
+	reads = submit(&pair, &in);
+	assert_int_equal(te_batch_wait(reads, 50), -ETIMEDOUT);
+	writes = submit(&pair, &out);
+	assert_int_equal(end_of(writes), -EIO);
+	assert_int_equal(end_of(reads), 0);
+	assert_memory_equal(pair.bytes, host, 4096);
+	test_contains(lines, "a copy to or from memory of cuda:1 fails");
+	cuda.fail_call("cuMemcpyDtoHAsync", 0);
+	cuda.delay(0);
+	assert_int_equal(move(&pair, TE_WRITE, 0, 0, LEN), 0);
+	pair_close(&pair);
+}
+
+/* While another thread records a graph the driver refuses some calls. */
+static void a_graph_that_is_recorded_is_waited_for(void **state)
+{
+	static const char *const calls[] = {"cuEventQuery",
+					    "cuMemcpyHtoDAsync"};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(calls); i++) {
+		struct pair pair = pair_open("tcp", "64m");
+		struct iovec a = {as_pointer(pair.at), 4096};
+		struct te_request in =
+			rig_request(pair.segment, TE_READ, host, &a);
+		struct te_batch *batch;
+
+		assert_int_equal(move(&pair, TE_WRITE, 0, 0, 8), 0);
+		cuda.fail_call(calls[i], CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+		batch = submit(&pair, &in);
+		assert_int_equal(te_batch_wait(batch, 200), -ETIMEDOUT);
+		cuda.fail_call(calls[i], 0);
+		assert_int_equal(end_of(batch), 0);
+		pair_close(&pair);
+	}
+}
+
+/* With all backends that touch memory themselves. */
+static void a_region_that_is_gone_is_an_error(void **state)
+{
+	static const char *const backends[] = {"tcp", "shm"};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(backends); i++) {
+		struct pair pair = pair_open(backends[i], "1m");
+		CUdeviceptr other = fake_cuda_alloc(&cuda, 1, LEN);
+
+		assert_true(rig_move(pair.user, pair.segment, TE_WRITE, host,
+				     as_pointer(other), 4096) < 0);
+		assert_int_equal(te_region_remove(pair.user, pair.region), 0);
+		assert_true(move(&pair, TE_WRITE, 0, 0, 4096) < 0);
+		assert_true(move(&pair, TE_READ, 0, 0, 4096) < 0);
+		fake_cuda_free(&cuda, 1, other);
+		pair_close(&pair);
+	}
+}
+
+/* The context dies: all fails from then on, also waiting for the rest. */
 static void a_driver_that_fails_ends_requests(void **state)
 {
 	static const char *const calls[] = {"cuMemcpyDtoHAsync",
@@ -416,10 +599,13 @@ static void a_driver_that_fails_ends_requests(void **state)
 		struct pair pair = pair_open("tcp", "1m");
 
 		cuda.fail_call(calls[i], CUDA_ERROR_ILLEGAL_ADDRESS);
+		cuda.fail_call("cuStreamSynchronize",
+			       CUDA_ERROR_ILLEGAL_ADDRESS);
 		assert_int_equal(move(&pair, TE_WRITE, 0, 0, LEN), -EIO);
 		test_contains(lines, "copies to and from cuda:1 fail: copy by "
 				     "the host: CUDA_ERROR_ILLEGAL_ADDRESS");
 		cuda.fail_call(calls[i], 0);
+		cuda.fail_call("cuStreamSynchronize", 0);
 		/* It is not tried again, but of regions that come later. */
 		assert_int_equal(move(&pair, TE_WRITE, 0, 0, 8), -EIO);
 		assert_int_equal(te_region_remove(pair.user, pair.region), 0);
@@ -596,6 +782,12 @@ int main(void)
 		TEST(a_deadline_awaits_the_copy),
 		TEST(a_peer_may_end_while_copies_are_under_way),
 		TEST(an_engine_may_end_while_copies_are_under_way),
+		TEST(a_broken_connection_is_made_again),
+		TEST(room_of_a_cancelled_copy_is_used_at_once),
+		TEST(only_who_needs_room_waits_for_it),
+		TEST(a_copy_that_is_refused_ends_its_request_only),
+		TEST(a_graph_that_is_recorded_is_waited_for),
+		TEST(a_region_that_is_gone_is_an_error),
 		TEST(a_driver_that_fails_ends_requests),
 		TEST(a_region_tells_what_it_is),
 		TEST(who_has_no_memory_to_pin_says_so),
