@@ -127,12 +127,12 @@ struct tei_runtime_ops {
 
 	/*
 	 * Opens what copies to and from the GPU of @facts need, in the context
-	 * that its memory is of. If that is the GPU's primary one it stays in
-	 * use until close; another one must not be destroyed before: @length bytes
-	 * of the host's, pinned (*memory), and an order of copies for each way
-	 * that no other work of the process waits for. Returns 0, or @why says
-	 * why and: -EOPNOTSUPP (the memory is of no context, and nobody uses
-	 * its GPU, so there is none), -ENOMEM, -EIO.
+	 * that its memory is of: @length bytes of the host's, pinned (*memory),
+	 * and an order of copies for each way that no other work of the process
+	 * waits for. If the context is the GPU's primary one it stays in use
+	 * until close; another one must not be destroyed before. Returns 0, or
+	 * @why says why and: -EOPNOTSUPP (the memory is of no context, and
+	 * nobody uses its GPU, so there is none), -ENOMEM, -EIO.
 	 */
 	int (*copier_open)(struct tei_runtime *runtime,
 			   const struct tei_memory_facts *facts,
