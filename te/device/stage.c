@@ -186,15 +186,12 @@ void *tei_stage_take(struct tei_stage *stage, uint64_t length)
 
 	if (n > stage->n_free)
 		return NULL;
-	/* Mostly given back in the order in which it was taken. */
-	at = find_run(stage, stage->next, end, n);
-	if (at == end)
-		at = find_run(stage, 0, end, n);
+	/* The same again and again, while caches have it. */
+	at = find_run(stage, 0, end, n);
 	if (at == end)
 		return NULL;
 	set_used(stage, at, n);
 	stage->n_free -= n;
-	stage->next = at + n < end ? at + n : 0;
 	return stage->memory + (uint64_t)at * TEI_STAGE_BLOCK;
 }
 

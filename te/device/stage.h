@@ -72,7 +72,7 @@ struct tei_stage {
 	struct tei_stage_way ways[2]; /* by enum tei_copy_way */
 	_Atomic bool broken; /* its context is dead: all jobs fail; relaxed */
 	uint64_t *used;      /* a bit for each block */
-	uint32_t n_blocks, n_free, next;
+	uint32_t n_blocks, n_free;
 };
 
 /*
