@@ -752,10 +752,10 @@ static void fail_part(struct tei_work *work, int err, bool loud)
 }
 
 /* Takes a work that is not posted off its link, which is broken. */
-static void leave_link(struct tei_work *work)
+static void leave_link(struct tei_link *link, struct tei_work *work)
 {
-	work->link->out.n_ready--;
-	work->link->out.bytes -= work->slice.length;
+	link->out.n_ready--;
+	link->out.bytes -= work->slice.length;
 	tei_list_del(&work->of_link);
 	work->link = NULL;
 }
@@ -770,7 +770,7 @@ static void redo(struct tei_work *work)
 		return;
 	}
 	if (work->state == TEI_WORK_READY) {
-		leave_link(work);
+		leave_link(work->link, work);
 	} else if (work->state != TEI_WORK_COPYING) {
 		r->retries++;
 		TEI_COUNT(r->peer->engine, retries);
@@ -969,8 +969,8 @@ void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 void tei_works_of_broken(struct tei_link *link)
 {
 	while (!tei_list_empty(&link->out.copying)) /* redone when copied */
-		leave_link(tei_list_entry(link->out.copying.next,
-					  struct tei_work, of_link));
+		leave_link(link, tei_list_entry(link->out.copying.next,
+						struct tei_work, of_link));
 	while (!tei_list_empty(&link->out.ready))
 		redo(tei_list_entry(link->out.ready.next, struct tei_work,
 				    of_link));
