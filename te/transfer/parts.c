@@ -770,6 +770,7 @@ static void redo(struct tei_work *work)
 		return;
 	}
 	if (work->state == TEI_WORK_READY) {
+		assert(work->link);
 		leave_link(work->link, work);
 	} else if (work->state != TEI_WORK_COPYING) {
 		r->retries++;
