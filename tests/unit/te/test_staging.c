@@ -380,10 +380,11 @@ static void a_peer_may_end_while_copies_are_under_way(void **state)
 
 	(void)state;
 	assert_int_equal(move(&pair, TE_WRITE, 0, 0, 8), 0);
-	cuda.delay(300);
+	cuda.hold(true);
 	batch = submit_many(&pair, TE_WRITE);
 	te_engine_destroy(pair.owner);
 	te_batch_cancel(batch);
+	cuda.hold(false);
 	assert_true(count_good(batch) < MANY);
 	pair.owner = engine_with("tcp", "1m");
 	pair_close(&pair);
@@ -529,10 +530,12 @@ static void a_copy_that_is_refused_ends_its_request_only(void **state)
 	out = rig_request(pair.segment, TE_WRITE, host + 8192, &b);
 	memset(pair.bytes, 0, LEN);
 	rig_fill(host, 4096);
-	cuda.delay(300000);
-	cuda.fail_call("cuMemcpyDtoHAsync", CUDA_ERROR_INVALID_VALUE);
+	cuda.hold(true);
 	reads = submit(&pair, &in);
 	assert_int_equal(te_batch_wait(reads, 50), -ETIMEDOUT);
+	cuda.fail_call("cuMemcpyDtoHAsync", CUDA_ERROR_INVALID_VALUE);
+	cuda.delay(300000);
+	cuda.hold(false);
 	writes = submit(&pair, &out);
 	assert_int_equal(end_of(writes), -EIO);
 	assert_int_equal(end_of(reads), 0);
