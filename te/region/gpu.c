@@ -85,15 +85,12 @@ struct tei_stage *tei_region_stage(struct te_engine *engine, uint64_t addr,
 				   uint64_t *length)
 {
 	struct tei_regions *r = engine->regions;
-	const struct tei_region *region = NULL;
+	const struct tei_region *region;
 	struct tei_stage *stage = NULL;
-	size_t place;
 
 	tei_mutex_lock(&r->mu);
-	place = tei_regions_place(r, addr);
-	if (place < r->n)
-		region = r->sorted[place];
-	if (region && region->shown && region->addr <= addr && region->stage) {
+	region = tei_regions_find(r, addr);
+	if (region && region->stage) {
 		stage = tei_stage_hold(region->stage);
 		if (*length > region->addr + region->length - addr)
 			*length = region->addr + region->length - addr;

@@ -61,7 +61,8 @@ void tei_regions_fini(struct tei_regions *r)
 	tei_mutex_fini(&r->mu);
 }
 
-size_t tei_regions_place(const struct tei_regions *r, uint64_t addr)
+/* Returns the place of the first region that ends above @addr. With mu held. */
+static size_t place_of(const struct tei_regions *r, uint64_t addr)
 {
 	size_t low = 0, high = r->n;
 
@@ -75,6 +76,14 @@ size_t tei_regions_place(const struct tei_regions *r, uint64_t addr)
 			low = mid + 1;
 	}
 	return low;
+}
+
+struct tei_region *tei_regions_find(const struct tei_regions *r, uint64_t addr)
+{
+	size_t place = place_of(r, addr);
+	struct tei_region *region = place < r->n ? r->sorted[place] : NULL;
+
+	return region && region->shown && region->addr <= addr ? region : NULL;
 }
 
 static int make_room(struct tei_regions *r)
@@ -96,7 +105,7 @@ static int make_room(struct tei_regions *r)
 static int insert_region(struct tei_regions *r, struct tei_region *region)
 	TEI_REQUIRES(r->mu)
 {
-	size_t place = tei_regions_place(r, region->addr);
+	size_t place = place_of(r, region->addr);
 	struct tei_region *next = place < r->n ? r->sorted[place] : NULL;
 
 	if (next && next->addr == region->addr &&
@@ -120,7 +129,7 @@ static int insert_region(struct tei_regions *r, struct tei_region *region)
 static void take_out(struct tei_regions *r, struct tei_region *region)
 	TEI_REQUIRES(r->mu)
 {
-	size_t place = tei_regions_place(r, region->addr);
+	size_t place = place_of(r, region->addr);
 
 	memmove(&r->sorted[place], &r->sorted[place + 1],
 		(r->n - place - 1) * sizeof(struct tei_region *));
@@ -323,12 +332,12 @@ int te_region_describe(struct te_engine *engine, te_region_id id,
 	memset(out, 0, sizeof(*out));
 	tei_mutex_lock(&r->mu);
 	region = tei_handle_get(&r->handles, id);
-	if (region && region->shown) {
+	if (region && !region->shown)
+		region = NULL;
+	if (region) {
 		memcpy(out->location, region->location, sizeof(out->location));
 		if (region->memory.facts.kind == TEI_MEMORY_DEVICE)
 			out->memory = TE_MEMORY_GPU;
-	} else {
-		region = NULL;
 	}
 	tei_mutex_unlock(&r->mu);
 	return region ? 0 : -ENOENT;

@@ -132,8 +132,11 @@ void tei_deferred_stop(struct te_engine *engine);
 /* Notes that some rail has a link again. Any thread. */
 void tei_deferred_rail_up(struct te_engine *engine);
 
-/* Returns the place of the first region that ends above @addr. With mu held. */
-size_t tei_regions_place(const struct tei_regions *r, uint64_t addr);
+/*
+ * Finds the region that has the byte at @addr. NULL: there is none, or it is
+ * not shown (any more): rails get it before. With mu held.
+ */
+struct tei_region *tei_regions_find(const struct tei_regions *r, uint64_t addr);
 
 /*
  * Returns a bit for each rail that moves bytes of the region: all, or of a

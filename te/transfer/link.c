@@ -787,17 +787,13 @@ int tei_region_pin(struct tei_endpoint *ep, const void *key, size_t key_len,
 {
 	struct tei_link *link = ep->link;
 	struct tei_regions *r = link->engine->regions;
-	struct tei_region *region = NULL;
+	struct tei_region *region;
 	bool doubted = false;
 	int rc = -EFAULT;
-	size_t place;
 
 	tei_mutex_lock(&r->mu);
-	place = tei_regions_place(r, address);
-	if (place < r->n)
-		region = r->sorted[place];
-	if (region && region->shown && address >= region->addr &&
-	    length <= region->length &&
+	region = tei_regions_find(r, address);
+	if (region && length <= region->length &&
 	    address - region->addr <= region->length - length)
 		rc = check_pin(region, link, key, key_len, access);
 	if (!rc) {

@@ -27,8 +27,7 @@
 static void look_up(struct tei_regions *regions, uint64_t addr,
 		    uint32_t n_rails, struct tei_near_seen *seen)
 {
-	struct tei_region *region = NULL;
-	size_t place;
+	const struct tei_region *region;
 
 	tei_mutex_lock(&regions->mu);
 	seen->changes =
@@ -36,11 +35,8 @@ static void look_up(struct tei_regions *regions, uint64_t addr,
 	seen->length = seen->near = 0;
 	seen->takes = UINT64_MAX;
 	seen->staged = false;
-	place = tei_regions_place(regions, addr);
-	if (place < regions->n)
-		region = regions->sorted[place];
-	/* Rails get it before it is shown. */
-	if (region && region->shown && region->addr <= addr) {
+	region = tei_regions_find(regions, addr);
+	if (region) {
 		seen->addr = region->addr;
 		seen->length = region->length;
 		seen->near = region->near;
