@@ -12,7 +12,7 @@
 
 struct tei_gpu_copier {
 	struct tei_runtime *cuda;
-	struct cuda_entered entered; /* while it is open, but for the stack */
+	struct cuda_entered entered; /* of open, until close; not pushed */
 	CUcontext context;
 	void *memory;
 	CUstream streams[WAYS];
@@ -174,19 +174,51 @@ int tei_cuda_copier_open(struct tei_runtime *cuda,
 	return -EOPNOTSUPP;
 }
 
-void tei_cuda_copier_close(struct tei_gpu_copier *copier)
+/* Calls in the copier's context, which others may have destroyed. */
+struct visit {
+	int mode;
+	bool entered;
+};
+
+/* Makes it current; end_visit() in any case. False: it is gone; @why. */
+static bool begin_visit(struct tei_gpu_copier *copier, struct visit *visit,
+			char *why)
 {
 	struct tei_runtime *cuda = copier->cuda;
-	int mode = relax(cuda, CU_STREAM_CAPTURE_MODE_RELAXED);
+	int error;
+
+	visit->mode = relax(cuda, CU_STREAM_CAPTURE_MODE_RELAXED);
+	error = cuda->call.ctx_push(copier->context);
+	visit->entered = !error;
+	if (error)
+		(void)tei_cuda_fail(cuda, "cuCtxPushCurrent", error, why);
+	return visit->entered;
+}
+
+static void end_visit(struct tei_gpu_copier *copier, const struct visit *visit)
+{
+	CUcontext popped;
+
+	if (visit->entered)
+		(void)copier->cuda->call.ctx_pop(&popped);
+	(void)relax(copier->cuda, visit->mode);
+}
+
+void tei_cuda_copier_close(struct tei_gpu_copier *copier)
+{
+	char why[TEI_RUNTIME_WHY_LEN];
+	struct visit visit;
+	int mode;
 
 	/* A context that was destroyed has taken all of it along. */
-	copier->entered.pushed = !cuda->call.ctx_push(copier->context);
-	if (copier->entered.pushed) {
+	if (begin_visit(copier, &visit, why)) {
 		free_ways(copier);
-		(void)cuda->call.mem_free_host(copier->memory);
+		(void)copier->cuda->call.mem_free_host(copier->memory);
 	}
-	tei_cuda_leave(cuda, &copier->entered);
-	(void)relax(cuda, mode);
+	end_visit(copier, &visit);
+	mode = relax(copier->cuda, CU_STREAM_CAPTURE_MODE_RELAXED);
+	tei_cuda_leave(copier->cuda, &copier->entered);
+	(void)relax(copier->cuda, mode);
 	tei_free(copier);
 }
 
@@ -248,19 +280,12 @@ int tei_cuda_copy(struct tei_gpu_copier *copier, enum tei_copy_way way,
 		  const struct tei_copy *copies, uint32_t n, unsigned int mark,
 		  char *why)
 {
-	struct tei_runtime *cuda = copier->cuda;
-	int mode = relax(cuda, CU_STREAM_CAPTURE_MODE_RELAXED), rc;
-	int error = cuda->call.ctx_push(copier->context);
-	CUcontext popped;
+	int rc = -ENOTRECOVERABLE;
+	struct visit visit;
 
-	if (!error) {
+	if (begin_visit(copier, &visit, why))
 		rc = copy(copier, way, copies, n, mark, why);
-		(void)cuda->call.ctx_pop(&popped);
-	} else { /* it was destroyed, and its copies have ended with that */
-		(void)tei_cuda_fail(cuda, "cuCtxPushCurrent", error, why);
-		rc = -ENOTRECOVERABLE;
-	}
-	(void)relax(cuda, mode);
+	end_visit(copier, &visit);
 	return rc;
 }
 
@@ -282,18 +307,11 @@ static int is_copied(struct tei_gpu_copier *copier, enum tei_copy_way way,
 int tei_cuda_is_copied(struct tei_gpu_copier *copier, enum tei_copy_way way,
 		       unsigned int mark, char *why)
 {
-	struct tei_runtime *cuda = copier->cuda;
-	int mode = relax(cuda, CU_STREAM_CAPTURE_MODE_RELAXED), rc;
-	int error = cuda->call.ctx_push(copier->context);
-	CUcontext popped;
+	int rc = -ENOTRECOVERABLE;
+	struct visit visit;
 
-	if (!error) {
+	if (begin_visit(copier, &visit, why))
 		rc = is_copied(copier, way, mark, why);
-		(void)cuda->call.ctx_pop(&popped);
-	} else {
-		(void)tei_cuda_fail(cuda, "cuCtxPushCurrent", error, why);
-		rc = -ENOTRECOVERABLE;
-	}
-	(void)relax(cuda, mode);
+	end_visit(copier, &visit);
 	return rc;
 }

@@ -161,13 +161,12 @@ static void set_used(struct tei_stage *stage, uint32_t first, uint32_t n)
 		stage->used[first / 64] ^= (uint64_t)1 << (first % 64);
 }
 
-/* Finds @n free blocks in a row between @from and @to. @to: there are none. */
-static uint32_t find_run(const struct tei_stage *stage, uint32_t from,
-			 uint32_t to, uint32_t n)
+/* Finds the first @n free blocks in a row. n_blocks: there are none. */
+static uint32_t find_run(const struct tei_stage *stage, uint32_t n)
 {
-	uint32_t begin = from;
+	uint32_t begin = 0, to = stage->n_blocks;
 
-	for (uint32_t i = from; i < to && i - begin < n; i++) {
+	for (uint32_t i = 0; i < to && i - begin < n; i++) {
 		if (!is_used(stage, i))
 			continue;
 		begin = i + 1;
@@ -182,13 +181,13 @@ static uint32_t find_run(const struct tei_stage *stage, uint32_t from,
 
 void *tei_stage_take(struct tei_stage *stage, uint64_t length)
 {
-	uint32_t n = blocks_of(length), end = stage->n_blocks, at;
+	uint32_t n = blocks_of(length), at;
 
 	if (n > stage->n_free)
 		return NULL;
 	/* The same again and again, while caches have it. */
-	at = find_run(stage, 0, end, n);
-	if (at == end)
+	at = find_run(stage, n);
+	if (at == stage->n_blocks)
 		return NULL;
 	set_used(stage, at, n);
 	stage->n_free -= n;

@@ -390,7 +390,10 @@ void tei_drive_until_closed(struct tei_worker *w)
 		w->now = tei_now_ns();
 		any = end_timers(w);
 		any |= progress_rails(w, TEI_WITH_ALL);
-		any |= w->n_copying && (w->ops->copies(w) || w->n_copying);
+		if (w->n_copying) { /* no fd tells when they end */
+			w->ops->copies(w);
+			any = true;
+		}
 		any |= w->ops->close_broken(w);
 		if (!any) {
 			arm_rails(w);
