@@ -69,7 +69,7 @@ const struct tei_setting tei_config_rows[] = {
 	 .help = "1 or 0: NICs register memory of NVIDIA's GPUs by its address or never do (default: whether the module nvidia-peermem is loaded)"},
 	{TEI_SETTING(struct tei_config, gpu_staging), .type = TEI_CONF_SIZE,
 	 .def = "64MiB", .min = 1 << 20, .max = 1LL << 40,
-	 .help = "memory of the host, pinned for each GPU whose memory no device reaches, to copy by way of it"},
+	 .help = "memory of the host, pinned for each GPU while memory of it is registered, to copy by way of it"},
 	{TEI_SETTING(struct tei_config, connect_timeout), .expert = true,
 	 .type = TEI_CONF_DURATION, .def = "2s", .unit = "ms", .min = 1,
 	 .max = HOUR_MS,
