@@ -1,45 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * test_device_verbs.c - NICs that access a GPU's memory by themselves
- *
- * A processor that touches it gets a signal, so what arrives has gone past it.
- */
+/* test_device_verbs.c - NICs that access a GPU's memory by themselves */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "backends/verbs/verbs.h"
-#include "tests/lib/fake_cuda/fake_cuda.h"
 #include "tests/lib/fake_verbs/fake_verbs.h"
 #include "tests/lib/self.h"
-#include "tests/unit/te/rig.h"
+#include "tests/unit/te/gpu.h"
 
 #define LEN   ((size_t)256 << 10)
 #define CHUNK ((size_t)2 << 20)
-
-static struct fake_cuda cuda;
-static char lines[8192];
-
-static void on_line(int level, const char *line, void *arg)
-{
-	size_t len = strlen(lines);
-
-	(void)level;
-	(void)arg;
-	snprintf(lines + len, sizeof(lines) - len, "%s\n", line);
-}
 
 static int set_up(void **state)
 {
 	(void)state;
 	setenv("WITH_NVIDIA_PEERMEM", "0", 1);
-	fake_cuda_open(&cuda);
-	assert_int_equal(cuda.init(0), 0);
+	gpu_start();
 	fake_verbs_start(2);
 	tei_verbs_use(&fake_verbs);
-	lines[0] = '\0';
-	te_log_set(on_line, NULL);
 	te_log_set_level(2);
 	return 0;
 }
@@ -47,13 +27,12 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
-	te_log_set(NULL, NULL);
 	te_log_set_level(1);
 	fake_verbs_translate(NULL);
 	fake_verbs_refuse_dmabufs(0);
 	tei_verbs_use(NULL);
 	fake_verbs_stop();
-	cuda.reset();
+	gpu_stop();
 	return 0;
 }
 
@@ -63,11 +42,6 @@ static struct te_engine *verbs_engine(void)
 					cuda.file, NULL};
 
 	return rig_engine(settings);
-}
-
-static void *as_pointer(CUdeviceptr at)
-{
-	return (void *)(uintptr_t)at;
 }
 
 /* Of one engine's memory to the other's and back, and all is there. */
@@ -87,6 +61,17 @@ static void move_all(struct te_engine *user, te_segment_id segment,
 				  as_pointer(local), length),
 			 0);
 	assert_memory_equal(there, here, length);
+}
+
+/* Writes a GPU's memory to the host's, and all is there. */
+static void write_all(struct te_engine *user, te_segment_id segment,
+		      const uint8_t *remote, CUdeviceptr local)
+{
+	rig_fill(cuda.bytes(local), LEN);
+	assert_int_equal(rig_move(user, segment, TE_WRITE, remote,
+				  as_pointer(local), LEN),
+			 0);
+	assert_memory_equal(remote, cuda.bytes(local), LEN);
 }
 
 /* ---- by dma-buf ---- */
@@ -185,11 +170,7 @@ static void host_and_gpu_go_together(void **state)
 	rig_region(owner, memory, LEN, RIG_ANY);
 	rig_region(user, as_pointer(local), LEN, TE_ACCESS_LOCAL);
 	segment = rig_segment(user, owner);
-	rig_fill(cuda.bytes(local), LEN);
-	assert_int_equal(rig_move(user, segment, TE_WRITE, memory,
-				  as_pointer(local), LEN),
-			 0);
-	assert_memory_equal(memory, cuda.bytes(local), LEN);
+	write_all(user, segment, memory, local);
 	/* In one request, of memory that is not registered, too. */
 	memset(other, 7, sizeof(other));
 	request = rig_request(segment, TE_WRITE, memory, pieces);
@@ -252,11 +233,7 @@ static void only_rails_that_reach_it_carry_it(void **state)
 	rig_region(user, as_pointer(local), LEN, TE_ACCESS_LOCAL);
 	rig_region(user, other, LEN, TE_ACCESS_LOCAL);
 	segment = rig_segment(user, owner);
-	rig_fill(cuda.bytes(local), LEN);
-	assert_int_equal(rig_move(user, segment, TE_WRITE, memory,
-				  as_pointer(local), LEN),
-			 0);
-	assert_memory_equal(memory, cuda.bytes(local), LEN);
+	write_all(user, segment, memory, local);
 	/* Neighbours, of which one is not for the others' rail. */
 	memset(other, 7, sizeof(other));
 	for (unsigned int i = 0; i < 3; i++)
@@ -352,11 +329,7 @@ static void local_memory_that_no_nic_reaches_is_copied(void **state)
 	rig_region(owner, memory, LEN, RIG_ANY);
 	rig_region(user, as_pointer(local), LEN, TE_ACCESS_LOCAL);
 	segment = rig_segment(user, owner);
-	rig_fill(cuda.bytes(local), LEN);
-	assert_int_equal(rig_move(user, segment, TE_WRITE, memory,
-				  as_pointer(local), LEN),
-			 0);
-	assert_memory_equal(memory, cuda.bytes(local), LEN);
+	write_all(user, segment, memory, local);
 	memset(cuda.bytes(local), 0, LEN);
 	assert_int_equal(rig_move(user, segment, TE_READ, memory,
 				  as_pointer(local), LEN),

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * test_staging.c - a GPU's memory that is copied by way of the host
- *
- * A processor that touches it gets a signal, so what arrives was copied.
- */
+/* test_staging.c - a GPU's memory that is copied by way of the host */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,47 +7,26 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "tests/lib/fake_cuda/fake_cuda.h"
 #include "tests/lib/self.h"
-#include "tests/unit/te/rig.h"
+#include "tests/unit/te/gpu.h"
 
 #define LEN ((size_t)3 << 20)
 
-static struct fake_cuda cuda;
-static char lines[8192];
 static uint8_t host[LEN];
-
-static void on_line(int level, const char *line, void *arg)
-{
-	size_t len = strlen(lines);
-
-	(void)level;
-	(void)arg;
-	snprintf(lines + len, sizeof(lines) - len, "%s\n", line);
-}
 
 static int set_up(void **state)
 {
 	(void)state;
-	fake_cuda_open(&cuda);
-	assert_int_equal(cuda.init(0), 0);
-	lines[0] = '\0';
-	te_log_set(on_line, NULL);
+	gpu_start();
 	return 0;
 }
 
 static int tear_down(void **state)
 {
 	(void)state;
-	te_log_set(NULL, NULL);
 	assert_int_equal(cuda.n_contexts(), 0);
-	cuda.reset();
+	gpu_stop();
 	return 0;
-}
-
-static void *as_pointer(CUdeviceptr at)
-{
-	return (void *)(uintptr_t)at;
 }
 
 static struct te_engine *engine_with(const char *backends, const char *staging)
