@@ -436,7 +436,8 @@ bool tes_owners_avoided(struct tes_owners *owners, const char *name,
 
 /* ---- owners that take part in one round ---- */
 
-#define EPOCH_WAIT_NS (100 * TEI_NS_PER_MS)
+/* As long as an owner, or this process, may have to wait for a processor. */
+#define EPOCH_WAIT_NS (1000 * TEI_NS_PER_MS)
 
 void tes_places_init(struct tes_places *places, struct tes_owners *owners,
 		     struct tes_work *work, uint32_t timeout_ms,

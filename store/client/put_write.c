@@ -15,6 +15,26 @@
 #include "store/proto/extent.h"
 #include "store/proto/keys.h"
 
+/* ---- what an operator is told ---- */
+
+static void tell_failed(const struct tes_place *place, const char *what,
+			int error)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+
+	if (tei_log_allowed(&limit))
+		LOG_WARN("put: owner %s: %s: %s", place->name, what,
+			 te_strerror(error));
+}
+
+static void tell_given_up(const char *why)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+
+	if (tei_log_allowed(&limit))
+		LOG_WARN("put: given up: %s", why);
+}
+
 /* ---- requests to the engine ---- */
 
 static int add_extent(struct tes_put_pipeline *p, struct tes_put_entry *entry,
@@ -64,19 +84,57 @@ static void plan_entry(struct tes_put_pipeline *p, struct tes_put_entry *entry)
 		uint32_t at = entry->layout.extents[k].place;
 		int code = 0;
 
-		if (tes_places_open(places, at))
+		if (tes_places_open(places, at)) {
+			tell_failed(&places->at[at], "cannot be reached",
+				    places->at[at].error);
 			code = TE_STORE_TRANSFER_FAIL;
-		else if (places->at[at].since_ns > p->t0 &&
-			 places->at[at].epoch != 1)
+		} else if (places->at[at].since_ns > p->t0 &&
+			   places->at[at].epoch != 1) {
 			entry->again = true;
-		else
+		} else {
 			code = add_extent(p, entry, k, &places->at[at]);
+		}
 		if (code)
 			tes_put_set_result(p, entry->item, code);
 	}
 }
 
 /* ---- results of the requests ---- */
+
+/*
+ * Tells whether another start may succeed where a write failed: its epoch was
+ * ended by a fence, its owner is a new process, or was silent, so that another
+ * start chooses another owner.
+ */
+static bool may_succeed_again(const struct tes_put_pipeline *p,
+			      const struct tes_put_entry *entry,
+			      const struct te_completion *done)
+{
+	if (done->error == -ESTALE)
+		return done->flags & TE_REMOTE_QUIET;
+	return done->error == -ECANCELED &&
+	       p->chunk->items[entry->item].tries == 1;
+}
+
+static void judge_failed(struct tes_put_pipeline *p,
+			 struct tes_put_entry *entry,
+			 struct tes_put_extent *extent, struct tes_place *place,
+			 const struct te_completion *done)
+{
+	bool again = may_succeed_again(p, entry, done);
+	int code = tes_store_code(done->error);
+
+	if (tes_work_is_local_fault(p->work, extent->request, done->error))
+		code = TE_STORE_INVALID_PARAMS;
+	else if (!again)
+		tell_failed(place, "a write failed", done->error);
+	tes_put_set_result(p, entry->item, code);
+	place->stale |= done->error == -ESTALE;
+	place->gone |= done->error == -ENOENT;
+	extent->fate =
+		done->flags & TE_REMOTE_QUIET ? TES_PUT_QUIET : TES_PUT_LOUD;
+	entry->again |= again;
+}
 
 static void judge_extent(struct tes_put_pipeline *p,
 			 struct tes_put_entry *entry, uint32_t k,
@@ -86,28 +144,12 @@ static void judge_extent(struct tes_put_pipeline *p,
 	struct te_completion done;
 
 	tes_work_result(p->work, extent->request, &done);
-	if (!done.error) {
-		entry->layout.extents[k].crc = done.crc;
-		extent->fate = TES_PUT_WRITTEN;
+	if (done.error) {
+		judge_failed(p, entry, extent, place, &done);
 		return;
 	}
-	tes_put_set_result(
-		p, entry->item,
-		tes_work_is_local_fault(p->work, extent->request, done.error)
-			? TE_STORE_INVALID_PARAMS
-			: tes_store_code(done.error));
-	place->stale |= done.error == -ESTALE;
-	place->gone |= done.error == -ENOENT;
-	if (!(done.flags & TE_REMOTE_QUIET))
-		extent->fate = TES_PUT_LOUD;
-	else
-		extent->fate = TES_PUT_QUIET;
-	/* The epoch was ended by a fence, or the owner is a new process. */
-	if (done.error == -ESTALE && extent->fate == TES_PUT_QUIET)
-		entry->again = true;
-	/* The owner was silent: another start chooses another owner. */
-	if (done.error == -ECANCELED && p->chunk->items[entry->item].tries == 1)
-		entry->again = true;
+	entry->layout.extents[k].crc = done.crc;
+	extent->fate = TES_PUT_WRITTEN;
 }
 
 /* Derives the masks of replicas from the fates of their extents. */
@@ -250,42 +292,59 @@ static bool lost_to_another(const struct tes_put_pipeline *p, int status)
 	return status == TE_STORE_ILLEGAL_CLIENT && p->chunk->call.values;
 }
 
-static void set_end_result(struct tes_put_pipeline *p,
-			   const struct tes_put_entry *entry, int status)
+static bool has_tries(const struct tes_put_pipeline *p, uint32_t item)
 {
-	uint32_t item = entry->item;
+	return p->chunk->items[item].tries < TRIES;
+}
 
-	if (entry->written && status == TE_STORE_INVALID_WRITE) {
+/* The master's answer to the end of a key that was written. */
+static void judge_end(struct tes_put_pipeline *p, uint32_t item, int status)
+{
+	bool again = false;
+
+	switch (status) {
+	case 0:
+		tes_put_set_result(p, item, 0);
+		return;
+	case TE_STORE_INVALID_WRITE:
 		/*
 		 * The key has another value by now, perhaps offered by its
 		 * owner to a new master: a put leaves it, an upsert replaces
 		 * that one as well.
 		 */
-		tes_put_set_result(
-			p, item,
-			p->chunk->call.upsert ? TE_STORE_TRANSFER_FAIL : 0);
-		if (p->chunk->call.upsert &&
-		    p->chunk->items[item].tries < TRIES)
-			tes_put_again(p, item);
-	} else if (entry->written) {
-		/* The master has given the space to others meanwhile. */
-		tes_put_set_result(p, item,
-				   status ? TE_STORE_TRANSFER_FAIL : 0);
-		if (lost_to_another(p, status) &&
-		    p->chunk->items[item].tries < TRIES)
-			tes_put_again(p, item);
-		if (status)
-			LOG_DEBUG("put: end refused: %s",
-				  te_store_strerror(status));
-		/* Or has taken a later epoch since the start. */
-		if (status == TE_STORE_INVALID_VERSION &&
-		    p->chunk->call.values &&
-		    p->chunk->items[item].tries < TRIES)
-			tes_put_again(p, item);
+		again = p->chunk->call.upsert;
+		tes_put_set_result(p, item, again ? TE_STORE_TRANSFER_FAIL : 0);
+		if (!again)
+			return;
+		break;
+	case TE_STORE_INVALID_VERSION: /* has a later epoch since the start */
+		again = p->chunk->call.values;
+		tes_put_set_result(p, item, TE_STORE_TRANSFER_FAIL);
+		break;
+	default: /* has given the space to others meanwhile */
+		again = lost_to_another(p, status);
+		tes_put_set_result(p, item, TE_STORE_TRANSFER_FAIL);
+	}
+	if (again && has_tries(p, item))
+		tes_put_again(p, item);
+	else
+		tell_given_up(te_store_strerror(status));
+}
+
+static void set_end_result(struct tes_put_pipeline *p,
+			   const struct tes_put_entry *entry, int status)
+{
+	uint32_t item = entry->item;
+
+	if (entry->written) {
+		judge_end(p, item, status);
 	} else if (entry->again) {
 		tes_put_set_result(p, item, TE_STORE_TRANSFER_FAIL);
-		if (p->chunk->items[item].tries < TRIES)
+		if (has_tries(p, item))
 			tes_put_again(p, item);
+		else
+			tell_given_up(
+				"an owner has ended our access each time");
 	}
 }
 

@@ -43,6 +43,7 @@ struct te_engine {
 	unsigned int n_groups, n_revokes, n_revoke_waits;
 	uint64_t epochs[N_ENGINES]; /* in which we serve each peer */
 	struct opened opened[N_ENGINES];
+	uint64_t learns_at_ns; /* 0: when told to */
 };
 
 struct te_batch {
@@ -285,10 +286,23 @@ int te_segment_incarnation(struct te_engine *e, te_segment_id id,
 	return 0;
 }
 
+static void learn_all(struct te_engine *e)
+{
+	unsigned int i;
+
+	for (i = 0; i < N_ENGINES; i++)
+		if (engines[i] && e->opened[i].count)
+			learn(e, engines[i]);
+}
+
 int te_segment_epoch(struct te_engine *e, te_segment_id id, uint64_t *epoch,
 		     uint64_t *since_ns)
 {
 	pthread_mutex_lock(&mu);
+	if (e->learns_at_ns && e->learns_at_ns <= tei_now_ns()) {
+		e->learns_at_ns = 0;
+		learn_all(e);
+	}
 	*epoch = e->opened[id - 1].epoch;
 	*since_ns = e->opened[id - 1].since_ns;
 	pthread_mutex_unlock(&mu);
@@ -550,12 +564,15 @@ void fake_te_kill(struct te_engine *e)
 
 void fake_te_learn_epochs(struct te_engine *e)
 {
-	unsigned int i;
-
 	pthread_mutex_lock(&mu);
-	for (i = 0; i < N_ENGINES; i++)
-		if (engines[i] && e->opened[i].count)
-			learn(e, engines[i]);
+	learn_all(e);
+	pthread_mutex_unlock(&mu);
+}
+
+void fake_te_learn_epochs_after(struct te_engine *e, uint64_t ns)
+{
+	pthread_mutex_lock(&mu);
+	e->learns_at_ns = tei_now_ns() + ns;
 	pthread_mutex_unlock(&mu);
 }
 

@@ -27,6 +27,8 @@ void fake_te_set_hook(fake_te_hook *hook, void *arg);
 void fake_te_kill(struct te_engine *engine);
 /* @engine hears of its epochs now, as by a new handshake with each owner. */
 void fake_te_learn_epochs(struct te_engine *engine);
+/* The same, when @ns have passed and it asks for an epoch. */
+void fake_te_learn_epochs_after(struct te_engine *engine, uint64_t ns);
 unsigned int fake_te_n_revokes(struct te_engine *engine);
 unsigned int fake_te_n_revoke_waits(struct te_engine *engine);
 /*

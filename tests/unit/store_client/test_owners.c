@@ -7,6 +7,8 @@
 
 #include "base/clock.h"
 #include "store/client/owners.h"
+#include "store/client/places.h"
+#include "store/client/work.h"
 #include "tests/lib/test.h"
 #include "tests/lib/wait.h"
 #include "tests/store/fake_te.h"
@@ -130,6 +132,42 @@ static void who_cannot_be_opened_is_told_of(void **state)
 	close_pair(&p);
 }
 
+/* Gives the owner a place in @places, whose epoch the owner then ends. */
+static void end_epoch_of_place(struct pair *p, struct tes_places *places,
+			       struct tes_work *work)
+{
+	uint32_t index;
+
+	tes_places_init(places, &p->owners, work, 1000, UINT64_MAX);
+	assert_int_equal(tes_places_add_owner(places, p->owner, &index), 0);
+	assert_int_equal(te_peer_revoke(p->engine, NULL, 1000), 0);
+	places->at[index].stale = true;
+}
+
+/* A process that has to wait for a processor tells of an epoch late. */
+static void who_tells_of_a_new_epoch_late_is_waited_for(void **state)
+{
+	struct tes_work work = {0};
+	struct tes_places places;
+	uint64_t epoch, since_ns;
+	struct pair p;
+
+	(void)state;
+	open_pair(&p);
+	assert_int_equal(get_owner(&p), 0);
+	tei_arena_init(&work.round, 4096);
+	end_epoch_of_place(&p, &places, &work);
+	fake_te_learn_epochs_after(p.reader, 200 * TEI_NS_PER_MS);
+	tes_places_await_epochs(&places);
+	assert_int_equal(
+		te_segment_epoch(p.reader, p.owner->segment, &epoch, &since_ns),
+		0);
+	assert_int_not_equal(epoch, places.at[0].epoch);
+	tes_places_fini(&places);
+	tei_arena_fini(&work.round);
+	close_pair(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -138,6 +176,7 @@ int main(void)
 		cmocka_unit_test(
 			who_does_not_answer_is_asked_now_and_then_only),
 		cmocka_unit_test(who_cannot_be_opened_is_told_of),
+		cmocka_unit_test(who_tells_of_a_new_epoch_late_is_waited_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
