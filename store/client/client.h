@@ -24,6 +24,7 @@
 #include <te/store.h>
 
 #include "base/arena.h"
+#include "base/faster.h"
 #include "base/frame.h"
 #include "base/http.h"
 #include "base/list.h"
@@ -39,7 +40,6 @@
 #include "store/client/locations.h"
 #include "store/client/ops.h"
 #include "store/client/owners.h"
-#include "store/client/put_pipelines.h"
 #include "store/client/renewal.h"
 #include "store/client/work.h"
 #include "store/owner/executor.h"
@@ -93,7 +93,7 @@ struct te_store {
 	atomic_uint turn;          /* which of equal replicas is next */
 	atomic_ullong n_put_retries;
 	struct tes_lost_starts lost_starts;
-	struct tes_put_pipelines put_pipelines;
+	struct tei_faster put_pipelines; /* one, or two */
 
 	struct tei_mutex mu;     /* lock 40 */
 	struct tei_cond changed; /* of what follows */

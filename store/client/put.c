@@ -21,7 +21,7 @@
  * round of many keys is cut in two halves: while the bytes of one are written,
  * the master starts the next and ends the one before. Where writes are as fast
  * as through shared memory, the messages of a second half may cost more than
- * they hide. So both are timed, and put_pipelines.h says which one is used.
+ * they hide. So both are timed, and base/faster.h says which one is used.
  */
 #include "store/client/put.h"
 
@@ -32,7 +32,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "store/client/put_pipelines.h"
 #include "store/proto/extent.h"
 #include "store/proto/keys.h"
 
@@ -41,6 +40,7 @@
 #define CONTACTS_NS   (5 * TEI_NS_PER_S)     /* of all owners of a round */
 #define PIPELINES_MAX 2u  /* more cost the master more than they hide */
 #define PIPELINE_KEYS 32u /* fewer are not worth a pipeline of their own */
+#define LOST_S        60u /* of a key; twice put_start_discard_timeout_sec */
 
 /* Keys of a chunk that are tried together. */
 struct round {
@@ -48,79 +48,6 @@ struct round {
 	struct tes_put_pipeline pipelines[PIPELINES_MAX];
 	size_t n; /* pipelines in use */
 };
-
-/* ---- choice between one and two pipelines ---- */
-
-#define VOTES_MAX  8   /* limit of votes: a change is noticed soon */
-#define EARLY      64u /* rounds in which both take turns */
-#define EARLY_TURN 2u
-#define LOST_S     60u /* twice the default of put_start_discard_timeout_sec */
-#define TURN       32u /* later, every so many rounds uses the slower */
-
-/*
- * A round in one word, which threads exchange: ns per key from bit 16
- * on, the order of magnitude of its keys and bytes, its pipelines in bit 0.
- */
-#define LAST_NS_SHIFT 16u
-#define LAST_NS_MAX   (UINT64_MAX >> LAST_NS_SHIFT)
-#define LAST_TWO      1u
-
-static uint64_t magnitude(uint64_t n)
-{
-	return n ? 64u - (uint64_t)__builtin_clzll(n) : 0;
-}
-
-static uint64_t word_of(bool two, size_t n, uint64_t bytes, uint64_t ns)
-{
-	uint64_t key_ns = ns / n + 1;
-
-	if (key_ns > LAST_NS_MAX)
-		key_ns = LAST_NS_MAX;
-	return key_ns << LAST_NS_SHIFT | magnitude(n) << 9 |
-	       magnitude(bytes) << 1 | (two ? LAST_TWO : 0);
-}
-
-/* Relaxed, here and below: hints, to which nothing else belongs. */
-bool tes_put_pipelines_two(struct tes_put_pipelines *pipelines)
-{
-	int votes =
-		atomic_load_explicit(&pipelines->votes, memory_order_relaxed);
-	uint32_t round = atomic_fetch_add_explicit(&pipelines->n_rounds, 1,
-						   memory_order_relaxed);
-	uint32_t turn = round < EARLY ? EARLY_TURN : TURN;
-
-	return (votes >= 0) != (round % turn == turn - 1);
-}
-
-static void vote(struct tes_put_pipelines *pipelines, int by)
-{
-	int votes =
-		atomic_load_explicit(&pipelines->votes, memory_order_relaxed);
-
-	votes += by;
-	if (votes >= -VOTES_MAX && votes <= VOTES_MAX)
-		atomic_store_explicit(&pipelines->votes, votes,
-				      memory_order_relaxed);
-}
-
-void tes_put_pipelines_learn(struct tes_put_pipelines *pipelines, bool two,
-			     size_t n, uint64_t bytes, uint64_t ns)
-{
-	const uint64_t alike = (1u << LAST_NS_SHIFT) - 1 - LAST_TWO;
-	uint64_t is, was;
-
-	if (n == 0)
-		return;
-	is = word_of(two, n, bytes, ns);
-	was = atomic_exchange_explicit(&pipelines->last, is,
-				       memory_order_relaxed);
-	if ((is & alike) != (was & alike) || !((is ^ was) & LAST_TWO))
-		return;
-	is >>= LAST_NS_SHIFT;
-	was >>= LAST_NS_SHIFT;
-	if (is != was)
-		vote(pipelines, two == (is < was) ? 1 : -1);
-}
 
 /* ---- the start at the master, which gives extents ---- */
 
@@ -550,10 +477,10 @@ static bool may_use_two(const struct tes_put_chunk *chunk)
 /* Opens one pipeline when there is no memory for two. */
 static void open_round(struct tes_put_chunk *chunk, struct round *round)
 {
-	struct tes_put_pipelines *choice = &chunk->call.store->put_pipelines;
+	struct tei_faster *faster = &chunk->call.store->put_pipelines;
 	size_t n = 1;
 
-	if (may_use_two(chunk) && tes_put_pipelines_two(choice))
+	if (may_use_two(chunk) && tei_faster_second(faster))
 		n = PIPELINES_MAX;
 	round->chunk = chunk;
 	for (round->n = 0; round->n < n; round->n++)
@@ -600,8 +527,8 @@ static void learn(const struct round *round, uint64_t ns)
 
 	for (i = 0; i < chunk->n_todo; i++)
 		bytes += chunk->items[chunk->todo[i]].size;
-	tes_put_pipelines_learn(&chunk->call.store->put_pipelines, round->n > 1,
-				chunk->n_todo, bytes, ns);
+	tei_faster_learn(&chunk->call.store->put_pipelines, round->n > 1,
+			 chunk->n_todo, bytes, ns);
 }
 
 static void run_round(struct tes_put_chunk *chunk)
