@@ -11,6 +11,7 @@
 #define BASE_COPY_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #define TEI_COPY_LINE  64u
 #define TEI_COPY_GROUP (16u << 10) /* four pages */
@@ -33,6 +34,18 @@ struct tei_copier {
 /* The widest of this CPU; memcpy() where there is none. Any thread. */
 struct tei_copier tei_copier_streaming(void);
 void tei_copy_fence(void);
+
+/*
+ * Copies TEI_COPY_GROUP bytes to @to, which is at a line, in one pass with
+ * their checksum. Returns the raw CRC32C state @crc moved on over them.
+ */
+typedef uint32_t tei_sum_fn(uint32_t crc, void *to, const void *from);
+
+/*
+ * Returns NULL where the processor cannot, or where @from and @to lie so that
+ * two passes are faster; groups that follow each other lie alike. Any thread.
+ */
+tei_sum_fn *tei_copy_summing(const void *to, const void *from);
 
 /* All there are that this CPU can do, for tests; NULLs after the last. */
 struct tei_copier tei_copier_variant(unsigned int i);

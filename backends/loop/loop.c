@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/copy.h"
+#include "base/faster.h"
 #include "base/list.h"
 #include "base/mapped.h"
 #include "te/backend.h"
@@ -32,6 +34,7 @@ struct loop_rail {
 	uint64_t last_id;
 	int maps; /* tei_maps_open()'s, for large memory */
 	struct tei_copier stream;
+	struct tei_faster summing; /* by turns with the copy, or in its pass */
 	/* Holds the bytes copied last, from which the checksum is made. */
 	uint8_t bounce[TEI_COPY_GROUP + TEI_COPY_LINE];
 };
@@ -274,12 +277,11 @@ static uint64_t first_part(const uint8_t *to, uint64_t most, uint64_t n)
 }
 
 /*
- * Writes past the caches, which large memory would only pass through. The
- * checksum comes first: it fetches a part as fast as memory gives it, so that
- * the copy finds it in the cache.
+ * Checksum and copy by turns. The checksum comes first: it fetches a part as
+ * fast as memory gives it, so that the copy finds it in the cache.
  */
-static void stream_write(struct tei_slice *slice, uint8_t *to,
-			 const uint8_t *from, uint64_t n)
+static void write_in_parts(struct tei_slice *slice, uint8_t *to,
+			   const uint8_t *from, uint64_t n)
 {
 	struct loop_rail *rail = loop_rail(slice->ep->rail);
 	uint64_t part = first_part(to, STREAM_LEN, n);
@@ -291,7 +293,60 @@ static void stream_write(struct tei_slice *slice, uint8_t *to,
 		to += part;
 		from += part;
 	}
+}
+
+/* Copies each group in one pass with its checksum, where that can be. */
+static void write_in_one_pass(struct tei_slice *slice, uint8_t *to,
+			      const uint8_t *from, uint64_t n)
+{
+	struct loop_rail *rail = loop_rail(slice->ep->rail);
+	uint64_t part = -(uintptr_t)to & (TEI_COPY_LINE - 1);
+	tei_sum_fn *sum = tei_copy_summing(to, from);
+
+	for (; n; part = n < TEI_COPY_GROUP ? n : TEI_COPY_GROUP) {
+		if (sum && part == TEI_COPY_GROUP) {
+			slice->crc = sum(slice->crc, to, from);
+		} else {
+			rail->stream.copy(to, from, part);
+			take_crc(slice, from, part);
+		}
+		pass(slice, part);
+		to += part;
+		from += part;
+		n -= part;
+	}
+}
+
+/* Tells whether each of the next @n bytes belongs to the checksum. */
+static bool is_summed(const struct tei_slice *slice, uint64_t n)
+{
+	uint64_t at = loop_slice(slice)->at;
+
+	return slice->crc_from <= at &&
+	       slice->crc_from + slice->crc_len >= at + n;
+}
+
+/*
+ * Writes past the caches, which large memory would only pass through. Whether
+ * the checksum is faster by turns with the copy or in one pass with it depends
+ * on the processor.
+ */
+static void stream_write(struct tei_slice *slice, uint8_t *to,
+			 const uint8_t *from, uint64_t n)
+{
+	struct loop_rail *rail = loop_rail(slice->ep->rail);
+	bool sums = is_summed(slice, n);
+	bool one_pass = sums && tei_faster_second(&rail->summing);
+	uint64_t start_ns = sums ? tei_now_ns() : 0;
+
+	if (one_pass)
+		write_in_one_pass(slice, to, from, n);
+	else
+		write_in_parts(slice, to, from, n);
 	tei_copy_fence();
+	if (sums)
+		tei_faster_learn(&rail->summing, one_pass, 1, n,
+				 tei_now_ns() - start_ns);
 }
 
 /*
