@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tcp.c - the tcp backend: endpoints, their lanes and slices
+ * tcp.c - the tcp backend: endpoints, their connections and slices
  *
  * Gives one-sided semantics over ordinary sockets: the target's engine checks
  * and applies what the initiator asks for, and answers once it is applied.
@@ -12,9 +12,6 @@
  *   initiator: CONNECTING --connected, HELLO queued--> HELLO --WELCOME--> OPEN
  *   target:    accepted --> HELLO --HELLO, WELCOME queued--> OPEN
  *   any state --error, end of stream, bad bytes, too slow--> CLOSED
- *
- * Closing and destroying a lane are apart because an epoll event may still
- * point to a closed one.
  *
  * A slice is queued on a lane by post() and ends when it is answered, when it
  * is cancelled, or with its endpoint.
@@ -36,7 +33,6 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include <te/te.h>
 
@@ -95,183 +91,6 @@ static const struct tei_setting settings[] = {
 	 .min = 4096, .max = 64 << 20,
 	 .help = "about as much is handed to the kernel at once"},
 };
-
-/* ---- lanes ---- */
-
-/* Have the rail's timer look at the lane. */
-static void start_timer(struct tcp_lane *lane)
-{
-	if (!tei_list_empty(&lane->timed))
-		return;
-	tei_list_add_tail(&lane->rail->timed, &lane->timed);
-	tei_tcp_timer_start(lane->rail);
-}
-
-struct tcp_lane *tei_tcp_lane_create(struct tcp_rail *rail, int fd,
-				     enum tcp_lane_state state)
-{
-	struct tcp_lane *lane;
-
-	lane = tei_calloc(1, sizeof(*lane));
-	if (!lane)
-		goto close_fd;
-	lane->source.kind = TCP_SOURCE_LANE;
-	lane->state = state;
-	lane->fd = fd;
-	lane->rail = rail;
-	lane->next_id = 1;
-	tei_list_init(&lane->dead);
-	tei_list_init(&lane->timed);
-	tei_list_init(&lane->reads);
-	tei_list_init(&lane->writes);
-	tei_list_init(&lane->sent_reads);
-	tei_list_init(&lane->sent_writes);
-	tei_list_init(&lane->deferring);
-	lane->interest = EPOLLIN;
-	if (state == TCP_LANE_CONNECTING)
-		lane->interest |= EPOLLOUT;
-	if (tei_tcp_watch(rail, fd, &lane->source, lane->interest) < 0)
-		goto free_lane;
-	lane->deadline_ms = tei_now_ms() + tcp_config(rail)->connect_timeout;
-	rail->n_opening++;
-	start_timer(lane);
-	return lane;
-
-free_lane:
-	tei_free(lane);
-close_fd:
-	close(fd);
-	return NULL;
-}
-
-/* The lane is open, or will never be: its deadline is void. */
-static void end_opening(struct tcp_lane *lane)
-{
-	if (!lane->deadline_ms)
-		return;
-	lane->deadline_ms = 0;
-	lane->rail->n_opening--;
-	tei_list_del(&lane->timed);
-}
-
-/* The memory stays until destroy_lane(). */
-static void close_lane(struct tcp_lane *lane)
-{
-	struct linger now = {.l_onoff = 1, .l_linger = 0};
-	struct tcp_rail *rail = lane->rail;
-
-	if (lane->fd < 0)
-		return;
-	end_opening(lane);
-	tei_list_del(&lane->timed);
-	for (int i = 0; i < TCP_POLLED_MAX; i++) {
-		if (rail->polled[i] == lane)
-			rail->polled[i] = NULL;
-	}
-	/* Bytes of unanswered requests that the kernel still has are void. */
-	if (lane->n_unanswered)
-		(void)setsockopt(lane->fd, SOL_SOCKET, SO_LINGER, &now,
-				 sizeof(now));
-	/*
-	 * A child that has just been forked has the socket too: until it execs,
-	 * close() neither ends the connection nor takes it out of epoll.
-	 */
-	(void)epoll_ctl(rail->epoll_fd, EPOLL_CTL_DEL, lane->fd, NULL);
-	tei_tcp_zerocopy_recall(lane);
-	(void)shutdown(lane->fd, SHUT_RDWR);
-	close(lane->fd);
-	lane->fd = -1;
-	lane->state = TCP_LANE_CLOSED;
-}
-
-/* Frees a lane that no epoll event points to any more. */
-static void free_lane(struct tcp_lane *lane)
-{
-	struct tcp_burst *out = lane->out;
-
-	for (uint32_t i = out ? out->at : 0; out && i < out->n; i++) {
-		if (out->payload[i].stream == TCP_STREAM_ORPHAN)
-			tei_free(out->payload[i].copy);
-	}
-	tei_free(lane->out);
-	tei_free(lane->in);
-	tei_free(lane->headers);
-	tei_free(lane->backlog);
-	tei_free(lane->zerocopy);
-	tei_free(lane);
-}
-
-static void destroy_lane(struct tcp_lane *lane)
-{
-	close_lane(lane);
-	assert(tei_list_empty(&lane->reads) && tei_list_empty(&lane->writes));
-	assert(tei_list_empty(&lane->sent_reads) &&
-	       tei_list_empty(&lane->sent_writes));
-	if (lane->rail->in_progress)
-		tei_list_add_tail(&lane->rail->dead, &lane->dead);
-	else
-		free_lane(lane);
-}
-
-void tei_tcp_lanes_free(struct tcp_rail *rail)
-{
-	struct tei_list *node;
-
-	while ((node = tei_list_pop(&rail->dead)))
-		free_lane(tei_list_entry(node, struct tcp_lane, dead));
-}
-
-static void close_lanes(struct tcp_endpoint *ep)
-{
-	for (uint32_t i = 0; i < TCP_LANES_MAX; i++) {
-		if (ep->lanes[i])
-			close_lane(ep->lanes[i]);
-	}
-	tei_list_del(&ep->waiting);
-}
-
-/* Close all lanes; down(@err) follows from progress(). */
-static void break_endpoint(struct tcp_endpoint *ep, int err)
-{
-	struct tcp_rail *rail = tcp_rail(ep->base->rail);
-
-	close_lanes(ep);
-	if (ep->broken || ep->dropped)
-		return;
-	ep->broken = err;
-	tei_list_add_tail(&rail->broken, &ep->broken_link);
-	tei_tcp_signal(rail);
-}
-
-void tei_tcp_lane_fail(struct tcp_lane *lane, int err)
-{
-	if (lane->ep)
-		break_endpoint(lane->ep, err);
-	else
-		destroy_lane(lane);
-}
-
-void tei_tcp_lane_bad(struct tcp_lane *lane, const char *what)
-{
-	static struct tei_log_limit limit = {.per_minute = 6};
-
-	lane->rail->base->bad_frames++;
-	if (tei_log_allowed(&limit))
-		LOG_INFO("rail tcp/%s: %s: connection closed",
-			 lane->rail->base->device.name, what);
-	tei_tcp_lane_fail(lane, -EPROTO);
-}
-
-void tei_tcp_lane_watch(struct tcp_lane *lane, uint32_t events)
-{
-	struct epoll_event ev = {.events = events, .data.ptr = &lane->source};
-
-	if (lane->interest == events)
-		return;
-	lane->interest = events;
-	if (epoll_ctl(lane->rail->epoll_fd, EPOLL_CTL_MOD, lane->fd, &ev) < 0)
-		tei_tcp_lane_fail(lane, -errno);
-}
 
 /* ---- connecting ---- */
 
@@ -373,7 +192,7 @@ static int endpoint_connect(struct tei_endpoint *base, const void *addr,
 	for (uint32_t i = 0; i < ep->n_lanes; i++) {
 		rc = connect_lane(ep, i, &to);
 		if (rc < 0) {
-			close_lanes(ep);
+			tei_tcp_lanes_close(ep);
 			return rc;
 		}
 	}
@@ -446,7 +265,7 @@ static void open_lane(struct tcp_lane *lane)
 	struct tcp_endpoint *ep = lane->ep;
 
 	lane->state = TCP_LANE_OPEN;
-	end_opening(lane);
+	tei_tcp_lane_opened(lane);
 	if (++ep->n_open == ep->n_lanes)
 		tei_endpoint_up(ep->base);
 }
@@ -658,7 +477,7 @@ static void queue_slice(struct tcp_lane *lane, struct tei_slice *slice)
 	if (tei_list_empty(&lane->timed)) {
 		lane->quiet_ms = tei_now_ms();
 		lane->n_answered = lane->n_requests - lane->n_unanswered;
-		start_timer(lane);
+		tei_tcp_lane_watch_time(lane);
 	}
 	lane->n_requests++;
 	lane->n_unanswered++;
@@ -740,7 +559,7 @@ static int orphan_payload(struct tcp_lane *lane, struct tcp_payload *payload,
 	payload->copy_at = 0;
 	if (!lane->n_orphans++) {
 		lane->stalled_ms = tei_now_ms();
-		start_timer(lane);
+		tei_tcp_lane_watch_time(lane);
 	}
 	return 0;
 }
@@ -783,7 +602,7 @@ static void leave_lane(struct tcp_lane *lane, const struct tei_slice *slice,
 	if (lane->out)
 		rc = orphan_payloads(lane, slice, mapped);
 	if (rc < 0)
-		break_endpoint(lane->ep, rc);
+		tei_tcp_endpoint_break(lane->ep, rc);
 }
 
 static void end_slice(struct tei_slice *slice, int err, uint64_t bytes)
@@ -792,7 +611,7 @@ static void end_slice(struct tei_slice *slice, int err, uint64_t bytes)
 
 	if (err) {
 		if (!tei_tcp_is_quiet(slice))
-			break_endpoint(lane->ep, err);
+			tei_tcp_endpoint_break(lane->ep, err);
 		leave_lane(lane, slice, true);
 		slice->provider_code = -err;
 	}
@@ -876,7 +695,7 @@ static int endpoint_flush(struct tei_endpoint *base, int err)
 {
 	struct tcp_endpoint *ep = tcp_endpoint(base);
 
-	close_lanes(ep);
+	tei_tcp_lanes_close(ep);
 	if (!ep->broken)
 		ep->broken = err;
 	tei_list_del(&ep->broken_link);
@@ -901,7 +720,7 @@ static int endpoint_drop(struct tei_endpoint *base)
 
 	ep->dropped = true;
 	tei_list_del(&ep->broken_link);
-	close_lanes(ep);
+	tei_tcp_lanes_close(ep);
 	return 0;
 }
 
@@ -913,7 +732,7 @@ static void endpoint_close(struct tei_endpoint *base)
 	tei_list_del(&ep->broken_link);
 	for (uint32_t i = 0; i < TCP_LANES_MAX; i++) {
 		if (ep->lanes[i])
-			destroy_lane(ep->lanes[i]);
+			tei_tcp_lane_destroy(ep->lanes[i]);
 		ep->lanes[i] = NULL;
 	}
 }

@@ -2,7 +2,8 @@
 /*
  * tcp.h - what the files of the tcp backend share
  *
- * tcp.c       settings, endpoints and their lanes, slices; table of operations
+ * tcp.c       settings, endpoints, slices; table of operations
+ * lane.c      lanes: made, watched, closed and freed
  * send.c      one vectored write of a lane: planned, sent, accounted for
  * receive.c   bytes that come in on a lane, read into their final place
  * memory.c    where payload lies: pieces of a slice, pinned ranges of regions
@@ -291,7 +292,7 @@ static inline const struct tcp_config *tcp_config(const struct tcp_rail *rail)
 	return rail->base->config;
 }
 
-/* ---- tcp.c ---- */
+/* ---- lane.c ---- */
 
 /*
  * Takes @fd, a connection that was accepted. NULL: out of memory, or of room
@@ -299,8 +300,6 @@ static inline const struct tcp_config *tcp_config(const struct tcp_rail *rail)
  */
 struct tcp_lane *tei_tcp_lane_create(struct tcp_rail *rail, int fd,
 				     enum tcp_lane_state state);
-/* An event of its socket. True: it has brought something, poll it. */
-bool tei_tcp_lane_event(struct tcp_lane *lane, uint32_t events);
 /* Have epoll tell of these @events, EPOLLIN and EPOLLOUT. */
 void tei_tcp_lane_watch(struct tcp_lane *lane, uint32_t events);
 /*
@@ -312,6 +311,20 @@ void tei_tcp_lane_fail(struct tcp_lane *lane, int err);
 void tei_tcp_lane_bad(struct tcp_lane *lane, const char *what);
 /* Free the lanes that were destroyed during progress(). */
 void tei_tcp_lanes_free(struct tcp_rail *rail);
+/* The rail's timer looks at the lane. */
+void tei_tcp_lane_watch_time(struct tcp_lane *lane);
+/* The lane is open, or will never be: its deadline is void. */
+void tei_tcp_lane_opened(struct tcp_lane *lane);
+/* Closes the lane, and frees it once no event may point to it. */
+void tei_tcp_lane_destroy(struct tcp_lane *lane);
+void tei_tcp_lanes_close(struct tcp_endpoint *ep);
+/* Closes all lanes; down(@err) follows from progress(). */
+void tei_tcp_endpoint_break(struct tcp_endpoint *ep, int err);
+
+/* ---- tcp.c ---- */
+
+/* An event of its socket. True: it has brought something, poll it. */
+bool tei_tcp_lane_event(struct tcp_lane *lane, uint32_t events);
 /*
  * The peer has answered the slice. It ends now, or once the kernel has given
  * its memory back; then progress() comes here again.
