@@ -45,6 +45,7 @@ enum tei_backend_caps {
 	TEI_CAP_SELF = 1u << 3,       /* reaches this very engine only */
 	TEI_CAP_BACKING = 1u << 4,    /* likes memory that has an fd */
 	TEI_CAP_BY_NAME = 1u << 5,    /* opened only where settings name it */
+	TEI_CAP_COPIES = 1u << 6,     /* has GPU memory of targets copied */
 };
 
 struct tei_device {
@@ -305,23 +306,63 @@ struct tei_backend_ops {
 	void (*arm)(struct tei_rail *rail);
 };
 
+#define TEI_PIN_COPIED 1 /* returned by tei_region_pin() */
+
 /*
  * Checks, as a target, before touching memory that a peer named: key, range,
  * access rights, group and the endpoint's access epoch, and keeps the region
  * from being removed until unpin. Holder of the rail's drive token only.
- * @access: TE_ACCESS_REMOTE_READ or _WRITE. *pin: for unpin. -EACCES, -EFAULT
- * (no such region, key or range), -ESTALE (epoch is over).
+ * @access: TE_ACCESS_REMOTE_READ or _WRITE. *pin: for unpin. Returns 0;
+ * TEI_PIN_COPIED, of backends with TEI_CAP_COPIES: *local is a GPU's, reached
+ * only by tei_region_copy_open(); -EACCES, -EFAULT (no such region, key or
+ * range), -ESTALE (epoch is over).
  */
 int tei_region_pin(struct tei_endpoint *ep, const void *key, size_t key_len,
 		   uint64_t address, uint64_t length, uint32_t access,
 		   void **local, uint64_t *pin);
 void tei_region_unpin(struct tei_endpoint *ep, uint64_t pin);
+/* False: there was no TEI_PIN_COPIED yet, nor is one to come just now. */
+bool tei_region_any_copied(const struct tei_endpoint *ep);
 /*
  * The kernel could not touch memory that @pin holds: who registered it has
  * unmapped it. From now on tei_region_pin() says -EFAULT of a range of this
  * region that is not there. Logged once a region.
  */
 void tei_region_doubt(struct tei_endpoint *ep, uint64_t pin);
+
+/*
+ * A copy between a GPU's memory in a region and memory of the host, of a target
+ * that cannot touch the former. Token.
+ */
+struct tei_region_copy {
+	void *memory;    /* memory[length], the host's */
+	uint64_t length; /* at first what was asked for */
+	/*
+	 * Ends it, called with the token from outside the backend's calls.
+	 * @err: 0 or -EIO. Its region is touched no more, nor pinned by it.
+	 */
+	void (*done)(struct tei_region_copy *copy, int err);
+	void *arg; /* the backend's */
+};
+
+/*
+ * Takes memory for @length bytes at @local, 1 to TEI_REGION_COPY_MAX, of the
+ * region that @pin holds; @write: they go into it. Returns 0 and *out, the
+ * caller's to end; -EAGAIN: there is no room before other copies have ended, or
+ * a peer takes what it asked for; -ENOMEM.
+ */
+#define TEI_REGION_COPY_MAX (256u << 10)
+int tei_region_copy_open(struct tei_endpoint *ep, uint64_t pin, void *local,
+			 uint64_t length, bool write,
+			 struct tei_region_copy **out);
+/*
+ * Begins it, of the first @length bytes; done() follows, not from inside. It
+ * touches the region whatever becomes of the endpoint, so drop() and flush()
+ * say -EINPROGRESS until then.
+ */
+void tei_region_copy_begin(struct tei_region_copy *copy, uint64_t length);
+/* Gives its memory back; it is not under way. */
+void tei_region_copy_end(struct tei_region_copy *copy);
 
 /*
  * Calls a backend makes, only from inside its progress(), flush() or cancel().

@@ -179,11 +179,25 @@ static uint32_t find_run(const struct tei_stage *stage, uint32_t n)
 	return begin + n <= to ? begin : to;
 }
 
-void *tei_stage_take(struct tei_stage *stage, uint64_t length)
+/* Returns how many blocks stay free for those that others wait for. */
+static uint32_t kept_free(const struct tei_stage *stage, enum tei_stage_use use)
+{
+	switch (use) {
+	case TEI_STAGE_PART:
+		return stage->n_blocks / 4;
+	case TEI_STAGE_ASKED:
+		return stage->n_blocks / 8;
+	default:
+		return 0;
+	}
+}
+
+void *tei_stage_take(struct tei_stage *stage, enum tei_stage_use use,
+		     uint64_t length)
 {
 	uint32_t n = blocks_of(length), at;
 
-	if (n > stage->n_free)
+	if (n + kept_free(stage, use) > stage->n_free)
 		return NULL;
 	/* The same again and again, while caches have it. */
 	at = find_run(stage, n);

@@ -91,8 +91,21 @@ static inline struct tei_stage *tei_stage_hold(struct tei_stage *stage)
 /* Closes it when it was the last; it has no job then. NULL: nothing. */
 void tei_stage_put(struct te_engine *engine, struct tei_stage *stage);
 
+/*
+ * Whom the memory is for, and so how much of it must stay free: those below it
+ * here may need that before those above it can go on. What comes in is copied
+ * at once; what a peer asked for waits for the peer to take it, and parts of
+ * requests wait for both of another engine, which may wait for us.
+ */
+enum tei_stage_use {
+	TEI_STAGE_PART,  /* a quarter stays free */
+	TEI_STAGE_ASKED, /* an eighth does */
+	TEI_STAGE_IN,
+};
+
 /* Takes memory for @length bytes, together. NULL: there is no room now. */
-void *tei_stage_take(struct tei_stage *stage, uint64_t length);
+void *tei_stage_take(struct tei_stage *stage, enum tei_stage_use use,
+		     uint64_t length);
 void tei_stage_give(struct tei_stage *stage, void *memory, uint64_t length);
 
 /* Has turn() begin the job. */

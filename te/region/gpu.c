@@ -7,6 +7,7 @@
 #include "te/device/export.h"
 #include "te/device/stage.h"
 #include "te/region/region.h"
+#include "te/worker/worker.h"
 
 int tei_region_export(struct te_engine *engine, struct tei_region *region)
 {
@@ -99,14 +100,24 @@ struct tei_stage *tei_region_stage(struct te_engine *engine, uint64_t addr,
 	return stage;
 }
 
-uint64_t tei_region_takers(const struct tei_region *region, uint32_t n_rails)
+bool tei_region_is_copied(const struct tei_region *region,
+			  const struct tei_rail *rail)
 {
+	return region->memory.facts.kind == TEI_MEMORY_DEVICE &&
+	       !(rail->ops->caps & TEI_CAP_DEVICE_MEM);
+}
+
+uint64_t tei_region_takers(const struct te_engine *engine,
+			   const struct tei_region *region)
+{
+	const struct tei_worker *w = engine->worker;
 	uint64_t takers = 0;
 
 	if (region->memory.facts.kind != TEI_MEMORY_DEVICE)
 		return UINT64_MAX;
-	for (uint32_t i = 0; i < n_rails; i++)
-		if (region->key[i])
+	for (uint32_t i = 0; i < w->n_rails; i++)
+		if (region->key[i] &&
+		    !tei_region_is_copied(region, &w->rails[i]->rail))
 			takers |= (uint64_t)1 << i;
 	return takers;
 }

@@ -637,11 +637,15 @@ struct outcome {
 	int refused; /* the first one that did not, and should have; 0: none */
 };
 
-/* Tells whether the rail's device takes memory of that kind at all. */
+/*
+ * Tells whether the rail's device takes memory of that kind at all, or the rail
+ * has it copied.
+ */
 static bool takes(const struct tei_rail *rail, const struct tei_region *region)
 {
 	return region->memory.facts.kind != TEI_MEMORY_DEVICE ||
-	       (rail->ops->caps & TEI_CAP_DEVICE_MEM);
+	       (rail->ops->caps & TEI_CAP_DEVICE_MEM) ||
+	       (region->stage && rail->ops->caps & TEI_CAP_COPIES);
 }
 
 /* Registers with the rails near it, or with the others. */
@@ -688,19 +692,18 @@ static int add_stage(struct te_engine *engine, struct tei_region *region,
 
 	if (!rc && region->stage && !region->access)
 		outcome->n++;
-	if (!rc)
-		return 0;
-	if (tei_log_allowed(&refusals))
+	if (rc && tei_log_allowed(&refusals))
 		LOG_WARN("engine %s: memory at %s is not copied by way of the "
 			 "host: %s",
 			 engine->name, region->location, why);
-	return outcome->n ? 0 : rc;
+	return rc;
 }
 
 /* Registers with all rails; a shortage is reported before a lack of support. */
 static int register_region(struct te_engine *engine, struct tei_region *region)
 {
 	struct outcome outcome = {0};
+	int no_stage = add_stage(engine, region, &outcome);
 	int rc = tei_region_export(engine, region);
 
 	if (!rc)
@@ -708,10 +711,16 @@ static int register_region(struct te_engine *engine, struct tei_region *region)
 	if (!rc)
 		rc = register_some(engine, region, false, &outcome);
 	tei_region_export_end(region);
-	if (!rc)
-		rc = add_stage(engine, region, &outcome);
+	if (!rc && !outcome.n)
+		rc = no_stage;
 	if (!rc && !outcome.n)
 		rc = outcome.refused ? outcome.refused : -EOPNOTSUPP;
+	if (!rc && region->access && region->stage &&
+	    !tei_region_takers(engine, region) &&
+	    tei_log_info_allowed(&refusals))
+		LOG_INFO("engine %s: %" PRIu64 " bytes of a GPU at 0x%" PRIx64
+			 " are reached by copies of this host",
+			 engine->name, region->length, region->addr);
 	if (rc == -EOPNOTSUPP && tei_log_allowed(&refusals))
 		LOG_WARN("engine %s: a region of %" PRIu64 " bytes at %s is "
 			 "refused: no backend that is open reaches it",

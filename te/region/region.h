@@ -138,11 +138,16 @@ void tei_deferred_rail_up(struct te_engine *engine);
  */
 struct tei_region *tei_regions_find(const struct tei_regions *r, uint64_t addr);
 
+/* Tells whether a target's rail has the region's bytes copied by the host. */
+bool tei_region_is_copied(const struct tei_region *region,
+			  const struct tei_rail *rail);
 /*
- * Returns a bit for each rail that moves bytes of the region: all, or of a
- * GPU's memory those that have registered it. With mu held.
+ * Returns a bit for each rail that moves bytes of the region itself: all, or of
+ * a GPU's memory those whose device has registered it. With mu held, once the
+ * region is shown.
  */
-uint64_t tei_region_takers(const struct tei_region *region, uint32_t n_rails);
+uint64_t tei_region_takers(const struct te_engine *engine,
+			   const struct tei_region *region);
 
 /*
  * Finds the stage of the region that has the byte at @addr (gpu.c); it is the

@@ -788,7 +788,7 @@ int tei_region_pin(struct tei_endpoint *ep, const void *key, size_t key_len,
 	struct tei_link *link = ep->link;
 	struct tei_regions *r = link->engine->regions;
 	struct tei_region *region;
-	bool doubted = false;
+	bool doubted = false, copied = false;
 	int rc = -EFAULT;
 
 	tei_mutex_lock(&r->mu);
@@ -800,6 +800,7 @@ int tei_region_pin(struct tei_endpoint *ep, const void *key, size_t key_len,
 		region->pins++;
 		link->n_pins++;
 		doubted = region->doubted;
+		copied = tei_region_is_copied(region, ep->rail);
 	}
 	tei_mutex_unlock(&r->mu);
 	if (doubted &&
@@ -813,7 +814,7 @@ int tei_region_pin(struct tei_endpoint *ep, const void *key, size_t key_len,
 	}
 	*local = (void *)(uintptr_t)address;
 	*pin = (uintptr_t)region;
-	return 0;
+	return copied ? TEI_PIN_COPIED : 0;
 }
 
 void tei_region_unpin(struct tei_endpoint *ep, uint64_t pin)

@@ -438,8 +438,7 @@ static struct tei_work *make_work(struct tei_request *r, struct tei_link *link,
 	return work;
 }
 
-/* Runs the peers whose requests found no room in a stage. */
-static void feed(struct tei_transfer *transfer)
+void tei_works_have_room(struct tei_transfer *transfer)
 {
 	while (!tei_list_empty(&transfer->starving))
 		tei_peer_run(tei_list_entry(tei_list_pop(&transfer->starving),
@@ -455,7 +454,7 @@ static void unstage(struct tei_work *work)
 		return;
 	tei_staging_end(engine, work->staged);
 	work->staged = NULL;
-	feed(engine->transfer);
+	tei_works_have_room(engine->transfer);
 }
 
 /* Frees a part that is of no request, or of none any more. */

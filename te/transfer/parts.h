@@ -13,6 +13,7 @@
 #include "te/transfer/request.h"
 
 struct tei_link;
+struct tei_transfer;
 
 /*
  * Makes a part of the request's next bytes, at most @length. False: there is no
@@ -30,6 +31,8 @@ void tei_works_of_broken(struct tei_link *link);
 void tei_works_quiet(struct tei_link *link);
 /* The owner will never confirm: the requests of what is in limbo end. */
 void tei_works_lost(struct tei_link *link);
+/* A stage has room: runs the peers whose requests found none. */
+void tei_works_have_room(struct tei_transfer *transfer);
 /* Give it up: nobody will ask for it again. */
 void tei_work_free(struct tei_work *work);
 /* request.c: end the request if nothing of it is out and all is said. */

@@ -24,9 +24,10 @@
 
 /* ---- which are near ---- */
 
-static void look_up(struct tei_regions *regions, uint64_t addr,
-		    uint32_t n_rails, struct tei_near_seen *seen)
+static void look_up(struct te_engine *engine, uint64_t addr,
+		    struct tei_near_seen *seen)
 {
+	struct tei_regions *regions = engine->regions;
 	const struct tei_region *region;
 
 	tei_mutex_lock(&regions->mu);
@@ -40,7 +41,7 @@ static void look_up(struct tei_regions *regions, uint64_t addr,
 		seen->addr = region->addr;
 		seen->length = region->length;
 		seen->near = region->near;
-		seen->takes = tei_region_takers(region, n_rails);
+		seen->takes = tei_region_takers(engine, region);
 		seen->staged = region->stage;
 	}
 	tei_mutex_unlock(&regions->mu);
@@ -56,7 +57,7 @@ static const struct tei_near_seen *local_region(struct te_engine *engine,
 	if (seen->changes != atomic_load_explicit(&regions->changes,
 						  memory_order_acquire) ||
 	    addr - seen->addr >= seen->length)
-		look_up(regions, addr, engine->worker->n_rails, seen);
+		look_up(engine, addr, seen);
 	return seen;
 }
 

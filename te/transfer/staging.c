@@ -142,7 +142,8 @@ int tei_staging_prepare(struct te_engine *engine, const struct iovec *pieces,
 		tei_staging_end(engine, staged);
 		return rc;
 	}
-	staged->memory = tei_stage_take(staged->stage, staged->length);
+	staged->memory =
+		tei_stage_take(staged->stage, TEI_STAGE_PART, staged->length);
 	if (!staged->memory) {
 		tei_staging_end(engine, staged);
 		return -EAGAIN;
@@ -177,12 +178,20 @@ static void copied(struct tei_stage_job *job, int err)
 	staged->done(staged->arg, err);
 }
 
+void tei_staging_begin(struct te_engine *engine, struct tei_stage *stage,
+		       struct tei_stage_job *job)
+{
+	if (tei_list_empty(&stage->active))
+		tei_list_add_tail(&engine->transfer->stages,
+				  &tei_stage_hold(stage)->active);
+	engine->worker->n_copying++;
+	tei_stage_submit(stage, job);
+}
+
 void tei_staging_copy(struct te_engine *engine, struct tei_staged *staged,
 		      enum tei_copy_way way, void (*done)(void *arg, int err),
 		      void *arg)
 {
-	struct tei_stage *stage = staged->stage;
-
 	staged->engine = engine;
 	staged->done = done;
 	staged->arg = arg;
@@ -191,11 +200,7 @@ void tei_staging_copy(struct te_engine *engine, struct tei_staged *staged,
 					     .n = staged->n_copies,
 					     .length = staged->length,
 					     .done = copied};
-	if (tei_list_empty(&stage->active))
-		tei_list_add_tail(&engine->transfer->stages,
-				  &tei_stage_hold(stage)->active);
-	engine->worker->n_copying++;
-	tei_stage_submit(stage, &staged->job);
+	tei_staging_begin(engine, staged->stage, &staged->job);
 }
 
 bool tei_staging_turn(struct tei_worker *w)

@@ -20,6 +20,8 @@
 #include "te/device/runtime.h"
 
 struct te_engine;
+struct tei_stage;
+struct tei_stage_job;
 struct tei_staged;
 struct tei_worker;
 
@@ -44,6 +46,13 @@ const struct iovec *tei_staging_iov(const struct tei_staged *staged,
 void tei_staging_copy(struct te_engine *engine, struct tei_staged *staged,
 		      enum tei_copy_way way, void (*done)(void *arg, int err),
 		      void *arg);
+
+/*
+ * Has turn() begin a job of the stage; its done() takes it from
+ * worker.n_copying.
+ */
+void tei_staging_begin(struct te_engine *engine, struct tei_stage *stage,
+		       struct tei_stage_job *job);
 
 /* Goes on with copies. True: some have ended. */
 bool tei_staging_turn(struct tei_worker *w);
