@@ -25,6 +25,14 @@ void tei_tcp_lane_watch_time(struct tcp_lane *lane)
 	tei_tcp_timer_start(lane->rail);
 }
 
+void tei_tcp_lane_owes(struct tcp_lane *lane)
+{
+	if (lane->n_owed++)
+		return;
+	lane->stalled_ms = tei_now_ms();
+	tei_tcp_lane_watch_time(lane);
+}
+
 struct tcp_lane *tei_tcp_lane_create(struct tcp_rail *rail, int fd,
 				     enum tcp_lane_state state)
 {
@@ -45,6 +53,10 @@ struct tcp_lane *tei_tcp_lane_create(struct tcp_rail *rail, int fd,
 	tei_list_init(&lane->sent_reads);
 	tei_list_init(&lane->sent_writes);
 	tei_list_init(&lane->deferring);
+	tei_list_init(&lane->landings);
+	tei_list_init(&lane->fetches);
+	tei_list_init(&lane->due);
+	tei_list_init(&lane->starved);
 	lane->interest = EPOLLIN;
 	if (state == TCP_LANE_CONNECTING)
 		lane->interest |= EPOLLOUT;
@@ -110,6 +122,7 @@ static void free_lane(struct tcp_lane *lane)
 		if (out->payload[i].stream == TCP_STREAM_ORPHAN)
 			tei_free(out->payload[i].copy);
 	}
+	tei_tcp_copied_free(lane);
 	tei_free(lane->out);
 	tei_free(lane->in);
 	tei_free(lane->headers);

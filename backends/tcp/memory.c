@@ -133,7 +133,8 @@ static int pin_range(const struct tcp_lane *lane, struct tcp_pin *pin)
 	rc = tei_region_pin(lane->ep->base, &key, sizeof(key), pin->from,
 			    pin->to - pin->from, pin->access, &local, &pin->id);
 	pin->local = local;
-	return rc;
+	pin->copied = rc == TEI_PIN_COPIED;
+	return rc < 0 ? rc : 0;
 }
 
 /* Pin as much as the burst is about, or else payload[0] alone. */
@@ -175,7 +176,7 @@ int tei_tcp_pin(struct tcp_lane *lane, const struct tcp_payload *payload,
 		found = &pin;
 	}
 	*local = found->local + (payload->address - found->from);
-	return 0;
+	return found->copied ? TEI_PIN_COPIED : 0;
 }
 
 void tei_tcp_pins_release(struct tcp_lane *lane)

@@ -206,6 +206,9 @@ static void init_rail(struct tcp_rail *rail, struct tei_rail *base)
 	tei_list_init(&rail->waiting);
 	tei_list_init(&rail->broken);
 	tei_list_init(&rail->refused);
+	tei_list_init(&rail->due);
+	tei_list_init(&rail->starved);
+	tei_list_init(&rail->quieting);
 	tei_list_init(&rail->deferring);
 }
 
@@ -462,14 +465,14 @@ static bool check_lane(struct tcp_lane *lane, uint64_t now_ms)
 			tei_tcp_lane_bad(lane, "no hello in time");
 		return false;
 	}
-	if (lane->n_orphans &&
+	if (lane->n_owed &&
 	    now_ms - lane->stalled_ms >= config->stall_timeout) {
 		tei_tcp_lane_fail(lane, -ETIMEDOUT);
 		return false;
 	}
 	if (!check_answers(lane, now_ms))
 		return false;
-	if (!lane->n_orphans && !lane->n_unanswered)
+	if (!lane->n_owed && !lane->n_unanswered)
 		tei_list_del(&lane->timed);
 	return true;
 }
@@ -499,6 +502,7 @@ static void end_timer(struct tcp_rail *rail)
 						 &rail->listener, EPOLLIN);
 	if (rail->link_unsure)
 		tei_tcp_link_check(rail);
+	tei_tcp_copied_timeout(rail);
 	if (!rail->listening || rail->link_unsure ||
 	    !tei_list_empty(&rail->timed))
 		tei_tcp_timer_start(rail);
@@ -510,6 +514,8 @@ static void end_timer(struct tcp_rail *rail)
 static void listen_again(struct tcp_lane *lane)
 {
 	lane->n_good = 0;
+	if (lane->deaf)
+		return;
 	tei_tcp_lane_watch(lane, lane->interest | EPOLLIN);
 }
 
@@ -668,6 +674,7 @@ int tei_tcp_progress(struct tei_rail *base, int budget)
 	if (ask)
 		rc = ask_epoll(rail, budget);
 	n += report_ends(rail);
+	n += tei_tcp_copied_progress(rail);
 	rail->in_progress = false;
 	tei_tcp_lanes_free(rail);
 	return rc < 0 ? rc : n + rc;

@@ -30,6 +30,7 @@
 #define BYTES_MAX  (1u << 20)  /* and their bytes, so that all get a turn */
 #define READ_ON    (16u << 10) /* past small frames: copying is cheap */
 #define POLLS_MAX  4096
+#define STAGED_MAX (512u << 10) /* bytes of a stage for one readv(), about */
 
 static const char too_many[] = "more requests than the window";
 
@@ -173,20 +174,29 @@ static void take_write(struct tcp_lane *lane, const struct tcp_frame *f)
 	payload->stream = TCP_STREAM_REGION;
 	payload->key = f->key;
 	payload->address = f->address;
+	payload->staged = NULL;
 	if (f->epoch != lane->ep->base->epoch)
 		payload->err = -ESTALE;
 }
 
+/* Answers a WRITE of which nothing more comes. */
+static void answer_write(struct tcp_lane *lane, uint64_t id, int err)
+{
+	if (!tei_tcp_landing_end(lane, id, err) &&
+	    !tei_tcp_backlog_answer(lane, id, err))
+		tei_tcp_lane_bad(lane, too_many);
+}
+
 static void take_abort(struct tcp_lane *lane, const struct tcp_frame *f)
 {
-	if (f->id != lane->refused_id &&
-	    !tei_tcp_backlog_answer(lane, f->id, -ECANCELED))
-		tei_tcp_lane_bad(lane, too_many);
+	if (f->id != lane->refused_id)
+		answer_write(lane, f->id, -ECANCELED);
 }
 
 /*
  * Checks whether a READ may have all that it asks for. Data that fits one frame
- * is checked only when it is sent.
+ * is checked only when it is sent, unless it may be a GPU's. Returns 0,
+ * TEI_PIN_COPIED, or why not.
  */
 static int check_read(const struct tcp_lane *lane, const struct tcp_frame *f)
 {
@@ -196,13 +206,14 @@ static int check_read(const struct tcp_lane *lane, const struct tcp_frame *f)
 
 	if (f->epoch != lane->ep->base->epoch)
 		return -ESTALE;
-	if (f->length <= tcp_config(lane->rail)->frame)
+	if (f->length <= tcp_config(lane->rail)->frame &&
+	    !tei_region_any_copied(lane->ep->base))
 		return 0;
 	if (f->address + f->length < f->address)
 		return -EFAULT;
 	rc = tei_region_pin(lane->ep->base, &key, sizeof(key), f->address,
 			    f->length, TE_ACCESS_REMOTE_READ, &local, &pin);
-	if (!rc)
+	if (rc >= 0)
 		tei_region_unpin(lane->ep->base, pin);
 	return rc;
 }
@@ -216,7 +227,7 @@ static void take_read(struct tcp_lane *lane, const struct tcp_frame *f)
 		lane->rail->base->refused_slices++;
 		has_room = tei_tcp_backlog_answer(lane, f->id, rc);
 	} else {
-		has_room = tei_tcp_backlog_read(lane, f);
+		has_room = tei_tcp_backlog_read(lane, f, rc == TEI_PIN_COPIED);
 	}
 	if (!has_room)
 		tei_tcp_lane_bad(lane, too_many);
@@ -306,8 +317,7 @@ static void refuse_payload(struct tcp_lane *lane, struct tcp_payload *payload,
 	lane->rail->base->refused_slices++;
 	lane->refused_id = payload->id;
 	payload->stream = TCP_STREAM_ORPHAN;
-	if (!tei_tcp_backlog_answer(lane, payload->id, err))
-		tei_tcp_lane_bad(lane, too_many);
+	answer_write(lane, payload->id, err);
 }
 
 /* The first payload of the burst has passed wholly. It may close the lane. */
@@ -321,14 +331,21 @@ static void end_payload(struct tcp_lane *lane)
 	if (!payload->last)
 		return;
 	if (payload->stream == TCP_STREAM_REGION) {
-		if (!tei_tcp_backlog_answer(lane, payload->id, 0))
-			tei_tcp_lane_bad(lane, too_many);
+		answer_write(lane, payload->id, 0);
 	} else if (payload->data) {
 		if (!count_answer(lane))
 			tei_tcp_lane_bad(lane, "answer to nothing");
 		else if (payload->stream == TCP_STREAM_SLICE)
 			tei_tcp_slice_answered(payload->slice, 0);
 	}
+}
+
+static void region_passed(struct tcp_lane *lane, struct tcp_payload *payload,
+			  uint64_t n)
+{
+	payload->address += n;
+	if (payload->staged)
+		tei_tcp_landed(lane, payload, n);
 }
 
 /* @n bytes of payload have reached their place, or scratch. */
@@ -346,7 +363,7 @@ static void payload_passed(struct tcp_lane *lane, uint64_t n)
 		if (payload->stream == TCP_STREAM_SLICE)
 			tei_tcp_pass(payload->slice, part);
 		else if (payload->stream == TCP_STREAM_REGION)
-			payload->address += part;
+			region_passed(lane, payload, part);
 		payload->left -= part;
 		n -= part;
 		if (!payload->left)
@@ -378,6 +395,21 @@ static bool in_payload(const struct tcp_lane *lane)
 	return lane->in && lane->in->n && lane->headers_end;
 }
 
+/* The same for a GPU's memory: *@local is where it is read to first. */
+static int place_staged(struct tcp_lane *lane, struct tcp_payload *payload,
+			void **local)
+{
+	int rc;
+
+	rc = tei_tcp_land(
+		lane, payload,
+		tei_tcp_find_pin(lane->rail, payload, TE_ACCESS_REMOTE_WRITE),
+		*local);
+	if (!rc)
+		*local = payload->staged->memory;
+	return rc;
+}
+
 /*
  * Returns where payload[i] of a target goes. NULL: it is refused, and to be
  * drained; or no more can be pinned now (then it is still of a region); or the
@@ -397,6 +429,8 @@ static void *place_of(struct tcp_lane *lane, uint32_t i)
 	if (!rc)
 		rc = tei_tcp_pin(lane, payload, in->n - i,
 				 TE_ACCESS_REMOTE_WRITE, &local);
+	if (rc == TEI_PIN_COPIED)
+		rc = place_staged(lane, payload, &local);
 	if (!rc)
 		return local;
 	if (rc != -EAGAIN)
@@ -466,6 +500,14 @@ static bool is_enough(const struct tcp_reading *r,
 	       r->in_place && r->in_place + payload->left > TCP_CRC_LEN;
 }
 
+/* There is no room for the first payload, which is not refused. */
+static bool awaits_room(const struct tcp_lane *lane)
+{
+	const struct tcp_burst *in = lane->in;
+
+	return lane->fd >= 0 && in->payload[in->at].stream == TCP_STREAM_REGION;
+}
+
 /* Place the burst's payload. True: all of it, what follows may be read too. */
 static bool place_payload(struct tcp_lane *lane, struct tcp_reading *r)
 {
@@ -475,7 +517,8 @@ static bool place_payload(struct tcp_lane *lane, struct tcp_reading *r)
 		const struct tcp_payload *payload = &in->payload[i];
 
 		if (r->n_iov == PIECES_MAX || r->in_place >= r->most ||
-		    is_enough(r, payload))
+		    is_enough(r, payload) ||
+		    (lane->rail->n_landing && r->in_place >= STAGED_MAX))
 			return false;
 		if (payload->stream == TCP_STREAM_REGION &&
 		    !place_region(lane, r, i))
@@ -530,6 +573,10 @@ static size_t payload_from(struct tcp_lane *lane, size_t at, size_t len)
 	if (lane->fd < 0)
 		return 0;
 	trim_reading(&r, len);
+	if (!r.n_iov && awaits_room(lane)) /* it is here and cannot wait */
+		refuse_payload(lane, &lane->in->payload[in->at], -EAGAIN);
+	if (lane->fd < 0)
+		return 0;
 	if (r.n_iov) {
 		n = preadv(lane->rail->scratch_fd, r.iov, (int)r.n_iov,
 			   (off_t)at);
@@ -539,12 +586,13 @@ static size_t payload_from(struct tcp_lane *lane, size_t at, size_t len)
 
 		n = (ssize_t)(payload->left < len ? payload->left : len);
 	}
-	if (n <= 0) {
+	if (n <= 0)
 		end_unmapped(lane);
-		return 0;
-	}
-	payload_passed(lane, (uint64_t)n);
-	return (size_t)n;
+	else
+		payload_passed(lane, (uint64_t)n);
+	if (lane->rail->n_landing)
+		tei_tcp_landing_release(lane);
+	return n <= 0 ? 0 : (size_t)n;
 }
 
 /* Everything in scratch is used up, or the lane is closed. */
@@ -608,8 +656,10 @@ static void place_next(struct tcp_lane *lane, struct tcp_reading *r)
 		room = room_for_headers(lane);
 	else if (place_payload(lane, r))
 		room = lane->read_on;
+	else if (r->n_iov || awaits_room(lane))
+		room = 0;
 	else
-		room = r->n_iov ? 0 : TCP_SCRATCH_LEN; /* to be drained */
+		room = TCP_SCRATCH_LEN; /* to be drained */
 	if (room)
 		r->iov[r->n_iov++] = (struct iovec){lane->rail->scratch, room};
 	r->asked = r->in_place + room;
@@ -639,9 +689,15 @@ static size_t receive_once(struct tcp_lane *lane, bool *more)
 	place_next(lane, &r);
 	if (lane->fd < 0)
 		return 0;
+	if (!r.n_iov) {
+		tei_tcp_starve(lane);
+		return 0;
+	}
 	n = tei_tcp_readv(lane, r.iov, r.n_iov);
 	if (n == -EFAULT && r.in_place)
 		n = read_first(lane, &r);
+	if (n <= 0 && lane->rail->n_landing)
+		tei_tcp_landing_release(lane);
 	if (n == -EAGAIN)
 		return 0;
 	if (n <= 0) {
@@ -651,6 +707,8 @@ static size_t receive_once(struct tcp_lane *lane, bool *more)
 	here = r.in_place < (size_t)n ? r.in_place : (size_t)n;
 	if (here)
 		payload_passed(lane, here);
+	if (lane->rail->n_landing)
+		tei_tcp_landing_release(lane);
 	parse_scratch(lane, (size_t)n - here);
 	*more = (size_t)n == r.asked;
 	return (size_t)n;

@@ -42,11 +42,6 @@ static struct tcp_answer *answer_at(struct tcp_backlog *b, uint32_t i)
 	return &b->answers[(b->first_answer + i) % TCP_WINDOW];
 }
 
-static struct tcp_served *read_at(struct tcp_backlog *b, uint32_t i)
-{
-	return &b->reads[(b->first_read + i) % TCP_WINDOW];
-}
-
 static bool is_full(const struct tcp_backlog *b)
 {
 	return b->n_ids + b->n_reads >= TCP_WINDOW;
@@ -74,18 +69,21 @@ bool tei_tcp_backlog_answer(struct tcp_lane *lane, uint64_t id, int err)
 	return true;
 }
 
-bool tei_tcp_backlog_read(struct tcp_lane *lane, const struct tcp_frame *ask)
+bool tei_tcp_backlog_read(struct tcp_lane *lane, const struct tcp_frame *ask,
+			  bool copied)
 {
 	struct tcp_backlog *b = lane->backlog;
 
 	if (is_full(b))
 		return false;
-	*read_at(b, b->n_reads++) = (struct tcp_served){
+	*tei_tcp_served_at(b, b->n_reads++) = (struct tcp_served){
 		.id = ask->id,
 		.key = ask->key,
 		.address = ask->address,
 		.length = ask->length,
+		.copied = copied,
 	};
+	lane->any_copied |= copied;
 	return true;
 }
 
@@ -108,7 +106,7 @@ static void pop_read(struct tcp_backlog *b)
 /* @length bytes more of the first READ have been announced. */
 static void read_sent(struct tcp_backlog *b, uint64_t length)
 {
-	struct tcp_served *served = read_at(b, 0);
+	struct tcp_served *served = tei_tcp_served_at(b, 0);
 
 	served->sent += length;
 	if (served->sent == served->length)
@@ -120,10 +118,12 @@ static void answer_refused_reads(struct tcp_lane *lane)
 {
 	struct tcp_backlog *b = lane->backlog;
 
-	while (b && b->n_reads && read_at(b, 0)->err) {
-		struct tcp_served served = *read_at(b, 0);
+	while (b && b->n_reads && tei_tcp_served_at(b, 0)->err) {
+		struct tcp_served served = *tei_tcp_served_at(b, 0);
 
 		pop_read(b);
+		if (served.copied)
+			tei_tcp_fetches_drop(lane, served.id);
 		lane->rail->base->refused_slices++;
 		(void)tei_tcp_backlog_answer(lane, served.id, served.err);
 	}
@@ -199,8 +199,8 @@ static bool lay_region(struct tcp_lane *lane, struct tcp_plan *p,
 	int rc;
 
 	rc = tei_tcp_pin(lane, payload, n, TE_ACCESS_REMOTE_READ, &local);
-	if (rc < 0) {
-		l->err = rc == -EAGAIN ? 0 : rc;
+	if (rc) {
+		l->err = rc == -EAGAIN ? 0 : rc < 0 ? rc : -EFAULT;
 		return false;
 	}
 	plan_memory(p, local, payload->left);
@@ -220,6 +220,12 @@ static bool lay_payload(struct tcp_lane *lane, struct tcp_plan *p,
 		return lay_slice(p, l, payload);
 	case TCP_STREAM_REGION:
 		return lay_region(lane, p, l, payload);
+	case TCP_STREAM_FETCHED:
+		plan_memory(p,
+			    (uint8_t *)tei_tcp_fetch_memory(payload->fetch) +
+				    payload->fetch_at,
+			    payload->left);
+		return true;
 	default:
 		plan_memory(p, payload->copy + payload->copy_at, payload->left);
 		return true;
@@ -245,11 +251,14 @@ static bool may_lend(const struct tcp_lane *lane, const struct tcp_burst *burst)
 	const struct tcp_zerocopy *z = lane->zerocopy;
 	uint64_t bytes = 0;
 
-	if (!z || lane->n_orphans || z->n_copied >= COPIED_MAX ||
+	if (!z || lane->n_owed || z->n_copied >= COPIED_MAX ||
 	    z->next - z->upto >= TCP_LENT_MAX)
 		return false;
-	for (uint32_t i = burst->at; i < burst->n; i++)
+	for (uint32_t i = burst->at; i < burst->n; i++) {
+		if (burst->payload[i].stream == TCP_STREAM_FETCHED)
+			return false;
 		bytes += burst->payload[i].left;
+	}
 	return bytes >= tcp_config(lane->rail)->zerocopy;
 }
 
@@ -368,11 +377,29 @@ static void load_writes(const struct tcp_lane *lane, struct tcp_plan *p,
 	}
 }
 
+/* Says where the payload at @offset of a READ is. */
+static void load_from(struct tcp_payload *payload,
+		      const struct tcp_served *served, uint64_t offset,
+		      struct tcp_fetch *fetch)
+{
+	if (served->copied) {
+		payload->stream = TCP_STREAM_FETCHED;
+		payload->fetch = fetch;
+		payload->fetch_at = 0;
+		return;
+	}
+	payload->stream = TCP_STREAM_REGION;
+	payload->key = served->key;
+	payload->address = served->address + offset;
+}
+
 static void load_served(const struct tcp_lane *lane, struct tcp_plan *p,
 			struct tcp_loading *load)
 {
+	struct tcp_fetch *fetch = NULL;
+
 	for (uint32_t i = 0; i < lane->backlog->n_reads; i++) {
-		struct tcp_served *served = read_at(lane->backlog, i);
+		struct tcp_served *served = tei_tcp_served_at(lane->backlog, i);
 		struct tcp_frame f = {.op = TCP_DATA, .id = served->id};
 
 		if (served->err)
@@ -383,11 +410,14 @@ static void load_served(const struct tcp_lane *lane, struct tcp_plan *p,
 
 			if (is_loaded(p, load))
 				return;
+			if (served->copied) {
+				fetch = tei_tcp_next_fetch(lane, fetch, f.id);
+				if (!fetch)
+					return;
+			}
 			f.length = served->length - f.offset;
 			payload = load_payload(p, load, &f);
-			payload->stream = TCP_STREAM_REGION;
-			payload->key = served->key;
-			payload->address = served->address + f.offset;
+			load_from(payload, served, f.offset, fetch);
 		}
 	}
 }
@@ -397,7 +427,7 @@ static void note_refused(struct tcp_lane *lane, uint64_t id, int err)
 {
 	assert(lane->backlog); /* a lane that is served has them */
 	for (uint32_t i = 0; i < lane->backlog->n_reads; i++) {
-		struct tcp_served *served = read_at(lane->backlog, i);
+		struct tcp_served *served = tei_tcp_served_at(lane->backlog, i);
 
 		if (served->id == id && !served->err) {
 			served->err = err;
@@ -497,6 +527,15 @@ static int plan_write(struct tcp_lane *lane)
 	return 0;
 }
 
+/* False: the first READ waits for a copy. */
+static bool can_serve(const struct tcp_lane *lane)
+{
+	const struct tcp_served *first = tei_tcp_served_at(lane->backlog, 0);
+
+	return !first->copied || first->err ||
+	       tei_tcp_next_fetch(lane, NULL, first->id);
+}
+
 static bool has_more(const struct tcp_lane *lane)
 {
 	const struct tcp_backlog *b = lane->backlog;
@@ -504,7 +543,7 @@ static bool has_more(const struct tcp_lane *lane)
 	return lane->headers_len || (lane->out && lane->out->n) ||
 	       lane->abort_id || !tei_list_empty(&lane->reads) ||
 	       !tei_list_empty(&lane->writes) ||
-	       (b && (b->n_answers || b->n_reads));
+	       (b && (b->n_answers || (b->n_reads && can_serve(lane))));
 }
 
 /* ---- payload that was sent ---- */
@@ -515,7 +554,7 @@ static void orphan_sent(struct tcp_lane *lane, struct tcp_payload *payload)
 	if (payload->left)
 		return;
 	tei_free(payload->copy);
-	lane->n_orphans--;
+	lane->n_owed--;
 }
 
 static void payload_sent(struct tcp_lane *lane, struct tcp_payload *payload,
@@ -533,6 +572,12 @@ static void payload_sent(struct tcp_lane *lane, struct tcp_payload *payload,
 		break;
 	case TCP_STREAM_REGION:
 		payload->address += n;
+		break;
+	case TCP_STREAM_FETCHED:
+		payload->fetch_at += n;
+		lane->stalled_ms = tei_now_ms();
+		if (!payload->left)
+			tei_tcp_fetch_sent(payload->fetch);
 		break;
 	default:
 		payload->copy_at += n;
@@ -597,7 +642,10 @@ static void announce_payload(struct tcp_lane *lane,
 {
 	struct tcp_slice *s;
 
-	if (payload->stream == TCP_STREAM_REGION) {
+	if (payload->stream == TCP_STREAM_FETCHED)
+		tei_tcp_fetch_announced(payload->fetch);
+	if (payload->stream == TCP_STREAM_FETCHED ||
+	    payload->stream == TCP_STREAM_REGION) {
 		read_sent(lane->backlog, payload->left);
 		return;
 	}
@@ -869,18 +917,29 @@ static int send_pieces(struct tcp_lane *lane)
 	return rc;
 }
 
+/* Copies ahead what is to be sent next. */
+static void fetch_some(struct tcp_lane *lane)
+{
+	const struct tcp_backlog *b = lane->backlog;
+
+	if (b && b->n_reads && lane->any_copied)
+		tei_tcp_fetch(lane);
+}
+
 void tei_tcp_send(struct tcp_lane *lane)
 {
 	uint32_t in = lane->interest & EPOLLIN;
 	int rc;
 
 	answer_refused_reads(lane);
+	fetch_some(lane);
 	if (has_more(lane)) {
 		rc = send_pieces(lane);
 		if (rc < 0) {
 			tei_tcp_lane_fail(lane, rc);
 			return;
 		}
+		fetch_some(lane);
 	}
 	tei_tcp_lane_watch(lane, in | (has_more(lane) ? EPOLLOUT : 0));
 }

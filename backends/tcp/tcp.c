@@ -69,7 +69,7 @@ static const struct tei_setting settings[] = {
 	{TEI_SETTING_AS(struct tcp_config, stall_timeout, "tcp.stall_timeout"),
 	 .expert = true, .type = TEI_CONF_DURATION, .def = "30s", .min = 10,
 	 .max = 600000,
-	 .help = "for a peer to take the rest of a cancelled frame"},
+	 .help = "for a peer to take the rest of a cancelled frame, or copies of a GPU's memory that it reads"},
 	{TEI_SETTING_AS(struct tcp_config, unresponsive_timeout,
 			"tcp.deaf_timeout"),
 	 .expert = true, .type = TEI_CONF_DURATION, .def = "2s", .min = 1000,
@@ -108,6 +108,7 @@ static int endpoint_open(struct tei_endpoint *base, void *addr, size_t *len)
 	ep->n_lanes = (uint32_t)tcp_config(rail)->lanes;
 	tei_list_init(&ep->waiting);
 	tei_list_init(&ep->broken_link);
+	tei_list_init(&ep->quieting);
 	if (base->target)
 		tei_list_add_tail(&rail->waiting, &ep->waiting);
 	a.port = rail->port;
@@ -557,10 +558,7 @@ static int orphan_payload(struct tcp_lane *lane, struct tcp_payload *payload,
 	payload->stream = TCP_STREAM_ORPHAN;
 	payload->copy = copy;
 	payload->copy_at = 0;
-	if (!lane->n_orphans++) {
-		lane->stalled_ms = tei_now_ms();
-		tei_tcp_lane_watch_time(lane);
-	}
+	tei_tcp_lane_owes(lane);
 	return 0;
 }
 
@@ -711,7 +709,7 @@ static int endpoint_flush(struct tei_endpoint *base, int err)
 		end_slices(&lane->reads, err);
 	}
 	end_refused(base, err);
-	return 0;
+	return tei_tcp_await_quiet(ep, true) ? -EINPROGRESS : 0;
 }
 
 static int endpoint_drop(struct tei_endpoint *base)
@@ -721,7 +719,7 @@ static int endpoint_drop(struct tei_endpoint *base)
 	ep->dropped = true;
 	tei_list_del(&ep->broken_link);
 	tei_tcp_lanes_close(ep);
-	return 0;
+	return tei_tcp_await_quiet(ep, false) ? -EINPROGRESS : 0;
 }
 
 static void endpoint_close(struct tei_endpoint *base)
@@ -730,6 +728,7 @@ static void endpoint_close(struct tei_endpoint *base)
 
 	tei_list_del(&ep->waiting);
 	tei_list_del(&ep->broken_link);
+	tei_list_del(&ep->quieting);
 	for (uint32_t i = 0; i < TCP_LANES_MAX; i++) {
 		if (ep->lanes[i])
 			tei_tcp_lane_destroy(ep->lanes[i]);
@@ -781,7 +780,7 @@ extern const struct tei_backend_ops tei_backend_tcp;
 const struct tei_backend_ops tei_backend_tcp = {
 	.name = "tcp",
 	.abi = TEI_BACKEND_ABI,
-	.caps = TEI_CAP_REMOTE,
+	.caps = TEI_CAP_REMOTE | TEI_CAP_COPIES,
 	.rail_size = sizeof(struct tcp_rail),
 	.endpoint_size = sizeof(struct tcp_endpoint),
 	.slice_size = sizeof(struct tcp_slice),

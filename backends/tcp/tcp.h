@@ -8,6 +8,7 @@
  * receive.c   bytes that come in on a lane, read into their final place
  * memory.c    where payload lies: pieces of a slice, pinned ranges of regions
  * zerocopy.c  payload that the kernel sends from where it lies
+ * copied.c    a target's memory that is a GPU's, which the host copies
  * rail.c      listening socket, accepting, epoll, timer, progress
  * devices.c   which interfaces are rails, which reach each other, their links
  * wire.h      frames to bytes and back
@@ -88,6 +89,7 @@ enum tcp_stream {
 	TCP_STREAM_SLICE,  /* of this initiator's slice */
 	TCP_STREAM_REGION, /* of this target's region */
 	TCP_STREAM_ORPHAN, /* out: of a slice that is over; in: to be drained */
+	TCP_STREAM_FETCHED, /* out: of this target's region, copied */
 };
 
 /* The payload of one frame whose header was sent, or received. */
@@ -101,6 +103,11 @@ struct tcp_payload {
 	union {
 		struct { /* REGION: where the rest of it is */
 			uint64_t key, address;
+			struct tei_region_copy *staged; /* in a call */
+		};
+		struct { /* FETCHED */
+			struct tcp_fetch *fetch;
+			uint64_t fetch_at;
 		};
 		struct tei_slice *slice; /* SLICE; not owned */
 		struct {                 /* ORPHAN that goes out */
@@ -124,8 +131,10 @@ struct tcp_answer { /* @count ids from @id on have ended so */
 
 struct tcp_served { /* a READ that is being answered */
 	uint64_t id, key, address, length;
-	uint64_t sent; /* announced, that is */
-	int err;       /* refused in the middle: answered once it is first */
+	uint64_t sent;    /* announced, that is */
+	uint64_t fetched; /* copied out, or being */
+	bool copied;      /* by the host: see copied.c */
+	int err;          /* refused in the middle: answered once it is first */
 };
 
 /* A target's answers and READs of one lane; TCP_WINDOW bounds them together. */
@@ -173,7 +182,7 @@ struct tcp_lane {
 	/* The reasons for which rail->timed has it, see rail.c. */
 	struct tei_list timed;
 	uint64_t deadline_ms; /* to be open by then; 0: it is */
-	uint64_t stalled_ms;  /* since when no orphan has moved */
+	uint64_t stalled_ms;  /* since when nothing owed has moved */
 	uint64_t quiet_ms;    /* since when no answer has come, */
 	uint64_t n_answered;  /* and how many had by then */
 	bool probed;          /* the kernel is to ask the peer's often */
@@ -191,7 +200,7 @@ struct tcp_lane {
 	uint8_t *headers; /* owned; headers that are half sent, or NULL */
 	uint32_t headers_at, headers_len;
 	struct tcp_burst *out; /* owned; from the first frame on */
-	uint32_t n_orphans;    /* in it */
+	uint32_t n_owed; /* payloads of orphans, and FETCHED, not taken yet */
 
 	/* Initiator. The sent ones in order of id. */
 	struct tei_list reads, writes; /* not, or not wholly, announced */
@@ -205,6 +214,15 @@ struct tcp_lane {
 	struct tcp_backlog *backlog;   /* owned; target, once open */
 	struct tcp_zerocopy *zerocopy; /* owned; NULL: every byte is copied */
 	struct tei_list deferring;     /* rail->deferring, while slices are */
+
+	/* A GPU's memory, see copied.c; target. */
+	struct tei_list landings, fetches; /* owned; landings by id */
+	uint32_t n_landings;
+	uint64_t fetching;       /* bytes of fetches, and of those announced */
+	struct tei_list due;     /* rail->due */
+	struct tei_list starved; /* rail->starved */
+	bool deaf;               /* not read until it is due */
+	bool any_copied;         /* of the READs that it has served */
 };
 
 struct tcp_endpoint {
@@ -212,7 +230,9 @@ struct tcp_endpoint {
 	struct tei_list waiting;     /* rail->waiting: target, lanes to come */
 	struct tei_list broken_link; /* rail->broken: down() is due */
 	int broken;                  /* why, negative; 0: it is not */
-	bool dropped;
+	bool dropped, flushing;
+	uint32_t n_copies;        /* under way, of its region's memory */
+	struct tei_list quieting; /* rail->quieting: until they have ended */
 	uint32_t n_lanes, n_open;
 	struct tcp_lane *lanes[TCP_LANES_MAX];
 	uint8_t token[TCP_TOKEN_LEN];
@@ -240,6 +260,7 @@ struct tcp_pin { /* [from, to) of the region of @key is pinned */
 	uint64_t key, from, to, id;
 	uint8_t *local; /* of @from */
 	uint32_t access;
+	bool copied; /* not to be touched */
 };
 
 struct tcp_rail {
@@ -261,6 +282,9 @@ struct tcp_rail {
 	struct tei_list broken;    /* endpoints */
 	struct tei_list refused;   /* slices */
 	struct tei_list deferring; /* lanes with slices whose end is deferred */
+	struct tei_list due, starved; /* lanes; see copied.c */
+	struct tei_list quieting;     /* endpoints; the same */
+	uint32_t n_landing;           /* payloads with memory to be read to */
 	struct tcp_plan *plan;
 	uint8_t *scratch; /* scratch[TCP_SCRATCH_LEN], of scratch_fd */
 	int scratch_fd;
@@ -300,6 +324,8 @@ static inline const struct tcp_config *tcp_config(const struct tcp_rail *rail)
  */
 struct tcp_lane *tei_tcp_lane_create(struct tcp_rail *rail, int fd,
 				     enum tcp_lane_state state);
+/* Counts a payload that the peer has to take within the stall_timeout. */
+void tei_tcp_lane_owes(struct tcp_lane *lane);
 /* Have epoll tell of these @events, EPOLLIN and EPOLLOUT. */
 void tei_tcp_lane_watch(struct tcp_lane *lane, uint32_t events);
 /*
@@ -339,7 +365,14 @@ void tei_tcp_slice_unmapped(struct tei_slice *slice);
 void tei_tcp_send(struct tcp_lane *lane);
 /* Queue an answer, or data of a READ. False: the peer exceeds the window. */
 bool tei_tcp_backlog_answer(struct tcp_lane *lane, uint64_t id, int err);
-bool tei_tcp_backlog_read(struct tcp_lane *lane, const struct tcp_frame *ask);
+bool tei_tcp_backlog_read(struct tcp_lane *lane, const struct tcp_frame *ask,
+			  bool copied);
+
+static inline struct tcp_served *tei_tcp_served_at(struct tcp_backlog *b,
+						   uint32_t i)
+{
+	return &b->reads[(b->first_read + i) % TCP_WINDOW];
+}
 
 /* ---- receive.c ---- */
 
@@ -363,8 +396,8 @@ void tei_tcp_pass(struct tei_slice *slice, uint64_t n);
 /*
  * Find payload[0] in this target's memory, pinned until
  * tei_tcp_pins_release(); those of the following n - 1 that go to the same
- * region are pinned along with it. -EAGAIN: release first; or as
- * tei_region_pin().
+ * region are pinned along with it. 0, TEI_PIN_COPIED; -EAGAIN: release first;
+ * or as tei_region_pin().
  */
 int tei_tcp_pin(struct tcp_lane *lane, const struct tcp_payload *payload,
 		uint32_t n, uint32_t access, void **local);
@@ -387,6 +420,43 @@ void tei_tcp_defer(struct tei_slice *slice, int err);
 int tei_tcp_deferred_end(struct tcp_lane *lane);
 /* Take back what the kernel still has to send; before close(). */
 void tei_tcp_zerocopy_recall(struct tcp_lane *lane);
+
+/* ---- copied.c ---- */
+
+/*
+ * Takes memory to read the payload to, until the end of the call, in place of
+ * @local. -EAGAIN: there is no room; -ENOMEM.
+ */
+int tei_tcp_land(struct tcp_lane *lane, struct tcp_payload *payload,
+		 const struct tcp_pin *pin, void *local);
+/* Copies on the first @n bytes of it, which have come. */
+void tei_tcp_landed(struct tcp_lane *lane, struct tcp_payload *payload,
+		    uint64_t n);
+/* Gives back what nothing was read to; lane->in is there. */
+void tei_tcp_landing_release(struct tcp_lane *lane);
+/* Ends a WRITE with @err. True: it is answered once its copies have ended. */
+bool tei_tcp_landing_end(struct tcp_lane *lane, uint64_t id, int err);
+/* Leaves what comes in the socket, as there is no room. */
+void tei_tcp_starve(struct tcp_lane *lane);
+/* Begins copies of what was asked for, as many as may be ahead. */
+void tei_tcp_fetch(struct tcp_lane *lane);
+/* Forgets what was fetched of a READ, and not announced. */
+void tei_tcp_fetches_drop(struct tcp_lane *lane, uint64_t id);
+/* Returns the piece behind @last (NULL: the first), if copied and of @id. */
+struct tcp_fetch *tei_tcp_next_fetch(const struct tcp_lane *lane,
+				     const struct tcp_fetch *last, uint64_t id);
+void *tei_tcp_fetch_memory(const struct tcp_fetch *fetch);
+/* Gives it to the payload, which says when it was sent. */
+void tei_tcp_fetch_announced(struct tcp_fetch *fetch);
+void tei_tcp_fetch_sent(struct tcp_fetch *fetch);
+/* Goes on with lanes that are due. Returns how many things happened. */
+int tei_tcp_copied_progress(struct tcp_rail *rail);
+/* Has starved lanes look again; by the rail's timer. */
+void tei_tcp_copied_timeout(struct tcp_rail *rail);
+/* True: copies are under way; progress() reports when they have ended. */
+bool tei_tcp_await_quiet(struct tcp_endpoint *ep, bool flushing);
+/* Frees what a lane has of it; no copy is under way. */
+void tei_tcp_copied_free(struct tcp_lane *lane);
 
 /* ---- rail.c ---- */
 

@@ -32,6 +32,9 @@ unsigned int fake_n_pins;
 const char *fake_device = "0";
 unsigned int fake_n_doubts;
 void (*fake_on_pin)(unsigned int n);
+unsigned int fake_copies;
+uint64_t fake_copy_room = UINT64_MAX;
+bool fake_copy_fails;
 
 /* ---- the core's side of te/backend.h ---- */
 
@@ -112,7 +115,13 @@ int tei_region_pin(struct tei_endpoint *ep, const void *key, size_t key_len,
 	n_held++;
 	*local = (void *)(uintptr_t)address;
 	*pin = id;
-	return 0;
+	return fake_copies ? TEI_PIN_COPIED : 0;
+}
+
+bool tei_region_any_copied(const struct tei_endpoint *ep)
+{
+	assert(ep->target);
+	return fake_copies;
 }
 
 void tei_region_unpin(struct tei_endpoint *ep, uint64_t pin)
@@ -125,6 +134,112 @@ void tei_region_doubt(struct tei_endpoint *ep, uint64_t pin)
 {
 	assert(ep->target && pin && n_held);
 	fake_n_doubts++;
+}
+
+/* ---- copies of a GPU's memory ---- */
+
+struct fake_copy {
+	struct tei_region_copy base;
+	struct tei_list link; /* copies, once it has begun */
+	struct tei_endpoint *ep;
+	uint8_t *local;
+	uint64_t taken;
+	bool write, pinned;
+};
+
+static struct tei_list copies = {&copies, &copies};
+static unsigned int n_copies;
+
+static struct fake_copy *fake_copy_of(struct tei_region_copy *copy)
+{
+	return TEI_CONTAINER(copy, struct fake_copy, base);
+}
+
+unsigned int fake_copies_begun(void)
+{
+	return n_copies;
+}
+
+int tei_region_copy_open(struct tei_endpoint *ep, uint64_t pin, void *local,
+			 uint64_t length, bool write,
+			 struct tei_region_copy **out)
+{
+	struct fake_copy *c;
+
+	assert(ep->target && pin && n_held);
+	assert(length && length <= TEI_REGION_COPY_MAX);
+	if (length > fake_copy_room)
+		return -EAGAIN;
+	c = tei_calloc(1, sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	c->base.memory = tei_malloc(length);
+	if (!c->base.memory) {
+		tei_free(c);
+		return -ENOMEM;
+	}
+	fake_copy_room -= length;
+	c->base.length = c->taken = length;
+	c->ep = ep;
+	c->local = local;
+	c->write = write;
+	c->pinned = true;
+	n_held++;
+	*out = &c->base;
+	return 0;
+}
+
+void tei_region_copy_begin(struct tei_region_copy *copy, uint64_t length)
+{
+	struct fake_copy *c = fake_copy_of(copy);
+
+	assert(length && length <= copy->length && c->pinned);
+	copy->length = length;
+	tei_list_add_tail(&copies, &c->link);
+	n_copies++;
+}
+
+static void unpin_copy(struct fake_copy *c)
+{
+	if (c->pinned)
+		tei_region_unpin(c->ep, 1);
+	c->pinned = false;
+}
+
+void tei_region_copy_end(struct tei_region_copy *copy)
+{
+	struct fake_copy *c = fake_copy_of(copy);
+
+	unpin_copy(c);
+	fake_copy_room += c->taken;
+	tei_free(copy->memory);
+	tei_free(c);
+}
+
+static void end_copy(struct fake_copy *c)
+{
+	int err = fake_copy_fails ? -EIO : 0;
+
+	fake_copy_fails = false;
+	n_copies--;
+	if (!err && c->write)
+		memcpy(c->local, c->base.memory, c->base.length);
+	else if (!err)
+		memcpy(c->base.memory, c->local, c->base.length);
+	unpin_copy(c);
+	c->base.done(&c->base, err);
+}
+
+static void end_copies(void)
+{
+	struct tei_list *node;
+
+	for (unsigned int i = 0; i < fake_copies; i++) {
+		node = tei_list_pop(&copies);
+		if (!node)
+			return;
+		end_copy(tei_list_entry(node, struct fake_copy, link));
+	}
 }
 
 void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
@@ -298,6 +413,7 @@ int fake_turn(struct tei_rail *rail)
 		rail->timer_ns = 0;
 		rail->timed_out = true;
 	}
+	end_copies();
 	return rail->ops->progress(rail, 64);
 }
 

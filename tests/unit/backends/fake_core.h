@@ -77,6 +77,14 @@ extern uint64_t fake_epoch;        /* that holds for every endpoint */
 extern size_t fake_key_len;        /* of keys, which begin with the id */
 extern unsigned int fake_n_pins;   /* successful pins so far */
 extern unsigned int fake_n_doubts; /* calls of tei_region_doubt() */
+/*
+ * Regions are a GPU's memory: each turn ends as many copies as it says, if any
+ * have begun; 0: none are.
+ */
+extern unsigned int fake_copies;
+extern uint64_t fake_copy_room;       /* bytes that may be taken for copies */
+extern bool fake_copy_fails;          /* the next one that ends */
+unsigned int fake_copies_begun(void); /* and not ended */
 /* Called with each successful pin's number, before it. */
 extern void (*fake_on_pin)(unsigned int n);
 

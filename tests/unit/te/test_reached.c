@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_reached.c - a GPU's memory that peers reach, by copies of its host */
+#include <errno.h>
+#include <stdbool.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "tests/unit/te/gpu.h"
+
+#define LEN ((size_t)3 << 20)
+
+static uint8_t host[LEN];
+
+static int set_up(void **state)
+{
+	(void)state;
+	gpu_start();
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	assert_int_equal(cuda.n_contexts(), 0);
+	gpu_stop();
+	return 0;
+}
+
+static struct te_engine *engine_with(const char *backends, const char *staging)
+{
+	const char *const settings[] = {
+		"backends",     backends,  "gpu_staging", staging,
+		"cuda_library", cuda.file, NULL};
+
+	return rig_engine(settings);
+}
+
+/* An engine that has memory of a GPU, which peers may reach. */
+struct side {
+	struct te_engine *engine;
+	te_region_id region;
+	te_segment_id other; /* the other side */
+	CUdeviceptr at;      /* at[LEN] */
+	uint8_t *bytes;      /* behind it */
+};
+
+struct pair {
+	struct side owner, user;
+};
+
+static struct side side_open(const char *backends, const char *staging, int gpu)
+{
+	struct side side = {.engine = engine_with(backends, staging),
+			    .at = fake_cuda_alloc(&cuda, gpu, LEN)};
+
+	side.bytes = cuda.bytes(side.at);
+	side.region = rig_region(side.engine, as_pointer(side.at), LEN,
+				 RIG_ANY);
+	return side;
+}
+
+static struct pair pair_open(const char *backends, const char *staging)
+{
+	struct pair pair = {.owner = side_open(backends, staging, 0),
+			    .user = side_open(backends, staging, 1)};
+
+	pair.user.other = rig_segment(pair.user.engine, pair.owner.engine);
+	pair.owner.other = rig_segment(pair.owner.engine, pair.user.engine);
+	return pair;
+}
+
+static void pair_close(struct pair *pair)
+{
+	te_engine_destroy(pair->user.engine);
+	te_engine_destroy(pair->owner.engine);
+	fake_cuda_free(&cuda, 1, pair->user.at);
+	fake_cuda_free(&cuda, 0, pair->owner.at);
+}
+
+/* Moves bytes of the host's memory to or from the owner's. */
+static int move(const struct pair *pair, uint32_t op, size_t there,
+		size_t here, size_t length)
+{
+	return rig_move(pair->user.engine, pair->user.other, op,
+			as_pointer(pair->owner.at + there), host + here,
+			length);
+}
+
+/* ---- bytes ---- */
+
+static const size_t places[][3] = {/* there, here, bytes */
+				   {0, 0, LEN},
+				   {0, 0, 1},
+				   {4097, 1, 4095},
+				   {1, 8, (1 << 20) + 13},
+				   {65536, 0, 65536}};
+
+static void peers_reach_it_by_tcp(void **state)
+{
+	static const char *const backends[] = {"tcp", "shm,tcp"};
+
+	(void)state;
+	for (size_t i = 0; i < 2 * TEST_COUNT(places); i++) {
+		struct pair pair = pair_open(backends[i % 2], "64m");
+		size_t there = places[i / 2][0], here = places[i / 2][1],
+		       length = places[i / 2][2];
+
+		rig_fill(host, LEN);
+		assert_int_equal(move(&pair, TE_WRITE, there, here, length),
+				 0);
+		assert_memory_equal(pair.owner.bytes + there, host + here,
+				    length);
+		rig_fill(pair.owner.bytes, LEN);
+		assert_int_equal(move(&pair, TE_READ, there, here, length), 0);
+		assert_memory_equal(pair.owner.bytes + there, host + here,
+				    length);
+		assert_int_equal(test_stat(pair.owner.engine,
+					   "te_gpu_bytes_total", "staged"),
+				 2 * length);
+		pair_close(&pair);
+	}
+}
+
+/* At both ends, by two drivers' threads. */
+static void bytes_go_from_gpu_to_gpu(void **state)
+{
+	struct pair pair = pair_open("tcp", "64m");
+	struct iovec piece = {as_pointer(pair.user.at + 3), LEN - 3};
+	struct te_request request =
+		rig_request(pair.user.other, TE_WRITE,
+			    as_pointer(pair.owner.at), &piece);
+	struct te_completion out, in;
+
+	(void)state;
+	rig_fill(pair.user.bytes, LEN);
+	request.flags |= TE_CRC;
+	request.crc_len = LEN - 3;
+	out = rig_run(pair.user.engine, &request);
+	assert_int_equal(out.error, 0);
+	assert_memory_equal(pair.owner.bytes, pair.user.bytes + 3, LEN - 3);
+	memset(pair.user.bytes, 0, LEN);
+	request.op = TE_READ;
+	in = rig_run(pair.user.engine, &request);
+	assert_int_equal(in.error, 0);
+	assert_int_equal(in.crc, out.crc);
+	assert_memory_equal(pair.owner.bytes, pair.user.bytes + 3, LEN - 3);
+	pair_close(&pair);
+}
+
+/* ---- room ---- */
+
+#define MANY 100u
+#define EACH ((size_t)30000)
+
+struct many {
+	struct te_request requests[MANY];
+	struct iovec pieces[MANY];
+	struct te_batch *batch;
+};
+
+/* From one GPU to the other. */
+static void submit_many(struct many *many, const struct side *from,
+			const struct side *to, uint32_t op)
+{
+	for (size_t i = 0; i < MANY; i++) {
+		many->pieces[i] = (struct iovec){
+			as_pointer(from->at + i * EACH), EACH};
+		many->requests[i] =
+			rig_request(from->other, op,
+				    as_pointer(to->at + i * EACH),
+				    &many->pieces[i]);
+	}
+	assert_int_equal(te_batch_create(from->engine, MANY, &many->batch), 0);
+	assert_int_equal(te_batch_submit(many->batch, many->requests, MANY),
+			 0);
+}
+
+static unsigned int count_good(struct many *many)
+{
+	static struct te_completion ends[MANY];
+	unsigned int n_good = 0;
+
+	assert_int_equal(te_batch_wait(many->batch, RIG_WAIT_MS), 0);
+	assert_int_equal(te_batch_poll(many->batch, ends, MANY), MANY);
+	for (size_t i = 0; i < MANY; i++)
+		n_good += !ends[i].error;
+	te_batch_destroy(many->batch);
+	return n_good;
+}
+
+/* Each has room for a third of it, and each waits for the other's. */
+static void two_that_fill_each_other_come_to_an_end(void **state)
+{
+	static struct many a, b;
+
+	(void)state;
+	for (uint32_t op = TE_READ; op <= TE_WRITE; op++) {
+		struct pair pair = pair_open("tcp", "1m");
+
+		rig_fill(pair.user.bytes, LEN);
+		submit_many(&a, &pair.user, &pair.owner, op);
+		submit_many(&b, &pair.owner, &pair.user, op);
+		assert_int_equal(count_good(&a), MANY);
+		assert_int_equal(count_good(&b), MANY);
+		pair_close(&pair);
+	}
+}
+
+/* ---- ends ---- */
+
+/* A submitted request, whose copy at the owner does not end. */
+static struct te_batch *begin(const struct pair *pair, uint32_t op)
+{
+	static struct iovec piece = {host, LEN};
+	struct te_request request = rig_request(
+		pair->user.other, op, as_pointer(pair->owner.at), &piece);
+	struct te_batch *batch;
+
+	assert_int_equal(move(pair, op, 0, 0, 8), 0);
+	cuda.hold(true);
+	assert_int_equal(te_batch_create(pair->user.engine, 1, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, &request, 1), 0);
+	assert_int_equal(te_batch_wait(batch, 100), -ETIMEDOUT);
+	return batch;
+}
+
+static int end_of(struct te_batch *batch)
+{
+	struct te_completion end;
+
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	assert_int_equal(te_batch_poll(batch, &end, 1), 1);
+	te_batch_destroy(batch);
+	return end.error;
+}
+
+/* Nothing lands after te_peer_revoke() has returned 0. */
+static void a_revocation_waits_for_copies(void **state)
+{
+	static uint8_t before[LEN];
+
+	(void)state;
+	for (uint32_t op = TE_READ; op <= TE_WRITE; op++) {
+		struct pair pair = pair_open("tcp", "64m");
+		struct te_batch *batch = begin(&pair, op);
+
+		assert_int_equal(te_peer_revoke(pair.owner.engine, NULL, 100),
+				 -ETIMEDOUT);
+		cuda.hold(false);
+		assert_int_equal(te_peer_revoke_wait(pair.owner.engine, NULL,
+						     RIG_WAIT_MS),
+				 0);
+		memcpy(before, pair.owner.bytes, LEN);
+		assert_int_equal(end_of(batch), -ESTALE);
+		assert_memory_equal(before, pair.owner.bytes, LEN);
+		assert_int_equal(move(&pair, op, 0, 0, LEN), 0);
+		pair_close(&pair);
+	}
+}
+
+static void a_region_goes_after_its_copies(void **state)
+{
+	(void)state;
+	for (uint32_t op = TE_READ; op <= TE_WRITE; op++) {
+		struct pair pair = pair_open("tcp", "64m");
+		struct te_batch *batch = begin(&pair, op);
+		int rc;
+
+		assert_int_equal(te_region_remove_within(pair.owner.engine,
+							 pair.owner.region,
+							 100),
+				 -ETIMEDOUT);
+		cuda.hold(false);
+		assert_int_equal(te_region_remove(pair.owner.engine,
+						  pair.owner.region),
+				 0);
+		rc = end_of(batch);
+		assert_true(!rc || rc == -EFAULT);
+		assert_int_equal(move(&pair, op, 0, 0, 8), -EFAULT);
+		pair_close(&pair);
+	}
+}
+
+/* Whoever goes first. */
+static void engines_may_end_while_copies_are_under_way(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		struct pair pair = pair_open("tcp", "1m");
+		struct te_batch *batch = begin(&pair, i & 1 ? TE_READ
+							    : TE_WRITE);
+
+		cuda.hold(false);
+		cuda.delay(300);
+		if (i & 2) {
+			te_engine_destroy(pair.owner.engine);
+			te_batch_cancel(batch);
+			assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+			te_batch_destroy(batch);
+			pair.owner.engine = engine_with("tcp", "1m");
+		} else {
+			te_engine_destroy(pair.user.engine);
+			pair.user.engine = engine_with("tcp", "1m");
+		}
+		cuda.delay(0);
+		pair_close(&pair);
+	}
+}
+
+static void a_broken_connection_is_made_again(void **state)
+{
+	(void)state;
+	for (uint32_t op = TE_READ; op <= TE_WRITE; op++) {
+		for (unsigned int nth = 1; nth < 12; nth++) {
+			struct pair pair = pair_open("tcp", "64m");
+
+			rig_fill(host, LEN);
+			assert_int_equal(move(&pair, op, 0, 0, 8), 0);
+			tei_fault_arm(TEI_FAULT_IO, nth);
+			assert_int_equal(move(&pair, op, 0, 0, LEN), 0);
+			tei_fault_disarm_all();
+			assert_memory_equal(host, pair.owner.bytes, LEN);
+			pair_close(&pair);
+		}
+	}
+}
+
+/* One copy, or all of the context. */
+static void what_the_driver_refuses_is_an_error(void **state)
+{
+	static const char *const calls[] = {"", "cuMemcpyDtoHAsync",
+					    "cuMemcpyHtoDAsync"};
+
+	(void)state;
+	for (uint32_t op = TE_READ; op <= TE_WRITE; op++) {
+		struct pair pair = pair_open("tcp", "64m");
+
+		cuda.fail_call(calls[op], CUDA_ERROR_INVALID_VALUE);
+		assert_int_equal(move(&pair, op, 0, 0, LEN), -EIO);
+		test_contains(lines, "a copy to or from memory of cuda:0 fails");
+		cuda.fail_call(calls[op], 0);
+		assert_int_equal(move(&pair, op, 0, 0, LEN), 0);
+		cuda.fail_call(calls[op], CUDA_ERROR_ILLEGAL_ADDRESS);
+		cuda.fail_call("cuStreamSynchronize",
+			       CUDA_ERROR_ILLEGAL_ADDRESS);
+		assert_int_equal(move(&pair, op, 0, 0, LEN), -EIO);
+		cuda.fail_call(calls[op], 0);
+		cuda.fail_call("cuStreamSynchronize", 0);
+		assert_int_equal(move(&pair, op, 0, 0, LEN), -EIO);
+		pair_close(&pair);
+	}
+}
+
+/* Moves some while the @nth allocation of either end fails. */
+static void move_without(const struct pair *pair, uint32_t op, unsigned int nth)
+{
+	struct iovec piece = {host, 200000};
+	struct te_request request = rig_request(
+		pair->user.other, op, as_pointer(pair->owner.at), &piece);
+	struct te_batch *batch;
+
+	assert_int_equal(te_batch_create(pair->user.engine, 1, &batch), 0);
+	tei_fault_arm(TEI_FAULT_ALLOC, nth);
+	if (!te_batch_submit(batch, &request, 1))
+		assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	tei_fault_disarm_all();
+	te_batch_destroy(batch);
+}
+
+static void what_cannot_be_allocated_is_tried_again(void **state)
+{
+	struct pair pair = pair_open("tcp", "1m");
+
+	(void)state;
+	for (unsigned int nth = 1; nth < 40; nth++) {
+		uint32_t op = nth % 2 ? TE_READ : TE_WRITE;
+
+		move_without(&pair, op, nth);
+		rig_fill(host, LEN);
+		assert_int_equal(move(&pair, op, 0, 0, LEN), 0);
+		assert_memory_equal(host, pair.owner.bytes, LEN);
+	}
+	pair_close(&pair);
+}
+
+/* ---- bad input ---- */
+
+static void rights_hold(void **state)
+{
+	struct te_engine *owner = engine_with("tcp", "1m");
+	struct te_engine *user = engine_with("tcp", "1m");
+	CUdeviceptr at = fake_cuda_alloc(&cuda, 2, LEN);
+	te_segment_id segment = rig_segment(user, owner);
+	void *there = as_pointer(at);
+
+	(void)state;
+	rig_region(owner, there, LEN, TE_ACCESS_REMOTE_READ);
+	assert_int_equal(rig_move(user, segment, TE_READ, there, host, LEN),
+			 0);
+	assert_int_equal(rig_move(user, segment, TE_WRITE, there, host, 8),
+			 -EACCES);
+	assert_int_equal(rig_move(user, segment, TE_READ,
+				  as_pointer(at + LEN - 4), host, 8),
+			 -EFAULT);
+	te_engine_destroy(user);
+	te_engine_destroy(owner);
+	fake_cuda_free(&cuda, 2, at);
+}
+
+/* No other backend has it copied. */
+static void without_tcp_it_is_refused(void **state)
+{
+	static const char *const backends[] = {"loop", "shm", "loop,shm"};
+	CUdeviceptr at = fake_cuda_alloc(&cuda, 0, LEN);
+	struct te_region region = {
+		.addr = as_pointer(at), .length = LEN, .access = RIG_ANY};
+	te_region_id id;
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(backends); i++) {
+		struct te_engine *engine = engine_with(backends[i], "1m");
+
+		assert_int_equal(te_region_add(engine, &region, &id),
+				 -EOPNOTSUPP);
+		test_contains(lines, "no backend that is open reaches it");
+		te_engine_destroy(engine);
+	}
+	fake_cuda_free(&cuda, 0, at);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name_) cmocka_unit_test_setup_teardown(name_, set_up, tear_down)
+		TEST(peers_reach_it_by_tcp),
+		TEST(bytes_go_from_gpu_to_gpu),
+		TEST(two_that_fill_each_other_come_to_an_end),
+		TEST(a_revocation_waits_for_copies),
+		TEST(a_region_goes_after_its_copies),
+		TEST(engines_may_end_while_copies_are_under_way),
+		TEST(a_broken_connection_is_made_again),
+		TEST(what_the_driver_refuses_is_an_error),
+		TEST(what_cannot_be_allocated_is_tried_again),
+		TEST(rights_hold),
+		TEST(without_tcp_it_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
