@@ -73,8 +73,7 @@ static void starve(struct tcp_lane *lane, bool deaf)
 	retry_soon(lane->rail);
 	lane->deaf |= deaf;
 	if (deaf)
-		tei_tcp_lane_watch(lane,
-				   lane->interest & ~(uint32_t)EPOLLIN);
+		tei_tcp_lane_watch(lane, lane->interest & ~(uint32_t)EPOLLIN);
 }
 
 void tei_tcp_starve(struct tcp_lane *lane)
@@ -265,8 +264,7 @@ static void free_fetch(struct tcp_fetch *fetch)
 static void fail_read(struct tcp_lane *lane, uint64_t id, int err)
 {
 	for (uint32_t i = 0; i < lane->backlog->n_reads; i++) {
-		struct tcp_served *served =
-			tei_tcp_served_at(lane->backlog, i);
+		struct tcp_served *served = tei_tcp_served_at(lane->backlog, i);
 
 		if (served->id == id && !served->err)
 			served->err = err;
@@ -374,8 +372,8 @@ void tei_tcp_fetch(struct tcp_lane *lane)
 	struct tcp_backlog *b = lane->backlog;
 	int rc = 0;
 
-	for (uint32_t i = 0; i < b->n_reads && lane->fetching < AHEAD_MAX &&
-			     rc != -EAGAIN;
+	for (uint32_t i = 0;
+	     i < b->n_reads && lane->fetching < AHEAD_MAX && rc != -EAGAIN;
 	     i++) {
 		struct tcp_served *served = tei_tcp_served_at(b, i);
 

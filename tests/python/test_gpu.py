@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pointers of a GPU's memory in calls of the store, with a driver in memory.
+"""Pointers of a GPU's memory in calls of store and engine, with a driver in memory.
 
 Nobody may touch that memory; its bytes lie elsewhere (tests/lib/fake_cuda).
 """
@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 import pytest
+from mooncake.engine import TransferEngine
 from pool import MB
 
 SIZE = 3 * MB
@@ -101,3 +102,43 @@ def test_memory_of_a_gpu_that_is_not_registered_is_refused(pair, gpu):
     assert pair.put_from("a", gpu.address, 100) == -600
     assert pair.register_buffer(gpu.address, SIZE + 1) == -600
     assert pair.register_buffer(gpu.address, SIZE) == 0
+
+
+@pytest.fixture
+def ends(gpu):
+    """Two engines, of which the first has the GPU's memory; the second's."""
+    engines = TransferEngine(), TransferEngine()
+    for engine in engines:
+        assert engine.initialize("127.0.0.1", "P2PHANDSHAKE", "tcp", "") == 0
+    memory = (ctypes.c_char * SIZE)()
+    assert engines[0].register_memory(gpu.address, SIZE) == 0
+    assert engines[1].register_memory(ctypes.addressof(memory), SIZE) == 0
+    yield *engines, memory
+    assert engines[0].unregister_memory(gpu.address) == 0
+    assert engines[1].unregister_memory(ctypes.addressof(memory)) == 0
+
+
+def test_peers_write_to_and_read_from_a_gpu(ends, gpu):
+    owner, user, memory = ends
+    name = f"127.0.0.1:{owner.get_rpc_port()}"
+    there, here = gpu.address, ctypes.addressof(memory)
+    memory[:] = PATTERN
+    assert user.transfer_sync_write(name, here, there, SIZE) == 0
+    assert gpu.get(SIZE) == PATTERN
+    gpu.set(PATTERN[::-1])
+    assert user.transfer_sync_read(name, here, there, SIZE) == 0
+    assert bytes(memory) == PATTERN[::-1]
+    block, n = 16384, 100
+    here, there = ([at + i * block for i in range(n)] for at in (here, there))
+    memory[:] = PATTERN
+    assert user.batch_transfer_sync_write(name, here, there, [block] * n) == 0
+    assert gpu.get(block * n) == PATTERN[:block * n]
+
+
+def test_a_gpu_writes_to_its_peers(ends, gpu):
+    owner, user, memory = ends
+    gpu.set(PATTERN)
+    assert owner.transfer_sync_write(
+        f"127.0.0.1:{user.get_rpc_port()}", gpu.address,
+        ctypes.addressof(memory), SIZE) == 0
+    assert bytes(memory) == PATTERN

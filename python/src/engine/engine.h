@@ -28,7 +28,9 @@ enum py_code {
 
 struct py_region {
 	uint64_t addr, length;
-	int protection;  /* PROT_* of all of it, when it was added */
+	/* PROT_* of all of it, when it was added; of a GPU's: both. */
+	int protection;
+	bool is_gpu;     /* no page of it says whether it is there */
 	te_region_id id; /* 0: just being registered, or taken back */
 };
 

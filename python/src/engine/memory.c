@@ -42,7 +42,8 @@ static bool is_registered(const struct py_engine *self, uint64_t addr,
 	    length > r->addr + r->length - addr || !(r->protection & wanted))
 		return false;
 	/* Freed without a word? */
-	if (*sure != r->addr && !te_memory_is_mapped(r->addr, r->length))
+	if (*sure != r->addr && !r->is_gpu &&
+	    !te_memory_is_mapped(r->addr, r->length))
 		return false;
 	*sure = r->addr;
 	return true;
@@ -96,7 +97,7 @@ static int claim(struct py_engine *self, uint64_t addr, uint64_t length)
 		return PY_NO_MEMORY;
 	self->regions = more;
 	memmove(&more[i + 1], &more[i], (self->n_regions - i) * sizeof(*more));
-	more[i] = (struct py_region){addr, length, 0, 0};
+	more[i] = (struct py_region){.addr = addr, .length = length};
 	self->n_regions++;
 	return 0;
 }
@@ -142,6 +143,36 @@ static int protection_of_ends(uint64_t addr, uint64_t length)
 	       te_memory_protection(addr + length - 1, 1);
 }
 
+static bool is_gpu(struct te_engine *te, te_region_id id)
+{
+	struct te_region_facts facts;
+
+	return !te_region_describe(te, id, &facts) &&
+	       facts.memory == TE_MEMORY_GPU;
+}
+
+/*
+ * Registers what no page here can be read of, if it is a GPU's. -EFAULT: it is
+ * not.
+ */
+static int publish_gpu(struct te_engine *te, struct te_region *region,
+		       struct py_region *out)
+{
+	int rc;
+
+	region->access = TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE;
+	rc = te_region_add(te, region, &out->id);
+	if (rc)
+		return rc;
+	if (!is_gpu(te, out->id)) {
+		(void)te_region_remove(te, out->id);
+		return -EFAULT;
+	}
+	out->is_gpu = true;
+	out->protection = PROT_READ | PROT_WRITE;
+	return 0;
+}
+
 /* Registers the claimed range. -EFAULT: it cannot be read. */
 static int publish_memory(struct py_engine *self, uint64_t addr,
 			  uint64_t length, const char *location,
@@ -152,7 +183,7 @@ static int publish_memory(struct py_engine *self, uint64_t addr,
 		.length = length,
 		.location = *location ? location : "*",
 	};
-	int rc = -EFAULT, ends;
+	int rc, ends;
 
 	Py_BEGIN_ALLOW_THREADS;
 	out->protection = te_memory_protection(addr, length);
@@ -160,22 +191,32 @@ static int publish_memory(struct py_engine *self, uint64_t addr,
 	region.access = access_of(ends);
 	if (ends & PROT_READ)
 		rc = te_region_add(self->te, &region, &out->id);
+	else
+		rc = publish_gpu(self->te, &region, out);
 	Py_END_ALLOW_THREADS;
 	return rc;
+}
+
+/* False: there is a hole in it, or nothing; of a GPU's only a driver knows. */
+static bool may_be_there(uint64_t addr, uint64_t length)
+{
+	return length && addr + length > addr &&
+	       (te_memory_is_mapped(addr, length) ||
+		!te_memory_is_mapped(addr, 1));
 }
 
 int py_region_add(struct py_engine *self, const char *method, uint64_t addr,
 		  uint64_t length, const char *location)
 {
-	int code = te_memory_is_mapped(addr, length) ? claim(self, addr, length)
-						     : PY_FAILED;
-	struct py_region region = {addr, length, 0, 0};
+	int code = may_be_there(addr, length) ? claim(self, addr, length)
+					      : PY_FAILED;
+	struct py_region region = {.addr = addr, .length = length};
 	const char *why = reason(code);
 	int rc;
 
 	if (!code) {
 		rc = publish_memory(self, addr, length, location, &region);
-		why = te_strerror(rc);
+		why = rc == -EFAULT ? reason(PY_FAILED) : te_strerror(rc);
 		if (rc)
 			code = rc == -ENOMEM ? PY_NO_MEMORY : PY_FAILED;
 		if (rc)

@@ -59,7 +59,9 @@ static PyObject *register_buffer(PyObject *self, PyObject *args,
 	client = ps_client_pin((struct ps_store *)self, "register_buffer");
 	if (!client)
 		return PyLong_FromLong(code);
-	if (!rc && !te_memory_is_mapped(addr, size)) {
+	/* Of a GPU's memory only its driver knows where it is. */
+	if (!rc && te_memory_is_mapped(addr, 1) &&
+	    !te_memory_is_mapped(addr, size)) {
 		why = "no memory of ours is there";
 	} else if (!rc && is_part_of_block(client, addr, size)) {
 		why = "are not a whole block of the shared memory";

@@ -220,8 +220,7 @@ static void the_end_of_a_connection_waits_for_its_copies(void **state)
 		tei_backend_tcp.endpoint_close(pair.target);
 		tei_free(pair.target);
 		pair.target = NULL;
-		assert_true(
-			fake_wait(&pair, &pair.initiator_link.n_down, 1));
+		assert_true(fake_wait(&pair, &pair.initiator_link.n_down, 1));
 		fake_pair_disconnect(&pair);
 		assert_int_equal(s->n_done, 1);
 		fake_slice_destroy(s);

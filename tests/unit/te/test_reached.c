@@ -54,8 +54,8 @@ static struct side side_open(const char *backends, const char *staging, int gpu)
 			    .at = fake_cuda_alloc(&cuda, gpu, LEN)};
 
 	side.bytes = cuda.bytes(side.at);
-	side.region = rig_region(side.engine, as_pointer(side.at), LEN,
-				 RIG_ANY);
+	side.region =
+		rig_region(side.engine, as_pointer(side.at), LEN, RIG_ANY);
 	return side;
 }
 
@@ -78,8 +78,8 @@ static void pair_close(struct pair *pair)
 }
 
 /* Moves bytes of the host's memory to or from the owner's. */
-static int move(const struct pair *pair, uint32_t op, size_t there,
-		size_t here, size_t length)
+static int move(const struct pair *pair, uint32_t op, size_t there, size_t here,
+		size_t length)
 {
 	return rig_move(pair->user.engine, pair->user.other, op,
 			as_pointer(pair->owner.at + there), host + here,
@@ -106,8 +106,7 @@ static void peers_reach_it_by_tcp(void **state)
 		       length = places[i / 2][2];
 
 		rig_fill(host, LEN);
-		assert_int_equal(move(&pair, TE_WRITE, there, here, length),
-				 0);
+		assert_int_equal(move(&pair, TE_WRITE, there, here, length), 0);
 		assert_memory_equal(pair.owner.bytes + there, host + here,
 				    length);
 		rig_fill(pair.owner.bytes, LEN);
@@ -126,9 +125,8 @@ static void bytes_go_from_gpu_to_gpu(void **state)
 {
 	struct pair pair = pair_open("tcp", "64m");
 	struct iovec piece = {as_pointer(pair.user.at + 3), LEN - 3};
-	struct te_request request =
-		rig_request(pair.user.other, TE_WRITE,
-			    as_pointer(pair.owner.at), &piece);
+	struct te_request request = rig_request(
+		pair.user.other, TE_WRITE, as_pointer(pair.owner.at), &piece);
 	struct te_completion out, in;
 
 	(void)state;
@@ -163,16 +161,14 @@ static void submit_many(struct many *many, const struct side *from,
 			const struct side *to, uint32_t op)
 {
 	for (size_t i = 0; i < MANY; i++) {
-		many->pieces[i] = (struct iovec){
-			as_pointer(from->at + i * EACH), EACH};
-		many->requests[i] =
-			rig_request(from->other, op,
-				    as_pointer(to->at + i * EACH),
-				    &many->pieces[i]);
+		many->pieces[i] =
+			(struct iovec){as_pointer(from->at + i * EACH), EACH};
+		many->requests[i] = rig_request(from->other, op,
+						as_pointer(to->at + i * EACH),
+						&many->pieces[i]);
 	}
 	assert_int_equal(te_batch_create(from->engine, MANY, &many->batch), 0);
-	assert_int_equal(te_batch_submit(many->batch, many->requests, MANY),
-			 0);
+	assert_int_equal(te_batch_submit(many->batch, many->requests, MANY), 0);
 }
 
 static unsigned int count_good(struct many *many)
@@ -271,9 +267,9 @@ static void a_region_goes_after_its_copies(void **state)
 							 100),
 				 -ETIMEDOUT);
 		cuda.hold(false);
-		assert_int_equal(te_region_remove(pair.owner.engine,
-						  pair.owner.region),
-				 0);
+		assert_int_equal(
+			te_region_remove(pair.owner.engine, pair.owner.region),
+			0);
 		rc = end_of(batch);
 		assert_true(!rc || rc == -EFAULT);
 		assert_int_equal(move(&pair, op, 0, 0, 8), -EFAULT);
@@ -287,8 +283,8 @@ static void engines_may_end_while_copies_are_under_way(void **state)
 	(void)state;
 	for (int i = 0; i < 4; i++) {
 		struct pair pair = pair_open("tcp", "1m");
-		struct te_batch *batch = begin(&pair, i & 1 ? TE_READ
-							    : TE_WRITE);
+		struct te_batch *batch =
+			begin(&pair, i & 1 ? TE_READ : TE_WRITE);
 
 		cuda.hold(false);
 		cuda.delay(300);
@@ -337,7 +333,8 @@ static void what_the_driver_refuses_is_an_error(void **state)
 
 		cuda.fail_call(calls[op], CUDA_ERROR_INVALID_VALUE);
 		assert_int_equal(move(&pair, op, 0, 0, LEN), -EIO);
-		test_contains(lines, "a copy to or from memory of cuda:0 fails");
+		test_contains(lines,
+			      "a copy to or from memory of cuda:0 fails");
 		cuda.fail_call(calls[op], 0);
 		assert_int_equal(move(&pair, op, 0, 0, LEN), 0);
 		cuda.fail_call(calls[op], CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -395,8 +392,7 @@ static void rights_hold(void **state)
 
 	(void)state;
 	rig_region(owner, there, LEN, TE_ACCESS_REMOTE_READ);
-	assert_int_equal(rig_move(user, segment, TE_READ, there, host, LEN),
-			 0);
+	assert_int_equal(rig_move(user, segment, TE_READ, there, host, LEN), 0);
 	assert_int_equal(rig_move(user, segment, TE_WRITE, there, host, 8),
 			 -EACCES);
 	assert_int_equal(rig_move(user, segment, TE_READ,
