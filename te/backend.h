@@ -335,8 +335,8 @@ void tei_region_doubt(struct tei_endpoint *ep, uint64_t pin);
  * that cannot touch the former. Token.
  */
 struct tei_region_copy {
-	void *memory;    /* memory[length], the host's */
-	uint64_t length; /* at first what was asked for */
+	void *memory; /* memory[length], the host's */
+	uint64_t length;
 	/*
 	 * Ends it, called with the token from outside the backend's calls.
 	 * @err: 0 or -EIO. Its region is touched no more, nor pinned by it.
@@ -348,8 +348,9 @@ struct tei_region_copy {
 /*
  * Takes memory for @length bytes at @local, 1 to TEI_REGION_COPY_MAX, of the
  * region that @pin holds; @write: they go into it. Returns 0 and *out, the
- * caller's to end; -EAGAIN: there is no room before other copies have ended, or
- * a peer takes what it asked for; -ENOMEM.
+ * caller's to end, of fewer bytes where there is little room; -EAGAIN: there is
+ * none before other copies have ended, or a peer takes what it asked for;
+ * -ENOMEM.
  */
 #define TEI_REGION_COPY_MAX (256u << 10)
 int tei_region_copy_open(struct tei_endpoint *ep, uint64_t pin, void *local,

@@ -340,6 +340,7 @@ static int begin_fetch(struct tcp_lane *lane, struct tcp_served *served,
 		tei_free(fetch);
 		return rc;
 	}
+	length = fetch->copy->length;
 	fetch->lane = lane;
 	fetch->id = served->id;
 	fetch->length = length;
@@ -401,8 +402,9 @@ struct tcp_fetch *tei_tcp_next_fetch(const struct tcp_lane *lane,
 	return fetch->id == id && fetch->ended ? fetch : NULL;
 }
 
-void *tei_tcp_fetch_memory(const struct tcp_fetch *fetch)
+void *tei_tcp_fetch_memory(const struct tcp_fetch *fetch, uint64_t *length)
 {
+	*length = fetch->length;
 	return fetch->copy->memory;
 }
 

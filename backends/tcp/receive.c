@@ -482,14 +482,17 @@ static bool place_region(struct tcp_lane *lane, struct tcp_reading *r,
 			 uint32_t i)
 {
 	const struct tcp_payload *payload = &lane->in->payload[i];
+	uint64_t len = payload->left;
 	void *local;
 
 	local = r->n_iov ? place_of(lane, i) : place_of_first(lane);
 	if (!local)
 		return false;
-	r->iov[r->n_iov++] = (struct iovec){local, payload->left};
-	r->in_place += payload->left;
-	return true;
+	if (payload->staged && payload->staged->length < len)
+		len = payload->staged->length;
+	r->iov[r->n_iov++] = (struct iovec){local, len};
+	r->in_place += len;
+	return len == payload->left;
 }
 
 /* Checksums are taken while the cache has what came: reading stops in time. */

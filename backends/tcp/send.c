@@ -221,9 +221,7 @@ static bool lay_payload(struct tcp_lane *lane, struct tcp_plan *p,
 	case TCP_STREAM_REGION:
 		return lay_region(lane, p, l, payload);
 	case TCP_STREAM_FETCHED:
-		plan_memory(p,
-			    (uint8_t *)tei_tcp_fetch_memory(payload->fetch) +
-				    payload->fetch_at,
+		plan_memory(p, payload->bytes + payload->fetch_at,
 			    payload->left);
 		return true;
 	default:
@@ -377,48 +375,72 @@ static void load_writes(const struct tcp_lane *lane, struct tcp_plan *p,
 	}
 }
 
-/* Says where the payload at @offset of a READ is. */
-static void load_from(struct tcp_payload *payload,
-		      const struct tcp_served *served, uint64_t offset,
-		      struct tcp_fetch *fetch)
+/* Loads the rest of a READ. False: there is no room for all of it. */
+static bool load_read(struct tcp_plan *p, struct tcp_loading *load,
+		      const struct tcp_served *served)
 {
-	if (served->copied) {
-		payload->stream = TCP_STREAM_FETCHED;
-		payload->fetch = fetch;
-		payload->fetch_at = 0;
-		return;
+	struct tcp_frame f = {
+		.op = TCP_DATA, .id = served->id, .offset = served->sent};
+
+	for (; f.offset < served->length; f.offset += f.length) {
+		struct tcp_payload *payload;
+
+		if (is_loaded(p, load))
+			return false;
+		f.length = served->length - f.offset;
+		payload = load_payload(p, load, &f);
+		payload->stream = TCP_STREAM_REGION;
+		payload->key = served->key;
+		payload->address = served->address + f.offset;
 	}
-	payload->stream = TCP_STREAM_REGION;
-	payload->key = served->key;
-	payload->address = served->address + offset;
+	return true;
+}
+
+/* The same for a GPU's memory, as far as it is copied; *@last: of the READs. */
+static bool load_copied(const struct tcp_lane *lane, struct tcp_plan *p,
+			struct tcp_loading *load,
+			const struct tcp_served *served,
+			struct tcp_fetch **last)
+{
+	struct tcp_frame f = {
+		.op = TCP_DATA, .id = served->id, .offset = served->sent};
+
+	for (; f.offset < served->length; f.offset += f.length) {
+		struct tcp_loading piece = *load;
+		struct tcp_payload *payload;
+		const uint8_t *bytes;
+
+		if (is_loaded(p, load))
+			return false;
+		*last = tei_tcp_next_fetch(lane, *last, f.id);
+		if (!*last)
+			return false;
+		bytes = tei_tcp_fetch_memory(*last, &piece.frame);
+		f.length = served->length - f.offset;
+		payload = load_payload(p, &piece, &f);
+		load->bytes = piece.bytes;
+		payload->stream = TCP_STREAM_FETCHED;
+		payload->fetch = *last;
+		payload->bytes = bytes;
+		payload->fetch_at = 0;
+	}
+	return true;
 }
 
 static void load_served(const struct tcp_lane *lane, struct tcp_plan *p,
 			struct tcp_loading *load)
 {
-	struct tcp_fetch *fetch = NULL;
+	struct tcp_fetch *last = NULL;
+	bool more = true;
 
-	for (uint32_t i = 0; i < lane->backlog->n_reads; i++) {
-		struct tcp_served *served = tei_tcp_served_at(lane->backlog, i);
-		struct tcp_frame f = {.op = TCP_DATA, .id = served->id};
+	for (uint32_t i = 0; i < lane->backlog->n_reads && more; i++) {
+		const struct tcp_served *served =
+			tei_tcp_served_at(lane->backlog, i);
 
-		if (served->err)
-			return;
-		f.offset = served->sent;
-		for (; f.offset < served->length; f.offset += f.length) {
-			struct tcp_payload *payload;
-
-			if (is_loaded(p, load))
-				return;
-			if (served->copied) {
-				fetch = tei_tcp_next_fetch(lane, fetch, f.id);
-				if (!fetch)
-					return;
-			}
-			f.length = served->length - f.offset;
-			payload = load_payload(p, load, &f);
-			load_from(payload, served, f.offset, fetch);
-		}
+		more = !served->err &&
+		       (served->copied
+				? load_copied(lane, p, load, served, &last)
+				: load_read(p, load, served));
 	}
 }
 

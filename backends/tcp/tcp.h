@@ -107,6 +107,7 @@ struct tcp_payload {
 		};
 		struct { /* FETCHED */
 			struct tcp_fetch *fetch;
+			const uint8_t *bytes;
 			uint64_t fetch_at;
 		};
 		struct tei_slice *slice; /* SLICE; not owned */
@@ -445,7 +446,8 @@ void tei_tcp_fetches_drop(struct tcp_lane *lane, uint64_t id);
 /* Returns the piece behind @last (NULL: the first), if copied and of @id. */
 struct tcp_fetch *tei_tcp_next_fetch(const struct tcp_lane *lane,
 				     const struct tcp_fetch *last, uint64_t id);
-void *tei_tcp_fetch_memory(const struct tcp_fetch *fetch);
+/* Returns memory[*@length], a frame. */
+void *tei_tcp_fetch_memory(const struct tcp_fetch *fetch, uint64_t *length);
 /* Gives it to the payload, which says when it was sent. */
 void tei_tcp_fetch_announced(struct tcp_fetch *fetch);
 void tei_tcp_fetch_sent(struct tcp_fetch *fetch);

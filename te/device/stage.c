@@ -197,7 +197,9 @@ void *tei_stage_take(struct tei_stage *stage, enum tei_stage_use use,
 {
 	uint32_t n = blocks_of(length), at;
 
-	if (n + kept_free(stage, use) > stage->n_free)
+	if (n + kept_free(stage, use) > stage->n_free ||
+	    (use == TEI_STAGE_ASKED &&
+	     stage->n_asked + n > stage->n_blocks / 2))
 		return NULL;
 	/* The same again and again, while caches have it. */
 	at = find_run(stage, n);
@@ -205,16 +207,33 @@ void *tei_stage_take(struct tei_stage *stage, enum tei_stage_use use,
 		return NULL;
 	set_used(stage, at, n);
 	stage->n_free -= n;
+	if (use == TEI_STAGE_ASKED)
+		stage->n_asked += n;
 	return stage->memory + (uint64_t)at * TEI_STAGE_BLOCK;
 }
 
-void tei_stage_give(struct tei_stage *stage, void *memory, uint64_t length)
+void *tei_stage_take_some(struct tei_stage *stage, enum tei_stage_use use,
+			  uint64_t *length)
+{
+	void *memory = tei_stage_take(stage, use, *length);
+
+	while (!memory && *length > TEI_STAGE_BLOCK) {
+		*length = (uint64_t)(blocks_of(*length) / 2) * TEI_STAGE_BLOCK;
+		memory = tei_stage_take(stage, use, *length);
+	}
+	return memory;
+}
+
+void tei_stage_give(struct tei_stage *stage, enum tei_stage_use use,
+		    void *memory, uint64_t length)
 {
 	uint64_t at = (uint64_t)((uint8_t *)memory - stage->memory);
 	uint32_t n = blocks_of(length);
 
 	set_used(stage, (uint32_t)(at / TEI_STAGE_BLOCK), n);
 	stage->n_free += n;
+	if (use == TEI_STAGE_ASKED)
+		stage->n_asked -= n;
 }
 
 /* ---- copies ---- */

@@ -73,6 +73,7 @@ struct tei_stage {
 	_Atomic bool broken; /* its context is dead: all jobs fail; relaxed */
 	uint64_t *used;      /* a bit for each block */
 	uint32_t n_blocks, n_free;
+	uint32_t n_asked; /* blocks used for TEI_STAGE_ASKED */
 };
 
 /*
@@ -99,14 +100,22 @@ void tei_stage_put(struct te_engine *engine, struct tei_stage *stage);
  */
 enum tei_stage_use {
 	TEI_STAGE_PART,  /* a quarter stays free */
-	TEI_STAGE_ASKED, /* an eighth does */
+	TEI_STAGE_ASKED, /* an eighth does; half of the stage at most */
 	TEI_STAGE_IN,
 };
 
 /* Takes memory for @length bytes, together. NULL: there is no room now. */
 void *tei_stage_take(struct tei_stage *stage, enum tei_stage_use use,
 		     uint64_t length);
-void tei_stage_give(struct tei_stage *stage, void *memory, uint64_t length);
+/*
+ * Takes memory for fewer bytes where there is none for *@length together: some
+ * whenever a block is free for that use.
+ */
+void *tei_stage_take_some(struct tei_stage *stage, enum tei_stage_use use,
+			  uint64_t *length);
+/* Gives back what was taken, as it was. */
+void tei_stage_give(struct tei_stage *stage, enum tei_stage_use use,
+		    void *memory, uint64_t length);
 
 /* Has turn() begin the job. */
 void tei_stage_submit(struct tei_stage *stage, struct tei_stage_job *job);

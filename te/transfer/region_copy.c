@@ -28,6 +28,7 @@ struct region_copy {
 	struct te_engine *engine;
 	struct tei_stage *stage; /* held */
 	struct tei_region *region;
+	enum tei_stage_use use;
 	uint64_t taken; /* bytes of the stage */
 	bool pinned;
 };
@@ -63,13 +64,13 @@ int tei_region_copy_open(struct tei_endpoint *ep, uint64_t pin, void *local,
 			 struct tei_region_copy **out)
 {
 	struct tei_region *region = (struct tei_region *)(uintptr_t)pin;
-	enum tei_stage_use use = write ? TEI_STAGE_IN : TEI_STAGE_ASKED;
 	struct region_copy *c = tei_calloc(1, sizeof(*c));
 
 	assert(region->stage && length && length <= TEI_REGION_COPY_MAX);
 	if (!c)
 		return -ENOMEM;
-	c->base.memory = tei_stage_take(region->stage, use, length);
+	c->use = write ? TEI_STAGE_IN : TEI_STAGE_ASKED;
+	c->base.memory = tei_stage_take_some(region->stage, c->use, &length);
 	if (!c->base.memory) {
 		tei_free(c);
 		return -EAGAIN;
@@ -116,7 +117,7 @@ void tei_region_copy_end(struct tei_region_copy *copy)
 	struct te_engine *engine = c->engine;
 
 	unpin(c);
-	tei_stage_give(c->stage, copy->memory, c->taken);
+	tei_stage_give(c->stage, c->use, copy->memory, c->taken);
 	tei_stage_put(engine, c->stage);
 	tei_free(c);
 	tei_works_have_room(engine->transfer);

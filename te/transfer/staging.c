@@ -156,7 +156,8 @@ int tei_staging_prepare(struct te_engine *engine, const struct iovec *pieces,
 void tei_staging_end(struct te_engine *engine, struct tei_staged *staged)
 {
 	if (staged->memory)
-		tei_stage_give(staged->stage, staged->memory, staged->length);
+		tei_stage_give(staged->stage, TEI_STAGE_PART, staged->memory,
+			       staged->length);
 	tei_stage_put(engine, staged->stage);
 	tei_free(staged);
 }

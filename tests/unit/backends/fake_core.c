@@ -168,8 +168,10 @@ int tei_region_copy_open(struct tei_endpoint *ep, uint64_t pin, void *local,
 
 	assert(ep->target && pin && n_held);
 	assert(length && length <= TEI_REGION_COPY_MAX);
-	if (length > fake_copy_room)
+	if (!fake_copy_room)
 		return -EAGAIN;
+	if (length > fake_copy_room)
+		length = fake_copy_room;
 	c = tei_calloc(1, sizeof(*c));
 	if (!c)
 		return -ENOMEM;
