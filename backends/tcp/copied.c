@@ -11,7 +11,7 @@
  * what it asked for holds AHEAD_MAX bytes until the lane's stall_timeout.
  *
  * Copies end between calls of progress(), which then goes on with lanes that
- * are due. A lane that finds no room is starved: it is due again when a copy
+ * are due. A lane that finds no room waits for it: it is due again when a copy
  * has ended, and each millisecond, as others use the stage, too.
  */
 #include <assert.h>
@@ -28,8 +28,8 @@
 
 static const char too_many[] = "more requests than the window";
 
-/* A WRITE whose bytes are being copied in; of its lane's landings. */
-struct tcp_landing {
+/* A WRITE whose bytes are being copied in; of its lane's copied_writes. */
+struct tcp_copied_write {
 	struct tei_list link;
 	struct tcp_lane *lane; /* stays until its endpoint is flushed */
 	uint64_t id;
@@ -44,17 +44,17 @@ static void make_due(struct tcp_lane *lane)
 {
 	struct tcp_rail *rail = lane->rail;
 
-	tei_list_del(&lane->starved);
+	tei_list_del(&lane->awaiting_room);
 	if (tei_list_empty(&lane->due))
 		tei_list_add_tail(&rail->due, &lane->due);
 	rail->base->busy = true;
 }
 
-static void feed_starved(struct tcp_rail *rail)
+static void wake_all(struct tcp_rail *rail)
 {
-	while (!tei_list_empty(&rail->starved))
-		make_due(tei_list_entry(rail->starved.next, struct tcp_lane,
-					starved));
+	while (!tei_list_empty(&rail->awaiting_room))
+		make_due(tei_list_entry(rail->awaiting_room.next,
+					struct tcp_lane, awaiting_room));
 }
 
 static void retry_soon(struct tcp_rail *rail)
@@ -65,25 +65,26 @@ static void retry_soon(struct tcp_rail *rail)
 		rail->base->timer_ns = at;
 }
 
-/* There is no room; @deaf: to read what comes, so it stays in the socket. */
-static void starve(struct tcp_lane *lane, bool deaf)
+/* Waits for room; @pause: what comes stays in the socket meanwhile. */
+static void await_room(struct tcp_lane *lane, bool pause)
 {
-	if (tei_list_empty(&lane->starved) && tei_list_empty(&lane->due))
-		tei_list_add_tail(&lane->rail->starved, &lane->starved);
+	if (tei_list_empty(&lane->awaiting_room) && tei_list_empty(&lane->due))
+		tei_list_add_tail(&lane->rail->awaiting_room,
+				  &lane->awaiting_room);
 	retry_soon(lane->rail);
-	lane->deaf |= deaf;
-	if (deaf)
+	lane->paused |= pause;
+	if (pause)
 		tei_tcp_lane_watch(lane, lane->interest & ~(uint32_t)EPOLLIN);
 }
 
-void tei_tcp_starve(struct tcp_lane *lane)
+void tei_tcp_pause(struct tcp_lane *lane)
 {
-	starve(lane, true);
+	await_room(lane, true);
 }
 
 void tei_tcp_copied_timeout(struct tcp_rail *rail)
 {
-	feed_starved(rail);
+	wake_all(rail);
 }
 
 static void begin_copy(struct tcp_lane *lane, struct tei_region_copy *copy,
@@ -97,66 +98,67 @@ static void copy_ended(struct tcp_lane *lane)
 {
 	lane->ep->n_copies--;
 	make_due(lane);
-	feed_starved(lane->rail);
+	wake_all(lane->rail);
 }
 
 /* ---- what comes in ---- */
 
 /*
- * The WRITE of @id, of which more may come. Memory is taken for a whole burst
- * before any of it has come, so those behind it may have one, too.
+ * Finds the WRITE of @id, of which more may come. Memory is taken for a whole
+ * burst before any of it has come, so those behind it may have one, too; ids of
+ * honest peers rise.
  */
-static struct tcp_landing *find_landing(const struct tcp_lane *lane,
-					uint64_t id)
+static struct tcp_copied_write *find_write(const struct tcp_lane *lane,
+					   uint64_t id)
 {
-	const struct tei_list *pos = lane->landings.prev;
+	const struct tei_list *pos = lane->copied_writes.prev;
 
-	for (; pos != &lane->landings; pos = pos->prev) {
-		struct tcp_landing *landing =
-			tei_list_entry(pos, struct tcp_landing, link);
+	for (; pos != &lane->copied_writes; pos = pos->prev) {
+		struct tcp_copied_write *write =
+			tei_list_entry(pos, struct tcp_copied_write, link);
 
-		if (landing->id == id && !landing->ended)
-			return landing;
-		if (landing->id <= id)
+		if (write->id == id && !write->ended)
+			return write;
+		if (write->id <= id)
 			break;
 	}
 	return NULL;
 }
 
-static struct tcp_landing *landing_of(struct tcp_lane *lane, uint64_t id)
+static struct tcp_copied_write *write_of(struct tcp_lane *lane, uint64_t id)
 {
-	struct tcp_landing *landing = find_landing(lane, id);
+	struct tcp_copied_write *write = find_write(lane, id);
 
-	if (landing)
-		return landing;
-	if (lane->n_landings == TCP_WINDOW) {
+	if (write)
+		return write;
+	if (lane->n_copied_writes == TCP_WINDOW) {
 		tei_tcp_lane_bad(lane, too_many);
 		return NULL;
 	}
-	landing = tei_calloc(1, sizeof(*landing));
-	if (!landing)
+	write = tei_calloc(1, sizeof(*write));
+	if (!write)
 		return NULL;
-	lane->n_landings++;
-	landing->lane = lane;
-	landing->id = id;
-	tei_list_add_tail(&lane->landings, &landing->link);
-	return landing;
+	lane->n_copied_writes++;
+	write->lane = lane;
+	write->id = id;
+	tei_list_add_tail(&lane->copied_writes, &write->link);
+	return write;
 }
 
-static void free_landing(struct tcp_landing *landing)
+static void free_write(struct tcp_copied_write *write)
 {
-	landing->lane->n_landings--;
-	tei_list_del(&landing->link);
-	tei_free(landing);
+	write->lane->n_copied_writes--;
+	tei_list_del(&write->link);
+	tei_free(write);
 }
 
-static void answer(struct tcp_landing *landing)
+static void answer(struct tcp_copied_write *write)
 {
-	struct tcp_lane *lane = landing->lane;
-	uint64_t id = landing->id;
-	int err = landing->err;
+	struct tcp_lane *lane = write->lane;
+	uint64_t id = write->id;
+	int err = write->err;
 
-	free_landing(landing);
+	free_write(write);
 	if (lane->fd < 0)
 		return;
 	if (!tei_tcp_backlog_answer(lane, id, err))
@@ -165,79 +167,80 @@ static void answer(struct tcp_landing *landing)
 
 static void end_copy(struct tei_region_copy *copy)
 {
-	struct tcp_landing *landing = copy->arg;
+	struct tcp_copied_write *write = copy->arg;
 
 	tei_region_copy_end(copy);
-	if (!--landing->n && landing->ended)
-		answer(landing);
+	if (!--write->n && write->ended)
+		answer(write);
 }
 
-static void landed(struct tei_region_copy *copy, int err)
+static void written(struct tei_region_copy *copy, int err)
 {
-	struct tcp_landing *landing = copy->arg;
+	struct tcp_copied_write *write = copy->arg;
 
-	copy_ended(landing->lane);
-	if (!landing->err)
-		landing->err = err;
+	copy_ended(write->lane);
+	if (!write->err)
+		write->err = err;
 	end_copy(copy);
 }
 
-int tei_tcp_land(struct tcp_lane *lane, struct tcp_payload *payload,
-		 const struct tcp_pin *pin, void *local)
+int tei_tcp_stage_payload(struct tcp_lane *lane, struct tcp_payload *payload,
+			  const struct tcp_pin *pin, void *local)
 {
-	struct tcp_landing *landing = landing_of(lane, payload->id);
+	struct tcp_copied_write *write = write_of(lane, payload->id);
 	struct tei_region_copy *copy;
 	int rc = -ENOMEM;
 
-	if (landing)
+	if (write)
 		rc = tei_region_copy_open(lane->ep->base, pin->id, local,
 					  payload->left, true, &copy);
 	if (rc)
 		return rc;
-	copy->done = landed;
-	copy->arg = landing;
+	copy->done = written;
+	copy->arg = write;
 	payload->staged = copy;
-	landing->n++;
-	lane->rail->n_landing++;
+	write->n++;
+	lane->rail->n_staged++;
 	return 0;
 }
 
-void tei_tcp_landed(struct tcp_lane *lane, struct tcp_payload *payload,
-		    uint64_t n)
+void tei_tcp_staged_passed(struct tcp_lane *lane, struct tcp_payload *payload,
+			   uint64_t n)
 {
 	struct tei_region_copy *copy = payload->staged;
 
 	payload->staged = NULL;
-	lane->rail->n_landing--;
+	lane->rail->n_staged--;
 	begin_copy(lane, copy, n);
 }
 
-void tei_tcp_landing_release(struct tcp_lane *lane)
+void tei_tcp_staged_release(struct tcp_lane *lane)
 {
 	struct tcp_burst *in = lane->in;
 
-	for (uint32_t i = in->at; i < in->n && lane->rail->n_landing; i++) {
+	assert(in); /* whose payload it is */
+	for (uint32_t i = in->at; i < in->n && lane->rail->n_staged; i++) {
 		struct tcp_payload *payload = &in->payload[i];
 
 		if (payload->stream != TCP_STREAM_REGION || !payload->staged)
 			continue;
 		end_copy(payload->staged);
 		payload->staged = NULL;
-		lane->rail->n_landing--;
+		lane->rail->n_staged--;
 	}
 }
 
-bool tei_tcp_landing_end(struct tcp_lane *lane, uint64_t id, int err)
+bool tei_tcp_copied_write_end(struct tcp_lane *lane, uint64_t id, int err)
 {
-	struct tcp_landing *landing = find_landing(lane, id);
+	struct tcp_copied_write *write = find_write(lane, id);
 
-	if (!landing)
+	if (!write)
 		return false;
-	landing->ended = true;
-	if (!landing->err)
-		landing->err = err;
-	if (!landing->n)
-		answer(landing);
+	write->ended = true;
+	if (!write->err)
+		write->err = err;
+	if (!write->n)
+		answer(write);
 	return true;
 }
 
@@ -255,6 +258,7 @@ struct tcp_fetch {
 static void free_fetch(struct tcp_fetch *fetch)
 {
 	fetch->lane->fetching -= fetch->length;
+	fetch->lane->n_owed--;
 	tei_list_del(&fetch->link);
 	tei_region_copy_end(fetch->copy);
 	tei_free(fetch);
@@ -348,6 +352,7 @@ static int begin_fetch(struct tcp_lane *lane, struct tcp_served *served,
 	fetch->copy->arg = fetch;
 	tei_list_add_tail(&lane->fetches, &fetch->link);
 	lane->fetching += length;
+	tei_tcp_lane_owes(lane);
 	served->fetched += length;
 	begin_copy(lane, fetch->copy, length);
 	return 0;
@@ -386,7 +391,7 @@ void tei_tcp_fetch(struct tcp_lane *lane)
 	}
 	tei_tcp_pins_release(lane);
 	if (rc == -EAGAIN)
-		starve(lane, false);
+		await_room(lane, false);
 }
 
 struct tcp_fetch *tei_tcp_next_fetch(const struct tcp_lane *lane,
@@ -411,12 +416,10 @@ void *tei_tcp_fetch_memory(const struct tcp_fetch *fetch, uint64_t *length)
 void tei_tcp_fetch_announced(struct tcp_fetch *fetch)
 {
 	tei_list_del(&fetch->link);
-	tei_tcp_lane_owes(fetch->lane);
 }
 
 void tei_tcp_fetch_sent(struct tcp_fetch *fetch)
 {
-	fetch->lane->n_owed--;
 	free_fetch(fetch);
 }
 
@@ -424,8 +427,8 @@ void tei_tcp_fetch_sent(struct tcp_fetch *fetch)
 
 static void resume(struct tcp_lane *lane)
 {
-	if (lane->deaf) {
-		lane->deaf = false;
+	if (lane->paused) {
+		lane->paused = false;
 		tei_tcp_lane_watch(lane, lane->interest | EPOLLIN);
 		if (lane->fd >= 0)
 			(void)tei_tcp_receive(lane);
@@ -490,9 +493,9 @@ void tei_tcp_copied_free(struct tcp_lane *lane)
 	struct tei_list *node;
 
 	tei_list_del(&lane->due);
-	tei_list_del(&lane->starved);
-	while ((node = tei_list_pop(&lane->landings)))
-		free_landing(tei_list_entry(node, struct tcp_landing, link));
+	tei_list_del(&lane->awaiting_room);
+	while ((node = tei_list_pop(&lane->copied_writes)))
+		free_write(tei_list_entry(node, struct tcp_copied_write, link));
 	while ((node = tei_list_pop(&lane->fetches)))
 		free_fetch(tei_list_entry(node, struct tcp_fetch, link));
 	for (uint32_t i = lane->out ? lane->out->at : 0;

@@ -53,10 +53,10 @@ struct tcp_lane *tei_tcp_lane_create(struct tcp_rail *rail, int fd,
 	tei_list_init(&lane->sent_reads);
 	tei_list_init(&lane->sent_writes);
 	tei_list_init(&lane->deferring);
-	tei_list_init(&lane->landings);
+	tei_list_init(&lane->copied_writes);
 	tei_list_init(&lane->fetches);
 	tei_list_init(&lane->due);
-	tei_list_init(&lane->starved);
+	tei_list_init(&lane->awaiting_room);
 	lane->interest = EPOLLIN;
 	if (state == TCP_LANE_CONNECTING)
 		lane->interest |= EPOLLOUT;

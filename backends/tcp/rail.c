@@ -207,7 +207,7 @@ static void init_rail(struct tcp_rail *rail, struct tei_rail *base)
 	tei_list_init(&rail->broken);
 	tei_list_init(&rail->refused);
 	tei_list_init(&rail->due);
-	tei_list_init(&rail->starved);
+	tei_list_init(&rail->awaiting_room);
 	tei_list_init(&rail->quieting);
 	tei_list_init(&rail->deferring);
 }
@@ -514,7 +514,7 @@ static void end_timer(struct tcp_rail *rail)
 static void listen_again(struct tcp_lane *lane)
 {
 	lane->n_good = 0;
-	if (lane->deaf)
+	if (lane->paused)
 		return;
 	tei_tcp_lane_watch(lane, lane->interest | EPOLLIN);
 }
@@ -673,8 +673,9 @@ int tei_tcp_progress(struct tei_rail *base, int budget)
 	n = read_polled(rail, &ask);
 	if (ask)
 		rc = ask_epoll(rail, budget);
+	if (!tei_list_empty(&rail->due) || !tei_list_empty(&rail->quieting))
+		n += tei_tcp_copied_progress(rail);
 	n += report_ends(rail);
-	n += tei_tcp_copied_progress(rail);
 	rail->in_progress = false;
 	tei_tcp_lanes_free(rail);
 	return rc < 0 ? rc : n + rc;

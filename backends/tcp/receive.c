@@ -14,6 +14,7 @@
  */
 #include "backends/tcp/tcp.h"
 
+#include <assert.h>
 #include <endian.h>
 #include <errno.h>
 #include <stdatomic.h>
@@ -182,7 +183,7 @@ static void take_write(struct tcp_lane *lane, const struct tcp_frame *f)
 /* Answers a WRITE of which nothing more comes. */
 static void answer_write(struct tcp_lane *lane, uint64_t id, int err)
 {
-	if (!tei_tcp_landing_end(lane, id, err) &&
+	if (!tei_tcp_copied_write_end(lane, id, err) &&
 	    !tei_tcp_backlog_answer(lane, id, err))
 		tei_tcp_lane_bad(lane, too_many);
 }
@@ -223,6 +224,11 @@ static void take_read(struct tcp_lane *lane, const struct tcp_frame *f)
 	int rc = check_read(lane, f);
 	bool has_room;
 
+	if (f->id <= lane->last_read) {
+		tei_tcp_lane_bad(lane, "id that was used before");
+		return;
+	}
+	lane->last_read = f->id;
 	if (rc < 0) {
 		lane->rail->base->refused_slices++;
 		has_room = tei_tcp_backlog_answer(lane, f->id, rc);
@@ -314,6 +320,7 @@ static void take_frame(struct tcp_lane *lane, const uint8_t *head)
 static void refuse_payload(struct tcp_lane *lane, struct tcp_payload *payload,
 			   int err)
 {
+	assert(!payload->staged);
 	lane->rail->base->refused_slices++;
 	lane->refused_id = payload->id;
 	payload->stream = TCP_STREAM_ORPHAN;
@@ -345,7 +352,7 @@ static void region_passed(struct tcp_lane *lane, struct tcp_payload *payload,
 {
 	payload->address += n;
 	if (payload->staged)
-		tei_tcp_landed(lane, payload, n);
+		tei_tcp_staged_passed(lane, payload, n);
 }
 
 /* @n bytes of payload have reached their place, or scratch. */
@@ -395,13 +402,13 @@ static bool in_payload(const struct tcp_lane *lane)
 	return lane->in && lane->in->n && lane->headers_end;
 }
 
-/* The same for a GPU's memory: *@local is where it is read to first. */
+/* Takes memory for what goes to a GPU's at *@local: *@local is that then. */
 static int place_staged(struct tcp_lane *lane, struct tcp_payload *payload,
 			void **local)
 {
 	int rc;
 
-	rc = tei_tcp_land(
+	rc = tei_tcp_stage_payload(
 		lane, payload,
 		tei_tcp_find_pin(lane->rail, payload, TE_ACCESS_REMOTE_WRITE),
 		*local);
@@ -433,7 +440,7 @@ static void *place_of(struct tcp_lane *lane, uint32_t i)
 		rc = place_staged(lane, payload, &local);
 	if (!rc)
 		return local;
-	if (rc != -EAGAIN)
+	if (rc != -EAGAIN && lane->fd >= 0)
 		refuse_payload(lane, payload, rc);
 	return NULL;
 }
@@ -448,6 +455,13 @@ static void *place_of_first(struct tcp_lane *lane)
 		return local;
 	tei_tcp_pins_release(lane);
 	return place_of(lane, lane->in->at);
+}
+
+/* Gives back memory of stages that nothing was read to. */
+static void release_staged(struct tcp_lane *lane)
+{
+	if (lane->rail->n_staged)
+		tei_tcp_staged_release(lane);
 }
 
 struct tcp_reading {
@@ -503,8 +517,8 @@ static bool is_enough(const struct tcp_reading *r,
 	       r->in_place && r->in_place + payload->left > TCP_CRC_LEN;
 }
 
-/* There is no room for the first payload, which is not refused. */
-static bool awaits_room(const struct tcp_lane *lane)
+/* True: there is no room for the first payload, which is not refused. */
+static bool lacks_room(const struct tcp_lane *lane)
 {
 	const struct tcp_burst *in = lane->in;
 
@@ -521,7 +535,7 @@ static bool place_payload(struct tcp_lane *lane, struct tcp_reading *r)
 
 		if (r->n_iov == PIECES_MAX || r->in_place >= r->most ||
 		    is_enough(r, payload) ||
-		    (lane->rail->n_landing && r->in_place >= STAGED_MAX))
+		    (lane->rail->n_staged && r->in_place >= STAGED_MAX))
 			return false;
 		if (payload->stream == TCP_STREAM_REGION &&
 		    !place_region(lane, r, i))
@@ -576,7 +590,7 @@ static size_t payload_from(struct tcp_lane *lane, size_t at, size_t len)
 	if (lane->fd < 0)
 		return 0;
 	trim_reading(&r, len);
-	if (!r.n_iov && awaits_room(lane)) /* it is here and cannot wait */
+	if (!r.n_iov && lacks_room(lane)) /* it is here and cannot wait */
 		refuse_payload(lane, &lane->in->payload[in->at], -EAGAIN);
 	if (lane->fd < 0)
 		return 0;
@@ -593,8 +607,7 @@ static size_t payload_from(struct tcp_lane *lane, size_t at, size_t len)
 		end_unmapped(lane);
 	else
 		payload_passed(lane, (uint64_t)n);
-	if (lane->rail->n_landing)
-		tei_tcp_landing_release(lane);
+	release_staged(lane);
 	return n <= 0 ? 0 : (size_t)n;
 }
 
@@ -659,7 +672,7 @@ static void place_next(struct tcp_lane *lane, struct tcp_reading *r)
 		room = room_for_headers(lane);
 	else if (place_payload(lane, r))
 		room = lane->read_on;
-	else if (r->n_iov || awaits_room(lane))
+	else if (r->n_iov || lacks_room(lane))
 		room = 0;
 	else
 		room = TCP_SCRATCH_LEN; /* to be drained */
@@ -693,14 +706,14 @@ static size_t receive_once(struct tcp_lane *lane, bool *more)
 	if (lane->fd < 0)
 		return 0;
 	if (!r.n_iov) {
-		tei_tcp_starve(lane);
+		tei_tcp_pause(lane);
 		return 0;
 	}
 	n = tei_tcp_readv(lane, r.iov, r.n_iov);
 	if (n == -EFAULT && r.in_place)
 		n = read_first(lane, &r);
-	if (n <= 0 && lane->rail->n_landing)
-		tei_tcp_landing_release(lane);
+	if (n <= 0)
+		release_staged(lane);
 	if (n == -EAGAIN)
 		return 0;
 	if (n <= 0) {
@@ -710,8 +723,7 @@ static size_t receive_once(struct tcp_lane *lane, bool *more)
 	here = r.in_place < (size_t)n ? r.in_place : (size_t)n;
 	if (here)
 		payload_passed(lane, here);
-	if (lane->rail->n_landing)
-		tei_tcp_landing_release(lane);
+	release_staged(lane);
 	parse_scratch(lane, (size_t)n - here);
 	*more = (size_t)n == r.asked;
 	return (size_t)n;
@@ -725,6 +737,7 @@ size_t tei_tcp_receive(struct tcp_lane *lane)
 	for (int i = 0; i < READS_MAX && total < BYTES_MAX && more; i++) {
 		more = false;
 		total += receive_once(lane, &more);
+		release_staged(lane);
 		more = more && lane->fd >= 0;
 	}
 	if (lane->backlog)

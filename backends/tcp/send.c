@@ -418,6 +418,7 @@ static bool load_copied(const struct tcp_lane *lane, struct tcp_plan *p,
 		bytes = tei_tcp_fetch_memory(*last, &piece.frame);
 		f.length = served->length - f.offset;
 		payload = load_payload(p, &piece, &f);
+		assert(payload->left == piece.frame);
 		load->bytes = piece.bytes;
 		payload->stream = TCP_STREAM_FETCHED;
 		payload->fetch = *last;
@@ -572,7 +573,6 @@ static bool has_more(const struct tcp_lane *lane)
 
 static void orphan_sent(struct tcp_lane *lane, struct tcp_payload *payload)
 {
-	lane->stalled_ms = tei_now_ms();
 	if (payload->left)
 		return;
 	tei_free(payload->copy);
@@ -597,7 +597,6 @@ static void payload_sent(struct tcp_lane *lane, struct tcp_payload *payload,
 		break;
 	case TCP_STREAM_FETCHED:
 		payload->fetch_at += n;
-		lane->stalled_ms = tei_now_ms();
 		if (!payload->left)
 			tei_tcp_fetch_sent(payload->fetch);
 		break;
@@ -616,6 +615,8 @@ static void bytes_sent(struct tcp_lane *lane, uint64_t n)
 		return;
 	atomic_fetch_add_explicit(&lane->rail->base->sent_bytes, n,
 				  memory_order_relaxed);
+	if (lane->n_owed)
+		lane->stalled_ms = tei_now_ms();
 	while (n) {
 		struct tcp_payload *payload = &out->payload[out->at];
 		uint64_t part = payload->left < n ? payload->left : n;

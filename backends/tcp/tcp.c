@@ -347,6 +347,10 @@ bool tei_tcp_lane_event(struct tcp_lane *lane, uint32_t events)
 		finish_connect(lane);
 		return false;
 	}
+	if (lane->paused && (events & EPOLLHUP)) { /* it is not read */
+		tei_tcp_lane_fail(lane, -ECONNRESET);
+		return false;
+	}
 	if (events & EPOLLERR)
 		(void)tei_tcp_deferred_end(lane);
 	if (lane->fd >= 0 && (events & ~(uint32_t)EPOLLOUT)) {

@@ -195,6 +195,7 @@ struct tcp_lane {
 	bool headers_end;     /* all headers of the burst are here */
 	uint32_t read_on;     /* bytes worth reading past a burst */
 	uint64_t refused_id;  /* target: of the WRITE that was refused last */
+	uint64_t last_read;   /* target: id of the READ that came last */
 	struct tcp_burst *in; /* owned; from the first frame on */
 
 	/* Going out. */
@@ -217,13 +218,13 @@ struct tcp_lane {
 	struct tei_list deferring;     /* rail->deferring, while slices are */
 
 	/* A GPU's memory, see copied.c; target. */
-	struct tei_list landings, fetches; /* owned; landings by id */
-	uint32_t n_landings;
-	uint64_t fetching;       /* bytes of fetches, and of those announced */
-	struct tei_list due;     /* rail->due */
-	struct tei_list starved; /* rail->starved */
-	bool deaf;               /* not read until it is due */
-	bool any_copied;         /* of the READs that it has served */
+	struct tei_list copied_writes, fetches; /* owned; writes by id */
+	uint32_t n_copied_writes;
+	uint64_t fetching;   /* bytes of fetches, and of those announced */
+	struct tei_list due; /* rail->due */
+	struct tei_list awaiting_room; /* rail->awaiting_room */
+	bool paused;                   /* not read until it is due */
+	bool any_copied;               /* of the READs that it has served */
 };
 
 struct tcp_endpoint {
@@ -283,9 +284,9 @@ struct tcp_rail {
 	struct tei_list broken;    /* endpoints */
 	struct tei_list refused;   /* slices */
 	struct tei_list deferring; /* lanes with slices whose end is deferred */
-	struct tei_list due, starved; /* lanes; see copied.c */
-	struct tei_list quieting;     /* endpoints; the same */
-	uint32_t n_landing;           /* payloads with memory to be read to */
+	struct tei_list due, awaiting_room; /* lanes; see copied.c */
+	struct tei_list quieting;           /* endpoints; the same */
+	uint32_t n_staged; /* payloads with memory to be read to */
 	struct tcp_plan *plan;
 	uint8_t *scratch; /* scratch[TCP_SCRATCH_LEN], of scratch_fd */
 	int scratch_fd;
@@ -428,17 +429,17 @@ void tei_tcp_zerocopy_recall(struct tcp_lane *lane);
  * Takes memory to read the payload to, until the end of the call, in place of
  * @local. -EAGAIN: there is no room; -ENOMEM.
  */
-int tei_tcp_land(struct tcp_lane *lane, struct tcp_payload *payload,
-		 const struct tcp_pin *pin, void *local);
+int tei_tcp_stage_payload(struct tcp_lane *lane, struct tcp_payload *payload,
+			  const struct tcp_pin *pin, void *local);
 /* Copies on the first @n bytes of it, which have come. */
-void tei_tcp_landed(struct tcp_lane *lane, struct tcp_payload *payload,
-		    uint64_t n);
+void tei_tcp_staged_passed(struct tcp_lane *lane, struct tcp_payload *payload,
+			   uint64_t n);
 /* Gives back what nothing was read to; lane->in is there. */
-void tei_tcp_landing_release(struct tcp_lane *lane);
+void tei_tcp_staged_release(struct tcp_lane *lane);
 /* Ends a WRITE with @err. True: it is answered once its copies have ended. */
-bool tei_tcp_landing_end(struct tcp_lane *lane, uint64_t id, int err);
+bool tei_tcp_copied_write_end(struct tcp_lane *lane, uint64_t id, int err);
 /* Leaves what comes in the socket, as there is no room. */
-void tei_tcp_starve(struct tcp_lane *lane);
+void tei_tcp_pause(struct tcp_lane *lane);
 /* Begins copies of what was asked for, as many as may be ahead. */
 void tei_tcp_fetch(struct tcp_lane *lane);
 /* Forgets what was fetched of a READ, and not announced. */
@@ -453,7 +454,7 @@ void tei_tcp_fetch_announced(struct tcp_fetch *fetch);
 void tei_tcp_fetch_sent(struct tcp_fetch *fetch);
 /* Goes on with lanes that are due. Returns how many things happened. */
 int tei_tcp_copied_progress(struct tcp_rail *rail);
-/* Has starved lanes look again; by the rail's timer. */
+/* Has lanes that wait for room look again; by the rail's timer. */
 void tei_tcp_copied_timeout(struct tcp_rail *rail);
 /* True: copies are under way; progress() reports when they have ended. */
 bool tei_tcp_await_quiet(struct tcp_endpoint *ep, bool flushing);

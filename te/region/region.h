@@ -109,6 +109,8 @@ struct tei_regions {
 	_Atomic uint64_t changes;
 	_Atomic bool any_near; /* some region's near was not 0; relaxed */
 	_Atomic bool any_gpu;  /* some region was of a GPU's memory; relaxed */
+	/* Some region was reached by copies; relaxed, set before it shows. */
+	_Atomic bool any_copied;
 	struct tei_deferred deferred;
 };
 

@@ -35,7 +35,7 @@ struct region_copy {
 
 bool tei_region_any_copied(const struct tei_endpoint *ep)
 {
-	return atomic_load_explicit(&ep->link->engine->regions->any_gpu,
+	return atomic_load_explicit(&ep->link->engine->regions->any_copied,
 				    memory_order_relaxed);
 }
 
@@ -99,11 +99,25 @@ static void job_done(struct tei_stage_job *job, int err)
 	c->base.done(&c->base, err);
 }
 
+/* Gives back what is behind the first @length bytes. */
+static void shrink(struct region_copy *c, uint64_t length)
+{
+	uint64_t kept = (length + TEI_STAGE_BLOCK - 1) / TEI_STAGE_BLOCK *
+			TEI_STAGE_BLOCK;
+
+	if (kept >= c->taken)
+		return;
+	tei_stage_give(c->stage, c->use, (uint8_t *)c->base.memory + kept,
+		       c->taken - kept);
+	c->taken = kept;
+}
+
 void tei_region_copy_begin(struct tei_region_copy *copy, uint64_t length)
 {
 	struct region_copy *c = TEI_CONTAINER(copy, struct region_copy, base);
 
 	assert(length && length <= copy->length);
+	shrink(c, length);
 	copy->length = c->copy.length = c->job.length = length;
 	c->job.copies = &c->copy;
 	c->job.n = 1;
