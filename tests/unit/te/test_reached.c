@@ -2,6 +2,7 @@
 /* test_reached.c - a GPU's memory that peers reach, by copies of its host */
 #include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
@@ -148,7 +149,7 @@ static void bytes_go_from_gpu_to_gpu(void **state)
 /* ---- room ---- */
 
 #define MANY 100u
-#define EACH ((size_t)30000)
+#define MOST ((size_t)900000)
 
 struct many {
 	struct te_request requests[MANY];
@@ -156,16 +157,21 @@ struct many {
 	struct te_batch *batch;
 };
 
-/* From one GPU to the other. */
+/* From one GPU to the other, of any sizes, most of them small. */
 static void submit_many(struct many *many, const struct side *from,
 			const struct side *to, uint32_t op)
 {
 	for (size_t i = 0; i < MANY; i++) {
+		size_t length = 1 + (size_t)rand() % MOST;
+		size_t at = (size_t)rand() % (LEN - MOST);
+
+		if (rand() % 4)
+			length = 1 + length % 30000;
 		many->pieces[i] =
-			(struct iovec){as_pointer(from->at + i * EACH), EACH};
-		many->requests[i] = rig_request(from->other, op,
-						as_pointer(to->at + i * EACH),
-						&many->pieces[i]);
+			(struct iovec){as_pointer(from->at + at), length};
+		many->requests[i] =
+			rig_request(from->other, rand() % 8 ? op : 3 - op,
+				    as_pointer(to->at + at), &many->pieces[i]);
 	}
 	assert_int_equal(te_batch_create(from->engine, MANY, &many->batch), 0);
 	assert_int_equal(te_batch_submit(many->batch, many->requests, MANY), 0);
@@ -184,16 +190,20 @@ static unsigned int count_good(struct many *many)
 	return n_good;
 }
 
-/* Each has room for a third of it, and each waits for the other's. */
+/*
+ * Each has room for some of it, in pieces that are free here and there, and
+ * each waits for the other's.
+ */
 static void two_that_fill_each_other_come_to_an_end(void **state)
 {
 	static struct many a, b;
 
 	(void)state;
-	for (uint32_t op = TE_READ; op <= TE_WRITE; op++) {
-		struct pair pair = pair_open("tcp", "1m");
+	srand(19);
+	for (unsigned int i = 0; i < 8; i++) {
+		uint32_t op = i & 1 ? TE_READ : TE_WRITE;
+		struct pair pair = pair_open("tcp", i & 2 ? "2m" : "1m");
 
-		rig_fill(pair.user.bytes, LEN);
 		submit_many(&a, &pair.user, &pair.owner, op);
 		submit_many(&b, &pair.owner, &pair.user, op);
 		assert_int_equal(count_good(&a), MANY);
