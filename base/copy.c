@@ -122,7 +122,7 @@ static void copy(kernel_fn *kernel, char *to, char *keep, const char *from,
 #define SUMS __attribute__((target("sse4.2,pclmul")))
 
 /* x^(8 * PAGE - 33) modulo the polynomial of CRC32C; bit 31 is x^0. */
-#define PAGE_LATER 0x82f89c77ll
+#define PAGE_LATER 0x82f89c77LL
 
 /*
  * Moves a state on by a page of zero bytes. The product without carries of two

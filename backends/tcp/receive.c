@@ -426,16 +426,16 @@ static void *place_of(struct tcp_lane *lane, uint32_t i)
 {
 	struct tcp_burst *in = lane->in;
 	struct tcp_payload *payload = &in->payload[i];
-	void *local;
-	int rc = payload->err;
+	void *local = NULL;
+	int rc;
 
 	if (payload->id == lane->refused_id) {
 		payload->stream = TCP_STREAM_ORPHAN;
 		return NULL;
 	}
-	if (!rc)
-		rc = tei_tcp_pin(lane, payload, in->n - i,
-				 TE_ACCESS_REMOTE_WRITE, &local);
+	rc = payload->err ? payload->err
+			  : tei_tcp_pin(lane, payload, in->n - i,
+					TE_ACCESS_REMOTE_WRITE, &local);
 	if (rc == TEI_PIN_COPIED)
 		rc = place_staged(lane, payload, &local);
 	if (!rc)
