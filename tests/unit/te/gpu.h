@@ -41,6 +41,33 @@ static inline void gpu_stop(void)
 	cuda.reset();
 }
 
+/* The two around each test. */
+static inline int gpu_set_up(void **state)
+{
+	(void)state;
+	gpu_start();
+	return 0;
+}
+
+static inline int gpu_tear_down(void **state)
+{
+	(void)state;
+	assert_int_equal(cuda.n_contexts(), 0);
+	gpu_stop();
+	return 0;
+}
+
+/* @staging: bytes for each GPU, as the setting takes them. */
+static inline struct te_engine *gpu_engine(const char *backends,
+					   const char *staging)
+{
+	const char *const settings[] = {
+		"backends",     backends,  "gpu_staging", staging,
+		"cuda_library", cuda.file, NULL};
+
+	return rig_engine(settings);
+}
+
 static inline void *as_pointer(CUdeviceptr at)
 {
 	return (void *)(uintptr_t)at;

@@ -12,30 +12,6 @@
 
 static uint8_t host[LEN];
 
-static int set_up(void **state)
-{
-	(void)state;
-	gpu_start();
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	assert_int_equal(cuda.n_contexts(), 0);
-	gpu_stop();
-	return 0;
-}
-
-static struct te_engine *engine_with(const char *backends, const char *staging)
-{
-	const char *const settings[] = {
-		"backends",     backends,  "gpu_staging", staging,
-		"cuda_library", cuda.file, NULL};
-
-	return rig_engine(settings);
-}
-
 /* An engine that has memory of a GPU, which peers may reach. */
 struct side {
 	struct te_engine *engine;
@@ -51,7 +27,7 @@ struct pair {
 
 static struct side side_open(const char *backends, const char *staging, int gpu)
 {
-	struct side side = {.engine = engine_with(backends, staging),
+	struct side side = {.engine = gpu_engine(backends, staging),
 			    .at = fake_cuda_alloc(&cuda, gpu, LEN)};
 
 	side.bytes = cuda.bytes(side.at);
@@ -303,10 +279,10 @@ static void engines_may_end_while_copies_are_under_way(void **state)
 			te_batch_cancel(batch);
 			assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
 			te_batch_destroy(batch);
-			pair.owner.engine = engine_with("tcp", "1m");
+			pair.owner.engine = gpu_engine("tcp", "1m");
 		} else {
 			te_engine_destroy(pair.user.engine);
-			pair.user.engine = engine_with("tcp", "1m");
+			pair.user.engine = gpu_engine("tcp", "1m");
 		}
 		cuda.delay(0);
 		pair_close(&pair);
@@ -394,8 +370,8 @@ static void what_cannot_be_allocated_is_tried_again(void **state)
 
 static void rights_hold(void **state)
 {
-	struct te_engine *owner = engine_with("tcp", "1m");
-	struct te_engine *user = engine_with("tcp", "1m");
+	struct te_engine *owner = gpu_engine("tcp", "1m");
+	struct te_engine *user = gpu_engine("tcp", "1m");
 	CUdeviceptr at = fake_cuda_alloc(&cuda, 2, LEN);
 	te_segment_id segment = rig_segment(user, owner);
 	void *there = as_pointer(at);
@@ -424,7 +400,7 @@ static void without_tcp_it_is_refused(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < TEST_COUNT(backends); i++) {
-		struct te_engine *engine = engine_with(backends[i], "1m");
+		struct te_engine *engine = gpu_engine(backends[i], "1m");
 
 		assert_int_equal(te_region_add(engine, &region, &id),
 				 -EOPNOTSUPP);
@@ -437,7 +413,8 @@ static void without_tcp_it_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(name_) cmocka_unit_test_setup_teardown(name_, set_up, tear_down)
+#define TEST(name_) \
+	cmocka_unit_test_setup_teardown(name_, gpu_set_up, gpu_tear_down)
 		TEST(peers_reach_it_by_tcp),
 		TEST(bytes_go_from_gpu_to_gpu),
 		TEST(two_that_fill_each_other_come_to_an_end),

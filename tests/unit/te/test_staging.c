@@ -14,30 +14,6 @@
 
 static uint8_t host[LEN];
 
-static int set_up(void **state)
-{
-	(void)state;
-	gpu_start();
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	assert_int_equal(cuda.n_contexts(), 0);
-	gpu_stop();
-	return 0;
-}
-
-static struct te_engine *engine_with(const char *backends, const char *staging)
-{
-	const char *const settings[] = {
-		"backends",     backends,  "gpu_staging", staging,
-		"cuda_library", cuda.file, NULL};
-
-	return rig_engine(settings);
-}
-
 /* An owner of host memory, and a user of a GPU's. */
 struct pair {
 	struct te_engine *owner, *user;
@@ -49,8 +25,8 @@ struct pair {
 
 static struct pair pair_open(const char *backends, const char *staging)
 {
-	struct pair pair = {.owner = engine_with(backends, "1m"),
-			    .user = engine_with(backends, staging)};
+	struct pair pair = {.owner = gpu_engine(backends, "1m"),
+			    .user = gpu_engine(backends, staging)};
 
 	pair.at = fake_cuda_alloc(&cuda, 1, LEN);
 	pair.bytes = cuda.bytes(pair.at);
@@ -129,7 +105,7 @@ static void memory_of_a_gpu_goes_by_every_backend(void **state)
 /* To memory of this very engine. */
 static void memory_of_a_gpu_goes_to_the_engine_itself(void **state)
 {
-	struct te_engine *engine = engine_with("loop", "1m");
+	struct te_engine *engine = gpu_engine("loop", "1m");
 	CUdeviceptr at = fake_cuda_alloc(&cuda, 0, LEN);
 	uint8_t *bytes = cuda.bytes(at);
 
@@ -275,7 +251,7 @@ static void who_finds_no_room_waits_for_it(void **state)
 static void peers_share_the_room(void **state)
 {
 	struct pair pair = pair_open("tcp", "1m");
-	struct te_engine *second = engine_with("tcp", "1m");
+	struct te_engine *second = gpu_engine("tcp", "1m");
 	static uint8_t other[MANY * EACH];
 	struct te_batch *batch;
 
@@ -361,7 +337,7 @@ static void a_peer_may_end_while_copies_are_under_way(void **state)
 	te_batch_cancel(batch);
 	cuda.hold(false);
 	assert_true(count_good(batch) < MANY);
-	pair.owner = engine_with("tcp", "1m");
+	pair.owner = gpu_engine("tcp", "1m");
 	pair_close(&pair);
 }
 
@@ -376,7 +352,7 @@ static void an_engine_may_end_while_copies_are_under_way(void **state)
 	batch = submit_many(&pair, TE_WRITE);
 	te_engine_destroy(pair.user);
 	(void)batch; /* ended with it */
-	pair.user = engine_with("tcp", "1m");
+	pair.user = gpu_engine("tcp", "1m");
 	pair_close(&pair);
 }
 
@@ -456,7 +432,7 @@ static void room_of_a_cancelled_copy_is_used_at_once(void **state)
 static void only_who_needs_room_waits_for_it(void **state)
 {
 	struct pair pair = pair_open("tcp", "1m");
-	struct te_engine *owner = engine_with("tcp", "1m");
+	struct te_engine *owner = gpu_engine("tcp", "1m");
 	static uint8_t there[LEN], plain[4096];
 	struct iovec large = {as_pointer(pair.at), LEN},
 		     small = {plain, sizeof(plain)};
@@ -608,7 +584,7 @@ static int add(struct te_engine *engine, CUdeviceptr at, uint32_t access)
 
 static void a_region_tells_what_it_is(void **state)
 {
-	struct te_engine *engine = engine_with("tcp", "1m");
+	struct te_engine *engine = gpu_engine("tcp", "1m");
 	CUdeviceptr at = fake_cuda_alloc(&cuda, 2, LEN);
 	struct te_region_facts facts;
 	te_region_id id;
@@ -630,7 +606,7 @@ static void a_region_tells_what_it_is(void **state)
 
 static void who_has_no_memory_to_pin_says_so(void **state)
 {
-	struct te_engine *engine = engine_with("tcp", "1m");
+	struct te_engine *engine = gpu_engine("tcp", "1m");
 	CUdeviceptr at = fake_cuda_alloc(&cuda, 0, LEN);
 
 	(void)state;
@@ -647,7 +623,7 @@ static void who_has_no_memory_to_pin_says_so(void **state)
 /* Chunks have no context of their own, and none is made for them. */
 static void no_context_is_made_for_copies(void **state)
 {
-	struct te_engine *engine = engine_with("tcp", "1m");
+	struct te_engine *engine = gpu_engine("tcp", "1m");
 	CUcontext context;
 	CUdeviceptr at;
 
@@ -736,7 +712,7 @@ static void engines_come_and_go(void **state)
 
 	(void)state;
 	for (int i = 0; i < 100; i++) {
-		struct te_engine *engine = engine_with("tcp", "1m");
+		struct te_engine *engine = gpu_engine("tcp", "1m");
 
 		assert_int_equal(add(engine, at, TE_ACCESS_LOCAL), 0);
 		te_engine_destroy(engine);
@@ -748,7 +724,8 @@ static void engines_come_and_go(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(name_) cmocka_unit_test_setup_teardown(name_, set_up, tear_down)
+#define TEST(name_) \
+	cmocka_unit_test_setup_teardown(name_, gpu_set_up, gpu_tear_down)
 		TEST(memory_of_a_gpu_goes_by_every_backend),
 		TEST(memory_of_a_gpu_goes_to_the_engine_itself),
 		TEST(slow_copies_are_waited_for),
