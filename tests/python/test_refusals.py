@@ -21,12 +21,13 @@ def config(**fields: object) -> ReplicateConfig:
 def line_of(capfd, call) -> tuple[object, str]:
     """What a call returns, and the one line that it logs.
 
-    The store says a few times a minute which memory it refused; that comes first.
+    Store and engine say a few times a minute which memory they refused; that comes
+    first.
     """
     capfd.readouterr()
     result = call()
     lines = [line for line in capfd.readouterr().err.splitlines()
-             if " warn  store: " not in line]
+             if " warn  store: " not in line and " warn  engine " not in line]
     assert len(lines) == 1, lines
     return result, lines[0]
 

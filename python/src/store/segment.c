@@ -70,6 +70,8 @@ static PyObject *register_buffer(PyObject *self, PyObject *args,
 		code = te_store_register(client->te, (void *)(uintptr_t)addr,
 					 size);
 		Py_END_ALLOW_THREADS;
+		if (code && !te_memory_is_mapped(addr, 1))
+			why = "no memory of ours is there";
 	}
 	if (!rc && code == TE_STORE_INVALID_PARAMS)
 		py_warn("register_buffer", "buffer_ptr, size: %s", why);
