@@ -68,6 +68,16 @@ static inline struct te_engine *gpu_engine(const char *backends,
 	return rig_engine(settings);
 }
 
+#define GPU_LEN ((size_t)3 << 20)
+
+/* Moves that cover what differs: all, little, and ends inside of lines. */
+static const size_t gpu_places[][3] = {/* there, here, bytes */
+				       {0, 0, GPU_LEN},
+				       {0, 0, 1},
+				       {4097, 1, 4095},
+				       {1, 8, (1 << 20) + 13},
+				       {65536, 0, 65536}};
+
 static inline void *as_pointer(CUdeviceptr at)
 {
 	return (void *)(uintptr_t)at;

@@ -50,16 +50,6 @@ static inline struct te_batch *start(uint32_t op, size_t len,
 	return start_as(op, len, timeout_ms, 0);
 }
 
-static inline struct te_completion end_of(struct te_batch *batch)
-{
-	struct te_completion c;
-
-	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
-	assert_int_equal(te_batch_poll(batch, &c, 1), 1);
-	te_batch_destroy(batch);
-	return c;
-}
-
 static inline bool is_posted(void *arg)
 {
 	(void)arg;

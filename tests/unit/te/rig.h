@@ -78,19 +78,32 @@ static inline void rig_fill(uint8_t *bytes, size_t len)
 	}
 }
 
-/* Submit one request to a new batch, wait for its end. */
-static inline struct te_completion rig_run(struct te_engine *engine,
-					   const struct te_request *request)
+/* A submitted request, alone in its batch. */
+static inline struct te_batch *rig_submit(struct te_engine *engine,
+					  const struct te_request *request)
 {
-	struct te_completion completion;
 	struct te_batch *batch;
 
 	assert_int_equal(te_batch_create(engine, 1, &batch), 0);
 	assert_int_equal(te_batch_submit(batch, request, 1), 0);
+	return batch;
+}
+
+/* Awaits the end of the one request of the batch, which it destroys. */
+static inline struct te_completion rig_end(struct te_batch *batch)
+{
+	struct te_completion completion;
+
 	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
 	assert_int_equal(te_batch_poll(batch, &completion, 1), 1);
 	te_batch_destroy(batch);
 	return completion;
+}
+
+static inline struct te_completion rig_run(struct te_engine *engine,
+					   const struct te_request *request)
+{
+	return rig_end(rig_submit(engine, request));
 }
 
 static inline int rig_move(struct te_engine *engine, te_segment_id segment,

@@ -189,7 +189,7 @@ fail_fast_does_not_wait_for_endpoints_of_a_dead_process(void **state)
 	assert_true(test_wait_until(is_posted, NULL, RIG_WAIT_MS));
 	te_engine_destroy(owner);
 	owner = NULL;
-	assert_int_equal(end_of(batch).error, -ECONNREFUSED);
+	assert_int_equal(rig_end(batch).error, -ECONNREFUSED);
 }
 
 static void stalled_request_ends_at_its_deadline(void **state)
@@ -223,7 +223,7 @@ static void stalled_request_can_be_cancelled(void **state)
 	assert_int_equal(te_batch_result(batch, 0, &c), -EAGAIN);
 	assert_int_equal(te_request_cancel(batch, 1), -EINVAL);
 	assert_int_equal(te_request_cancel(batch, 0), 0);
-	c = end_of(batch);
+	c = rig_end(batch);
 	assert_int_equal(c.error, -ECANCELED);
 	/* Nothing touches the local memory any more, whatever comes. */
 	memset(local, 0x33, LEN);
@@ -244,7 +244,7 @@ static void silent_peer_is_suspected(void **state)
 	assert_true(test_wait_until(has_suspected, NULL, RIG_WAIT_MS));
 	atomic_store(&fake.stall, false);
 	fake_wake();
-	assert_int_equal(end_of(batch).error, 0);
+	assert_int_equal(rig_end(batch).error, 0);
 	assert_memory_equal(memory, local, LEN);
 }
 
@@ -260,7 +260,7 @@ static void write_waits_for_a_late_drop(void **state)
 	assert_int_equal(te_batch_wait(batch, 50), -ETIMEDOUT);
 	atomic_store(&fake.hold_drop, false);
 	fake_wake();
-	assert_int_equal(end_of(batch).error, 0);
+	assert_int_equal(rig_end(batch).error, 0);
 	assert_memory_equal(memory, local, LEN);
 }
 

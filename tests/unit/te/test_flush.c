@@ -58,16 +58,6 @@ static bool has_ended(struct te_batch *batch)
 	return te_batch_result(batch, 0, &c) != -EAGAIN;
 }
 
-static struct te_completion end_of(struct te_batch *batch)
-{
-	struct te_completion c;
-
-	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
-	assert_int_equal(te_batch_poll(batch, &c, 1), 1);
-	te_batch_destroy(batch);
-	return c;
-}
-
 /* One of its links has broken, and its flush is held. */
 static struct te_batch *start_held(uint32_t op)
 {
@@ -103,7 +93,7 @@ static void other_requests_go_on_meanwhile(void **state)
 	assert_true(is_flushing(NULL));
 	assert_false(has_ended(batch));
 	release();
-	assert_int_equal(end_of(batch).error, 0);
+	assert_int_equal(rig_end(batch).error, 0);
 	assert_memory_equal(memory, local, LEN);
 	te_engine_destroy(second);
 	free(theirs);
@@ -118,7 +108,7 @@ static void reads_are_done_again_only_then(void **state)
 	batch = start_held(TE_READ);
 	assert_false(has_ended(batch));
 	release();
-	assert_int_equal(end_of(batch).error, 0);
+	assert_int_equal(rig_end(batch).error, 0);
 }
 
 static void cancelled_request_ends_once_it_is_quiet(void **state)
@@ -131,7 +121,7 @@ static void cancelled_request_ends_once_it_is_quiet(void **state)
 	assert_int_equal(te_request_cancel(batch, 0), 0);
 	assert_int_equal(te_batch_wait(batch, 50), -ETIMEDOUT);
 	release();
-	c = end_of(batch);
+	c = rig_end(batch);
 	assert_int_equal(c.error, -ECANCELED);
 	assert_int_equal(c.flags, 0); /* something may still land */
 }
@@ -154,7 +144,7 @@ static void fail_fast_ends_with_the_flush(void **state)
 	await_flush();
 	assert_false(has_ended(batch));
 	release();
-	c = end_of(batch);
+	c = rig_end(batch);
 	assert_int_equal(c.error, -ECONNRESET);
 	assert_int_equal(c.flags, 0);
 }
@@ -193,7 +183,7 @@ static void link_to_ourselves_is_flushed_on_both_sides(void **state)
 	await_flush();
 	assert_false(has_ended(batch));
 	release();
-	assert_int_equal(end_of(batch).error, 0);
+	assert_int_equal(rig_end(batch).error, 0);
 	assert_memory_equal(memory, local, LEN);
 }
 
@@ -214,7 +204,7 @@ static void device_that_is_gone_is_still_flushed(void **state)
 	await_flush();
 	atomic_store(&fake.stall, false);
 	release();
-	assert_int_equal(end_of(batch).error, 0);
+	assert_int_equal(rig_end(batch).error, 0);
 	assert_memory_equal(memory, local, LEN);
 }
 

@@ -8,7 +8,7 @@
 #include "base/fault.h"
 #include "tests/unit/te/gpu.h"
 
-#define LEN ((size_t)3 << 20)
+#define LEN GPU_LEN
 
 static uint8_t host[LEN];
 
@@ -65,22 +65,16 @@ static int move(const struct pair *pair, uint32_t op, size_t there, size_t here,
 
 /* ---- bytes ---- */
 
-static const size_t places[][3] = {/* there, here, bytes */
-				   {0, 0, LEN},
-				   {0, 0, 1},
-				   {4097, 1, 4095},
-				   {1, 8, (1 << 20) + 13},
-				   {65536, 0, 65536}};
-
 static void peers_reach_it_by_tcp(void **state)
 {
 	static const char *const backends[] = {"tcp", "shm,tcp"};
 
 	(void)state;
-	for (size_t i = 0; i < 2 * TEST_COUNT(places); i++) {
+	for (size_t i = 0; i < 2 * TEST_COUNT(gpu_places); i++) {
 		struct pair pair = pair_open(backends[i % 2], "64m");
-		size_t there = places[i / 2][0], here = places[i / 2][1],
-		       length = places[i / 2][2];
+		size_t there = gpu_places[i / 2][0],
+		       here = gpu_places[i / 2][1],
+		       length = gpu_places[i / 2][2];
 
 		rig_fill(host, LEN);
 		assert_int_equal(move(&pair, TE_WRITE, there, here, length), 0);
@@ -200,20 +194,9 @@ static struct te_batch *begin(const struct pair *pair, uint32_t op)
 
 	assert_int_equal(move(pair, op, 0, 0, 8), 0);
 	cuda.hold(true);
-	assert_int_equal(te_batch_create(pair->user.engine, 1, &batch), 0);
-	assert_int_equal(te_batch_submit(batch, &request, 1), 0);
+	batch = rig_submit(pair->user.engine, &request);
 	assert_int_equal(te_batch_wait(batch, 100), -ETIMEDOUT);
 	return batch;
-}
-
-static int end_of(struct te_batch *batch)
-{
-	struct te_completion end;
-
-	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
-	assert_int_equal(te_batch_poll(batch, &end, 1), 1);
-	te_batch_destroy(batch);
-	return end.error;
 }
 
 /* Nothing lands after te_peer_revoke() has returned 0. */
@@ -233,7 +216,7 @@ static void a_revocation_waits_for_copies(void **state)
 						     RIG_WAIT_MS),
 				 0);
 		memcpy(before, pair.owner.bytes, LEN);
-		assert_int_equal(end_of(batch), -ESTALE);
+		assert_int_equal(rig_end(batch).error, -ESTALE);
 		assert_memory_equal(before, pair.owner.bytes, LEN);
 		assert_int_equal(move(&pair, op, 0, 0, LEN), 0);
 		pair_close(&pair);
@@ -256,7 +239,7 @@ static void a_region_goes_after_its_copies(void **state)
 		assert_int_equal(
 			te_region_remove(pair.owner.engine, pair.owner.region),
 			0);
-		rc = end_of(batch);
+		rc = rig_end(batch).error;
 		assert_true(!rc || rc == -EFAULT);
 		assert_int_equal(move(&pair, op, 0, 0, 8), -EFAULT);
 		pair_close(&pair);

@@ -24,7 +24,7 @@ static void revocation_ends_what_is_in_flight_quietly(void **state)
 	memset(memory, 0x77, LEN);
 	atomic_store(&fake.stall, false);
 	fake_wake();
-	c = end_of(batch);
+	c = rig_end(batch);
 	assert_int_equal(c.error, -ESTALE);
 	for (size_t i = 0; i < LEN; i += 997)
 		assert_int_equal(memory[i], 0x77);
@@ -51,7 +51,7 @@ static void revoked_write_is_not_called_quiet_too_early(void **state)
 	atomic_store(&fake.hold_drop, true);
 	batch = start_stalled(TE_WRITE, 1000);
 	assert_int_equal(te_peer_revoke(owner, who, 30), -ETIMEDOUT);
-	c = end_of(batch);
+	c = rig_end(batch);
 	assert_true(c.error);
 	assert_int_equal(c.flags, 0);
 	atomic_store(&fake.stall, false);

@@ -10,7 +10,7 @@
 #include "tests/lib/self.h"
 #include "tests/unit/te/gpu.h"
 
-#define LEN ((size_t)3 << 20)
+#define LEN GPU_LEN
 
 static uint8_t host[LEN];
 
@@ -53,13 +53,6 @@ static int move(const struct pair *pair, uint32_t op, size_t remote,
 
 /* ---- bytes ---- */
 
-static const size_t places[][3] = {/* there, here, bytes */
-				   {0, 0, LEN},
-				   {0, 0, 1},
-				   {4097, 1, 4095},
-				   {1, 8, (1 << 20) + 13},
-				   {65536, 0, 65536}};
-
 /* Reads are from memory that nobody writes, as TSan does not see sockets. */
 static void move_all(const struct pair *pair)
 {
@@ -67,9 +60,9 @@ static void move_all(const struct pair *pair)
 
 	rig_fill(source, LEN);
 	rig_region(pair->owner, source, LEN, TE_ACCESS_REMOTE_READ);
-	for (size_t i = 0; i < TEST_COUNT(places); i++) {
-		size_t there = places[i][0], here = places[i][1],
-		       length = places[i][2];
+	for (size_t i = 0; i < TEST_COUNT(gpu_places); i++) {
+		size_t there = gpu_places[i][0], here = gpu_places[i][1],
+		       length = gpu_places[i][2];
 
 		rig_fill(pair->bytes, LEN);
 		memset(host, 0, LEN);
@@ -358,28 +351,6 @@ static void an_engine_may_end_while_copies_are_under_way(void **state)
 
 /* ---- requests beside others ---- */
 
-/* A submitted request, alone in its batch. */
-static struct te_batch *submit(const struct pair *pair,
-			       const struct te_request *request)
-{
-	struct te_batch *batch;
-
-	assert_int_equal(te_batch_create(pair->user, 1, &batch), 0);
-	assert_int_equal(te_batch_submit(batch, request, 1), 0);
-	return batch;
-}
-
-/* Returns how it ended, within the time of a test. */
-static int end_of(struct te_batch *batch)
-{
-	struct te_completion end;
-
-	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
-	assert_int_equal(te_batch_poll(batch, &end, 1), 1);
-	te_batch_destroy(batch);
-	return end.error;
-}
-
 /* The first part after a connection has failed decides about the rail. */
 static void a_broken_connection_is_made_again(void **state)
 {
@@ -417,14 +388,14 @@ static void room_of_a_cancelled_copy_is_used_at_once(void **state)
 	staged = rig_request(pair.segment, TE_WRITE, host, &a);
 	other = rig_request(pair.segment, TE_WRITE, host, &b);
 	cuda.hold(true);
-	first = submit(&pair, &staged);
+	first = rig_submit(pair.user, &staged);
 	assert_int_equal(te_batch_wait(first, 100), -ETIMEDOUT);
-	second = submit(&pair, &other);
+	second = rig_submit(pair.user, &other);
 	assert_int_equal(te_batch_wait(second, 100), -ETIMEDOUT);
 	te_batch_cancel(first);
 	cuda.hold(false);
-	assert_int_equal(end_of(first), -ECANCELED);
-	assert_int_equal(end_of(second), 0);
+	assert_int_equal(rig_end(first).error, -ECANCELED);
+	assert_int_equal(rig_end(second).error, 0);
 	pair_close(&pair);
 }
 
@@ -450,16 +421,16 @@ static void only_who_needs_room_waits_for_it(void **state)
 	waiting.flags = TE_FAIL_SILENT;
 	other = rig_request(segment, TE_WRITE, there + 8192, &small);
 	cuda.hold(true);
-	fills = submit(&pair, &filling);
+	fills = rig_submit(pair.user, &filling);
 	assert_int_equal(te_batch_wait(fills, 100), -ETIMEDOUT);
-	waits = submit(&pair, &waiting);
+	waits = rig_submit(pair.user, &waiting);
 	assert_int_equal(te_batch_wait(waits, 100), -ETIMEDOUT);
-	assert_int_equal(end_of(submit(&pair, &other)), 0);
+	assert_int_equal(rig_end(rig_submit(pair.user, &other)).error, 0);
 	/* Longer than a peer may be silent (suspect_after). */
 	assert_int_equal(te_batch_wait(waits, 2500), -ETIMEDOUT);
 	cuda.hold(false);
-	assert_int_equal(end_of(fills), 0);
-	assert_int_equal(end_of(waits), 0);
+	assert_int_equal(rig_end(fills).error, 0);
+	assert_int_equal(rig_end(waits).error, 0);
 	te_engine_destroy(owner);
 	pair_close(&pair);
 }
@@ -482,14 +453,14 @@ static void a_copy_that_is_refused_ends_its_request_only(void **state)
 	memset(pair.bytes, 0, LEN);
 	rig_fill(host, 4096);
 	cuda.hold(true);
-	reads = submit(&pair, &in);
+	reads = rig_submit(pair.user, &in);
 	assert_int_equal(te_batch_wait(reads, 50), -ETIMEDOUT);
 	cuda.fail_call("cuMemcpyDtoHAsync", CUDA_ERROR_INVALID_VALUE);
 	cuda.delay(300000);
 	cuda.hold(false);
-	writes = submit(&pair, &out);
-	assert_int_equal(end_of(writes), -EIO);
-	assert_int_equal(end_of(reads), 0);
+	writes = rig_submit(pair.user, &out);
+	assert_int_equal(rig_end(writes).error, -EIO);
+	assert_int_equal(rig_end(reads).error, 0);
 	assert_memory_equal(pair.bytes, host, 4096);
 	test_contains(lines, "a copy to or from memory of cuda:1 fails");
 	cuda.fail_call("cuMemcpyDtoHAsync", 0);
@@ -514,10 +485,10 @@ static void a_graph_that_is_recorded_is_waited_for(void **state)
 
 		assert_int_equal(move(&pair, TE_WRITE, 0, 0, 8), 0);
 		cuda.fail_call(calls[i], CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-		batch = submit(&pair, &in);
+		batch = rig_submit(pair.user, &in);
 		assert_int_equal(te_batch_wait(batch, 200), -ETIMEDOUT);
 		cuda.fail_call(calls[i], 0);
-		assert_int_equal(end_of(batch), 0);
+		assert_int_equal(rig_end(batch).error, 0);
 		pair_close(&pair);
 	}
 }
