@@ -2,8 +2,8 @@
 /*
  * copied.c - a target's memory that is a GPU's, which the host copies
  *
- * What comes in is read into memory of a stage and copied on from there; its
- * answer goes out when all of it has arrived. What is asked for is copied out
+ * Payload of a WRITE is read into memory of a stage and copied on from there;
+ * its answer goes out when all of it has arrived. Data of a READ is copied out
  * piece by piece, a frame each, some of them ahead of what is being sent.
  *
  * Memory of the stage is taken for bytes that are here, or are just being read:
@@ -50,7 +50,7 @@ static void make_due(struct tcp_lane *lane)
 	rail->base->busy = true;
 }
 
-static void wake_all(struct tcp_rail *rail)
+void tei_tcp_room_came(struct tcp_rail *rail)
 {
 	while (!tei_list_empty(&rail->awaiting_room))
 		make_due(tei_list_entry(rail->awaiting_room.next,
@@ -65,26 +65,19 @@ static void retry_soon(struct tcp_rail *rail)
 		rail->base->timer_ns = at;
 }
 
-/* Waits for room; @pause: what comes stays in the socket meanwhile. */
-static void await_room(struct tcp_lane *lane, bool pause)
+static void await_room(struct tcp_lane *lane)
 {
 	if (tei_list_empty(&lane->awaiting_room) && tei_list_empty(&lane->due))
 		tei_list_add_tail(&lane->rail->awaiting_room,
 				  &lane->awaiting_room);
 	retry_soon(lane->rail);
-	lane->paused |= pause;
-	if (pause)
-		tei_tcp_lane_watch(lane, lane->interest & ~(uint32_t)EPOLLIN);
 }
 
 void tei_tcp_pause(struct tcp_lane *lane)
 {
-	await_room(lane, true);
-}
-
-void tei_tcp_copied_timeout(struct tcp_rail *rail)
-{
-	wake_all(rail);
+	await_room(lane);
+	lane->paused = true;
+	tei_tcp_lane_watch(lane, lane->interest & ~(uint32_t)EPOLLIN);
 }
 
 static void begin_copy(struct tcp_lane *lane, struct tei_region_copy *copy,
@@ -98,7 +91,7 @@ static void copy_ended(struct tcp_lane *lane)
 {
 	lane->ep->n_copies--;
 	make_due(lane);
-	wake_all(lane->rail);
+	tei_tcp_room_came(lane->rail);
 }
 
 /* ---- what comes in ---- */
@@ -264,17 +257,6 @@ static void free_fetch(struct tcp_fetch *fetch)
 	tei_free(fetch);
 }
 
-/* The READ fails: it is answered with why once it is the first. */
-static void fail_read(struct tcp_lane *lane, uint64_t id, int err)
-{
-	for (uint32_t i = 0; i < lane->backlog->n_reads; i++) {
-		struct tcp_served *served = tei_tcp_served_at(lane->backlog, i);
-
-		if (served->id == id && !served->err)
-			served->err = err;
-	}
-}
-
 static void fetched(struct tei_region_copy *copy, int err)
 {
 	struct tcp_fetch *fetch = copy->arg;
@@ -287,7 +269,7 @@ static void fetched(struct tei_region_copy *copy, int err)
 		return;
 	}
 	if (err)
-		fail_read(lane, fetch->id, err);
+		tei_tcp_backlog_fail_read(lane, fetch->id, err);
 }
 
 void tei_tcp_fetches_drop(struct tcp_lane *lane, uint64_t id)
@@ -391,7 +373,7 @@ void tei_tcp_fetch(struct tcp_lane *lane)
 	}
 	tei_tcp_pins_release(lane);
 	if (rc == -EAGAIN)
-		await_room(lane, false);
+		await_room(lane);
 }
 
 struct tcp_fetch *tei_tcp_next_fetch(const struct tcp_lane *lane,
@@ -498,8 +480,4 @@ void tei_tcp_copied_free(struct tcp_lane *lane)
 		free_write(tei_list_entry(node, struct tcp_copied_write, link));
 	while ((node = tei_list_pop(&lane->fetches)))
 		free_fetch(tei_list_entry(node, struct tcp_fetch, link));
-	for (uint32_t i = lane->out ? lane->out->at : 0;
-	     lane->out && i < lane->out->n; i++)
-		if (lane->out->payload[i].stream == TCP_STREAM_FETCHED)
-			free_fetch(lane->out->payload[i].fetch);
 }

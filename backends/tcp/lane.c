@@ -121,6 +121,8 @@ static void free_lane(struct tcp_lane *lane)
 	for (uint32_t i = out ? out->at : 0; out && i < out->n; i++) {
 		if (out->payload[i].stream == TCP_STREAM_ORPHAN)
 			tei_free(out->payload[i].copy);
+		else if (out->payload[i].stream == TCP_STREAM_FETCHED)
+			tei_tcp_fetch_sent(out->payload[i].fetch);
 	}
 	tei_tcp_copied_free(lane);
 	tei_free(lane->out);

@@ -502,7 +502,7 @@ static void end_timer(struct tcp_rail *rail)
 						 &rail->listener, EPOLLIN);
 	if (rail->link_unsure)
 		tei_tcp_link_check(rail);
-	tei_tcp_copied_timeout(rail);
+	tei_tcp_room_came(rail);
 	if (!rail->listening || rail->link_unsure ||
 	    !tei_list_empty(&rail->timed))
 		tei_tcp_timer_start(rail);

@@ -87,6 +87,19 @@ bool tei_tcp_backlog_read(struct tcp_lane *lane, const struct tcp_frame *ask,
 	return true;
 }
 
+void tei_tcp_backlog_fail_read(struct tcp_lane *lane, uint64_t id, int err)
+{
+	assert(lane->backlog); /* a lane that is served has them */
+	for (uint32_t i = 0; i < lane->backlog->n_reads; i++) {
+		struct tcp_served *served = tei_tcp_served_at(lane->backlog, i);
+
+		if (served->id == id && !served->err) {
+			served->err = err;
+			return;
+		}
+	}
+}
+
 /* The first @n answers are on their way. */
 static void answers_sent(struct tcp_backlog *b, uint32_t n)
 {
@@ -445,20 +458,6 @@ static void load_served(const struct tcp_lane *lane, struct tcp_plan *p,
 	}
 }
 
-/* Memory of a READ cannot be had (any more): it will be answered with why. */
-static void note_refused(struct tcp_lane *lane, uint64_t id, int err)
-{
-	assert(lane->backlog); /* a lane that is served has them */
-	for (uint32_t i = 0; i < lane->backlog->n_reads; i++) {
-		struct tcp_served *served = tei_tcp_served_at(lane->backlog, i);
-
-		if (served->id == id && !served->err) {
-			served->err = err;
-			return;
-		}
-	}
-}
-
 /* Payload first, for it decides how long the burst can be. */
 static void plan_burst(struct tcp_lane *lane, struct tcp_plan *p)
 {
@@ -468,7 +467,8 @@ static void plan_burst(struct tcp_lane *lane, struct tcp_plan *p)
 
 	lay_out(lane, p, &l);
 	if (l.err)
-		note_refused(lane, p->burst.payload[l.whole].id, l.err);
+		tei_tcp_backlog_fail_read(lane, p->burst.payload[l.whole].id,
+					  l.err);
 	p->burst.n = l.whole + l.begun;
 	if (p->burst.n && may_lend(lane, &p->burst)) {
 		p->n_iov = n_iov;

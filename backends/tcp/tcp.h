@@ -369,6 +369,8 @@ void tei_tcp_send(struct tcp_lane *lane);
 bool tei_tcp_backlog_answer(struct tcp_lane *lane, uint64_t id, int err);
 bool tei_tcp_backlog_read(struct tcp_lane *lane, const struct tcp_frame *ask,
 			  bool copied);
+/* Has a READ whose memory cannot be had answered so, once it is the first. */
+void tei_tcp_backlog_fail_read(struct tcp_lane *lane, uint64_t id, int err);
 
 static inline struct tcp_served *tei_tcp_served_at(struct tcp_backlog *b,
 						   uint32_t i)
@@ -454,11 +456,11 @@ void tei_tcp_fetch_announced(struct tcp_fetch *fetch);
 void tei_tcp_fetch_sent(struct tcp_fetch *fetch);
 /* Goes on with lanes that are due. Returns how many things happened. */
 int tei_tcp_copied_progress(struct tcp_rail *rail);
-/* Has lanes that wait for room look again; by the rail's timer. */
-void tei_tcp_copied_timeout(struct tcp_rail *rail);
+/* Has lanes that wait for room look again. */
+void tei_tcp_room_came(struct tcp_rail *rail);
 /* True: copies are under way; progress() reports when they have ended. */
 bool tei_tcp_await_quiet(struct tcp_endpoint *ep, bool flushing);
-/* Frees what a lane has of it; no copy is under way. */
+/* Frees what a lane has of it beside lane->out; no copy is under way. */
 void tei_tcp_copied_free(struct tcp_lane *lane);
 
 /* ---- rail.c ---- */
