@@ -59,9 +59,9 @@ static PyObject *register_buffer(PyObject *self, PyObject *args,
 	client = ps_client_pin((struct ps_store *)self, "register_buffer");
 	if (!client)
 		return PyLong_FromLong(code);
-	/* Of a GPU's memory only its driver knows where it is. */
-	if (!rc && te_memory_is_mapped(addr, 1) &&
-	    !te_memory_is_mapped(addr, size)) {
+	/* Nothing at its begin: a GPU's may be there, as its driver knows. */
+	if (!rc && !te_memory_is_mapped(addr, size) &&
+	    te_memory_is_mapped(addr, 1)) {
 		why = "no memory of ours is there";
 	} else if (!rc && is_part_of_block(client, addr, size)) {
 		why = "are not a whole block of the shared memory";
