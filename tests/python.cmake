@@ -79,6 +79,7 @@ te_pytest(python msgpack)
 te_pytest(python ranges)
 te_pytest(python refusals)
 te_pytest(python release)
+te_pytest(python result_memory)
 te_pytest(python schema)
 te_pytest(python shards) # the same
 te_pytest(python store)

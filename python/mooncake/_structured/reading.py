@@ -16,7 +16,8 @@ import numpy as np
 
 from mooncake._structured.members import check_end
 from mooncake._structured.release import pool_array
-from mooncake._structured.transport import Piece, Transport, allocate
+from mooncake._structured.memory import allocate
+from mooncake._structured.transport import Piece, Transport
 from mooncake._structured.values import (
     RawDestination, StructuredMemberSlice, TensorObjectBuffer)
 

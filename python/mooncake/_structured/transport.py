@@ -25,6 +25,7 @@ import numpy as np
 from mooncake._structured.config import _config_for_grouped_keys
 from mooncake._structured.facade import replaceable
 from mooncake._structured.manifest import chunk_keys, payload_spec
+from mooncake._structured.memory import allocate
 from mooncake._structured.payloads import _DirectCopyPayload, _MultiBufferPayload
 from mooncake._structured.values import BundleTransferPolicy
 
@@ -32,8 +33,6 @@ CHUNK_BYTES = 64 << 20
 AUTO_PARALLEL_MIN_CHUNKS = 8
 MISSING_OBJECT = -704
 ALREADY_REGISTERED = -600
-_HUGE_PAGE = 2 << 20
-_HUGE_LEAST = 4 << 20  # from which on numpy asks for huge pages
 _GATHER_MAX = 64  # buffers of a chunk that are not joined first
 _SHORT = 4096  # on average, buffers of which are joined by bytes.join()
 _WAITING_MAX = 64 << 20  # bytes of a put that wait; they may be copies
@@ -76,22 +75,6 @@ def bytes_view(value: Any) -> memoryview:
 def address_of(view: memoryview) -> int:
     """Of bytes that may be read-only; 0: there are none."""
     return np.frombuffer(view, np.uint8).ctypes.data if view.nbytes else 0
-
-
-def allocate(size: int, what: str) -> np.ndarray:
-    """Bytes to read to. ValueError: a manifest asks for more than there is.
-
-    Large ones begin at a huge page, which numpy asks for: the ends of one that
-    begins elsewhere are small pages, which take as long as all the rest.
-    """
-    try:
-        if size < _HUGE_LEAST or -size % _HUGE_PAGE > size // 8:
-            return np.empty(size, np.uint8)
-        memory = np.empty(size + _HUGE_PAGE, np.uint8)  # what is over stays untouched
-        first = -memory.ctypes.data % _HUGE_PAGE
-        return memory[first:first + size]
-    except (MemoryError, ValueError):
-        raise ValueError(f"{what}: there is no memory for {size} bytes") from None
 
 
 # ---- chunks ----
