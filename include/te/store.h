@@ -81,9 +81,13 @@ TE_API const char *te_store_strerror(int code);
 struct te_store;
 
 struct te_store_config {
-	uint32_t size;               /* sizeof(struct te_store_config) */
-	uint32_t call_timeout_ms;    /* of one call to the master; 0: 1000 */
-	uint32_t replica_timeout_ms; /* of reading one replica; 0: 1000 */
+	uint32_t size;            /* sizeof(struct te_store_config) */
+	uint32_t call_timeout_ms; /* of one call to the master; 0: 1000 */
+	/*
+	 * Time to read one replica; 0: 1000. To it come 16 ms for each MiB
+	 * that the call reads before its end.
+	 */
+	uint32_t replica_timeout_ms;
 	/* Limit for the first contact; 0: 5000. Or TE_STORE_NO_WAIT. */
 	uint32_t setup_timeout_ms;
 	const char *master; /* "host:port"; NULL: "127.0.0.1:50051" */

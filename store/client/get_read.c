@@ -587,6 +587,7 @@ static size_t start_run(struct tes_get_round *round, struct pending *p,
 			entry->n = 0;
 		}
 	}
+	round->chunk->deadline_ns += tes_work_allow(round->chunk->work);
 	return i - from;
 }
 

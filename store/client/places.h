@@ -25,7 +25,8 @@ struct tes_places {
 	struct tes_owners *owners; /* not owned */
 	uint32_t timeout_ms;       /* of a first contact */
 	uint64_t deadline_ns;      /* of all of them */
-	bool only_tell;            /* see tes_work_run() */
+	uint32_t only_tell_ms;     /* of each run, see tes_work_run() */
+	uint64_t only_tell_until;  /* ns, of the run under way */
 };
 
 struct tes_place {

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mapped.h"
 #include "base/mem.h"
 
@@ -228,6 +229,26 @@ struct te_request *tes_work_add_plain(struct tes_work *work, uint32_t op,
 	return req;
 }
 
+/* ---- time ---- */
+
+#define RATE_MIN (64u << 10) /* bytes in a ms that an owner moves at least */
+
+uint64_t tes_work_allow(struct tes_work *work)
+{
+	uint64_t bytes = 0, ms;
+	uint32_t i, k;
+
+	for (i = 0; i < work->n; i++) {
+		struct te_request *req = &work->requests[i];
+
+		for (k = 0; k < req->n_pieces; k++)
+			bytes += req->pieces[k].iov_len;
+		ms = req->timeout_ms + bytes / RATE_MIN;
+		req->timeout_ms = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+	}
+	return bytes / RATE_MIN * TEI_NS_PER_MS;
+}
+
 /* ---- running ---- */
 
 /* Tells whether some to @place have not ended; *@n_done: how many have. */
@@ -279,13 +300,14 @@ static void probe(const struct tes_work *work, struct tes_owners *owners,
 }
 
 /*
- * A write to an owner that has died would be tried again until its deadline,
- * which is long because values may be large, and keep its whole batch waiting.
- * Reads have short deadlines; there is no time to ask anybody.
+ * A request to an owner that has died would be tried again until its deadline,
+ * which is long where values are large, and keep its whole batch waiting. Few
+ * bytes are read soon or not at all; there is no time to ask anybody.
  */
 static void look_for_silent(const struct tes_work *work,
 			    struct tes_places *places)
 {
+	bool may_ask = tei_now_ns() >= places->only_tell_until;
 	uint32_t n_done;
 	size_t i;
 
@@ -294,7 +316,7 @@ static void look_for_silent(const struct tes_work *work,
 
 		if (!place->owner || !in_flight(work, place, &n_done))
 			continue;
-		if (!places->only_tell)
+		if (may_ask)
 			probe(work, places->owners, place);
 		else if (n_done == place->n_done)
 			tes_owners_report(places->owners, place->owner);
@@ -309,6 +331,8 @@ static int submit(const struct tes_work *work, struct tes_places *places)
 
 	for (i = 0; i < places->n; i++)
 		places->at[i].n_done = 0;
+	places->only_tell_until =
+		tei_now_ns() + places->only_tell_ms * TEI_NS_PER_MS;
 	return rc ? rc : te_batch_submit(work->batch, work->requests, work->n);
 }
 
