@@ -316,3 +316,21 @@ def test_without_the_extension_tensors_are_saved_by_torch(monkeypatch):
 def test_a_tensor_without_zero_copy_is_refused():
     with pytest.raises(ValueError, match="BufferPool tensor-object buffer"):
         put(TensorStore(), BundleTransferPolicy(copy_mode="zero_copy"))
+
+
+def test_fields_are_read_by_one_operation(store, monkeypatch):
+    """Those that are not encoded, of all rows; the others one by one."""
+    transfer = MooncakeBundleTransfer(store, default_chunk_bytes=20)
+    data = {**TENSORS, "numbers": np.arange(12).reshape(6, 2),
+            "names": np.array(["a", "bc", "", "d", "e", "f"])}
+    ref = transfer.put(data)
+    calls = []
+    read = transfer._transport.get_into_ranges
+    monkeypatch.setattr(transfer._transport, "get_into_ranges",
+                        lambda to, *rest: calls.append(len(to)) or read(to, *rest))
+    got = transfer.get(ref, type="dict")
+    assert all(same(got[name], TENSORS[name]) for name in TENSORS)
+    assert all(np.array_equal(got[name], data[name]) for name in ("numbers", "names"))
+    assert calls == [6]  # nothing is read of the empty one
+    transfer.get(ref, fields=["ids", "half"], rows=[1, 2])
+    assert calls == [6, 1, 1]

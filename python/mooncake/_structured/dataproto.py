@@ -236,11 +236,11 @@ class Batches:
                 if not there:
                     continue
                 _, reader = self.bundles.reader(bundle)
-                for name in there:
-                    values[name] = (
-                        _decoded(reader, ref, name, rows) if encoded else
-                        _plain(reader, ref.field_index[name].member, rows,
-                               destinations.get(name)))
+                values.update(
+                    {name: _decoded(reader, ref, name, rows) for name in there}
+                    if encoded else
+                    _plain(reader, {name: ref.field_index[name].member
+                                    for name in there}, rows, destinations))
         return values
 
     # ---- removing ----
@@ -391,14 +391,21 @@ def rows_of(rows: Any, batch_size: int) -> range | list[int] | None:
     return indices
 
 
-def _plain(reader: MemberReader, member: str, rows: range | list[int] | None,
-           destination: Any) -> Any:
-    if member not in reader.buffers:
-        raise KeyError(f"unknown structured object members: {[member]}")
+def _plain(reader: MemberReader, members: Mapping[str, str],
+           rows: range | list[int] | None,
+           destinations: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields that are members each; all rows of all of them at once."""
+    unknown = [one for one in members.values() if one not in reader.buffers]
+    if unknown:
+        raise KeyError(f"unknown structured object members: {unknown}")
+    if rows is None and not destinations.keys() & members.keys():
+        got = reader.read_all(list(members.values()))
+        return {name: got[member] for name, member in members.items()}
     part: Rows | None = rows
     if isinstance(rows, range):
         part = StructuredMemberSlice(0, rows.start, rows.stop, rows.step)
-    return reader.read(member, part, destination)
+    return {name: reader.read(member, part, destinations.get(name))
+            for name, member in members.items()}
 
 
 def _decoded(reader: MemberReader, ref: MooncakeDataProtoRef, name: str,

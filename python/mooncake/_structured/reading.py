@@ -138,12 +138,13 @@ class MemberReader:
         return self._bytes(name)
 
     def read_all(self, names: Sequence[str]) -> dict[str, Any]:
-        """Members, all of each; arrays by one operation where that can be."""
-        arrays = self._arrays_together([
-            name for name in dict.fromkeys(names)
-            if self.specs.get(name, {}).get("encoding") == "ndarray"
-        ]) if self.transport.direct else {}
-        return {name: arrays[name] if name in arrays else self.read(name)
+        """Members, all of each; arrays and tensors by one operation where that
+        can be."""
+        heads = {name: self._head_of(name) for name in dict.fromkeys(names)
+                 } if self.transport.direct else {}
+        together = self._read_together({
+            name: head for name, head in heads.items() if head is not None})
+        return {name: together[name] if name in together else self.read(name)
                 for name in names}
 
     def read_spans(self, name: str, spans: Sequence[tuple[int, int]]) -> Any:
@@ -214,22 +215,42 @@ class MemberReader:
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
 
-    def _arrays_together(self, names: Sequence[str]) -> dict[str, np.ndarray]:
-        made, reads = {}, []
-        for name in names:
-            dtype, shape = self._elements(name, self.specs[name])
+    def _head_of(self, name: str) -> int | None:
+        """Bytes before the elements of an array or a tensor; None: of another
+        member, or they are not told. ValueError: it is malformed."""
+        spec, payload = self.specs.get(name, {}), self.buffers[name]
+        if spec.get("encoding") == "ndarray":
+            self._elements(name, spec)
+            return 0
+        if (spec.get("encoding") != "torch_tensor" or spec.get("nested")
+                or payload.get("format") == "torch_save"):
+            return None
+        layout = _layout_of(spec, payload)
+        return None if layout is None else layout[2]
+
+    def _read_together(self, heads: Mapping[str, int]) -> dict[str, Any]:
+        reads, memories = [], {}
+        for name, head in heads.items():
             payload = self.buffers[name]
-            size = payload["bytes"]
-            memory = allocate(size, payload["key"])
-            reads.append((memory.ctypes.data, payload, [(0, size, 0)]))
-            made[name] = memory.view(dtype).reshape(shape)
+            size = payload["bytes"] - head
+            memory = memories[name] = allocate(size, payload["key"])
+            reads.append((memory.ctypes.data, payload, [(head, size, 0)]))
         self.transport.read_together(reads)
-        for name, array in made.items():
-            try:
-                checked_text(array)
-            except ValueError as error:
-                raise ValueError(f"{name}: {error}") from None
-        return made
+        return {name: self._made_of(name, memory)
+                for name, memory in memories.items()}
+
+    def _made_of(self, name: str, memory: np.ndarray) -> Any:
+        """The array or the tensor whose elements were read."""
+        spec = self.specs[name]
+        if spec["encoding"] == "torch_tensor":
+            layout = _layout_of(spec, self.buffers[name])
+            assert layout is not None
+            return _tensor_of(name, memory, spec.get("dtype"), layout[0])
+        dtype, shape = self._elements(name, spec)
+        try:
+            return checked_text(memory.view(dtype).reshape(shape))
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
 
     def _array(self, name: str, spec: Mapping[str, Any], rows: Rows | None,
                destination: Any) -> np.ndarray:
