@@ -85,7 +85,7 @@ struct te_store_config {
 	uint32_t call_timeout_ms; /* of one call to the master; 0: 1000 */
 	/*
 	 * Time to read one replica; 0: 1000. To it come 16 ms for each MiB
-	 * that the call reads before its end.
+	 * that the call reads.
 	 */
 	uint32_t replica_timeout_ms;
 	/* Limit for the first contact; 0: 5000. Or TE_STORE_NO_WAIT. */

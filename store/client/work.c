@@ -233,20 +233,28 @@ struct te_request *tes_work_add_plain(struct tes_work *work, uint32_t op,
 
 #define RATE_MIN (64u << 10) /* bytes in a ms that an owner moves at least */
 
-uint64_t tes_work_allow(struct tes_work *work)
+static uint64_t all_bytes(const struct tes_work *work)
 {
-	uint64_t bytes = 0, ms;
+	uint64_t bytes = 0;
 	uint32_t i, k;
 
-	for (i = 0; i < work->n; i++) {
-		struct te_request *req = &work->requests[i];
+	for (i = 0; i < work->n; i++)
+		for (k = 0; k < work->requests[i].n_pieces; k++)
+			bytes += work->requests[i].pieces[k].iov_len;
+	return bytes;
+}
 
-		for (k = 0; k < req->n_pieces; k++)
-			bytes += req->pieces[k].iov_len;
-		ms = req->timeout_ms + bytes / RATE_MIN;
-		req->timeout_ms = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+uint64_t tes_work_allow(struct tes_work *work)
+{
+	uint64_t more = all_bytes(work) / RATE_MIN, ms;
+	uint32_t i;
+
+	for (i = 0; i < work->n && more; i++) {
+		ms = work->requests[i].timeout_ms + more;
+		work->requests[i].timeout_ms =
+			ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
 	}
-	return bytes / RATE_MIN * TEI_NS_PER_MS;
+	return more * TEI_NS_PER_MS;
 }
 
 /* ---- running ---- */

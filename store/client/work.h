@@ -64,8 +64,9 @@ struct te_request *tes_work_add(struct tes_work *work, uint32_t op,
 struct te_request *tes_work_add_plain(struct tes_work *work, uint32_t op,
 				      void *local, uint64_t len);
 /*
- * Give each request longer, by what its bytes and those of the requests before
- * it take at 64 MiB/s: they share a way. Returns the last one's time, in ns.
+ * Give each request as much longer as the bytes of all take at 64 MiB/s: they
+ * share a way. The same for all, as the engine deals with requests of one
+ * deadline together. Returns how long that is, in ns.
  */
 uint64_t tes_work_allow(struct tes_work *work);
 /*
