@@ -492,7 +492,7 @@ struct te_request {
 	const struct iovec
 		*pieces;      /* pieces[n_pieces]: local memory, in order */
 	uint32_t n_pieces;    /* 1 .. TE_PIECES_MAX; their sum is the length */
-	uint32_t timeout_ms;  /* 0: 30 s + 1 s per GiB */
+	uint32_t timeout_ms;  /* 0: 30 s + 1 s per GiB of the call up to it */
 	uint64_t epoch;       /* from te_segment_epoch(); 0: the current one */
 	uint64_t crc_from;    /* with TE_CRC: first byte, within the request */
 	uint64_t crc_len;     /* with TE_CRC: bytes, within the request */

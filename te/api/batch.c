@@ -621,13 +621,14 @@ static void copy(const struct te_request *req, uint64_t length,
 	tei_list_init(&r->works);
 }
 
+/* @bytes: of the requests up to this one, which share its way. */
 static void set_deadline(struct te_engine *engine, uint32_t timeout_ms,
-			 uint64_t now, struct tei_request *r)
+			 uint64_t now, uint64_t bytes, struct tei_request *r)
 {
 	uint64_t ms = timeout_ms;
 
 	if (!ms)
-		ms = tei_config_transfer_ms(&engine->config, r->length);
+		ms = tei_config_transfer_ms(&engine->config, bytes);
 	r->deadline = now + ms * TEI_NS_PER_MS;
 }
 
@@ -659,7 +660,7 @@ static int copy_all(struct te_engine *engine, struct te_batch *batch,
 	TEI_REQUIRES(engine->mu)
 {
 	struct target target = {0};
-	uint64_t length, now = tei_now_ns();
+	uint64_t length, bytes = 0, now = tei_now_ns();
 	size_t i;
 	int rc;
 
@@ -674,7 +675,8 @@ static int copy_all(struct te_engine *engine, struct te_batch *batch,
 		copy(&reqs[i], length, &target, r);
 		r->batch = batch;
 		r->index = first + (uint32_t)i;
-		set_deadline(engine, reqs[i].timeout_ms, now, r);
+		bytes += length;
+		set_deadline(engine, reqs[i].timeout_ms, now, bytes, r);
 		join_request(batch, first, r);
 		rc = copy_pieces(batch, &reqs[i], r);
 		if (rc)

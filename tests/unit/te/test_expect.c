@@ -2,6 +2,7 @@
 /* test_expect.c - requests to engines that nobody has met yet */
 #include <errno.h>
 #include <stdio.h>
+#include <sys/mman.h>
 
 #include "tests/lib/faults.h"
 #include "tests/unit/te/rig.h"
@@ -173,6 +174,41 @@ engine_that_never_comes_ends_requests_at_their_deadline(void **state)
 			 -ENOENT);
 }
 
+/* By default; nothing is moved, so nothing of the memory is touched. */
+static void what_follows_many_bytes_has_a_later_deadline(void **state)
+{
+	static const char *const settings[] = {
+		"transfer_timeout",
+		"50ms",
+		"transfer_timeout_per_gib",
+		"1h",
+		NULL,
+	};
+	const size_t len = 600 << 20;
+	void *large = mmap(NULL, len, PROT_NONE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	const struct iovec piece = {large, len};
+	struct te_request requests[2];
+	struct te_completion c;
+	struct te_batch *batch;
+	char name[64];
+
+	(void)state;
+	assert_true(large != MAP_FAILED);
+	te_engine_destroy(user);
+	user = rig_engine(settings);
+	name_of_nobody(name);
+	requests[0] = rig_request(expect(name), TE_WRITE, memory, &piece);
+	requests[1] = requests[0];
+	batch = submit(requests, 2);
+	while (te_batch_result(batch, 0, &c) == -EAGAIN)
+		(void)te_batch_wait(batch, 10);
+	assert_int_equal(c.error, -ETIMEDOUT);
+	assert_int_equal(te_batch_result(batch, 1, &c), -EAGAIN);
+	te_batch_destroy(batch);
+	munmap(large, len);
+}
+
 static void host_that_cannot_be_ends_them_before(void **state)
 {
 	const struct iovec piece = {local, LEN};
@@ -260,6 +296,7 @@ int main(void)
 		WITH_USER(warming_up_meets_it),
 		WITH_USER(
 			engine_that_never_comes_ends_requests_at_their_deadline),
+		WITH_USER(what_follows_many_bytes_has_a_later_deadline),
 		WITH_USER(host_that_cannot_be_ends_them_before),
 		WITH_USER(
 			restart_makes_it_stale_and_the_next_one_is_of_the_new_life),
