@@ -7,12 +7,11 @@ copies do not, they have memory of their own.
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-
-from mooncake._structured.infer import dtypes_of
 
 OWNER = "_mooncake_pool_owner"
 
@@ -132,6 +131,7 @@ def row_array(rows: list[Any]) -> np.ndarray:
 # Most values of most results: they have no owner, and nothing is within them.
 _LEAVES = frozenset((str, bytes, int, float, bool, type(None)))
 _LEAVES_AND_ARRAYS = _LEAVES | {np.ndarray}
+_has_objects = operator.attrgetter("dtype.hasobject")
 
 
 def _may_have_owners(values: Iterable[Any]) -> list[Any]:
@@ -144,7 +144,7 @@ def _may_have_owners(values: Iterable[Any]) -> list[Any]:
         arrays = (values if len(kinds) == 1 else
                   [one for one in values if type(one) is np.ndarray])
         return ([one for one in arrays if one.dtype.hasobject]
-                if any(dtype.hasobject for dtype in dtypes_of(arrays)) else [])
+                if any(map(_has_objects, arrays)) else [])
     return [one for one in values if type(one) not in _LEAVES]
 
 
