@@ -261,6 +261,25 @@ TE_API int te_region_remove_within(struct te_engine *engine,
  */
 TE_API int te_memory_alloc(struct te_engine *engine, uint64_t length,
 			   void **out);
+/**
+ * te_memory_alloc_at - allocate memory of a place
+ * @length:   bytes
+ * @location: "cuda:1": of that GPU, as the process numbers them; "cpu:0": of
+ *            that NUMA node of the host, as far as it has room, and locked for
+ *            copies of GPUs if the process uses any; NULL, "" or "*": as
+ *            te_memory_alloc()
+ *
+ * The host's is else as of te_memory_alloc(). A GPU's is not zeroed, and must
+ * not be touched by the processor. It is of the GPU's primary context, which is
+ * made if nobody uses it, and stays in use until the memory is freed.
+ *
+ * Blocks: for the driver, also when it is freed. Returns 0, or a line says why
+ * and: -EINVAL (length 0, or no such location), -ENODEV (no such GPU or node,
+ * or no driver), -ENOMEM, -EIO (the driver fails), -ESTALE (in a forked child).
+ */
+TE_API int te_memory_alloc_at(struct te_engine *engine, uint64_t length,
+			      const char *location, void **out);
+/* Frees memory of either; any other is left alone. */
 TE_API void te_memory_free(struct te_engine *engine, void *addr);
 
 /**

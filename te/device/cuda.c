@@ -61,6 +61,11 @@ static const struct row {
 	{AT(ctx_set_flags), "cuCtxSetFlags", true, NULL},
 	{AT(mem_get_handle_for_address_range), "cuMemGetHandleForAddressRange",
 	 true, NULL},
+	{AT(mem_alloc), "cuMemAlloc", false, "cuMemAlloc_v2"},
+	{AT(mem_free), "cuMemFree", false, "cuMemFree_v2"},
+	{AT(mem_host_register), "cuMemHostRegister", false,
+	 "cuMemHostRegister_v2"},
+	{AT(mem_host_unregister), "cuMemHostUnregister", false, NULL},
 	{AT(mem_host_alloc), "cuMemHostAlloc", false, NULL},
 	{AT(mem_free_host), "cuMemFreeHost", false, NULL},
 	{AT(stream_create), "cuStreamCreate", false, NULL},
@@ -313,6 +318,13 @@ static int cuda_gpu(struct tei_runtime *cuda, int number, struct tei_gpu *out,
 
 /* ---- contexts ---- */
 
+int tei_cuda_relax(const struct tei_runtime *cuda, int mode)
+{
+	if (cuda->call.thread_exchange_capture_mode)
+		(void)cuda->call.thread_exchange_capture_mode(&mode);
+	return mode;
+}
+
 int tei_cuda_retain_primary(struct tei_runtime *cuda, int gpu, CUcontext *out)
 {
 	unsigned int flags;
@@ -450,6 +462,10 @@ const struct tei_runtime_ops tei_cuda_ops = {
 	.order = cuda_order,
 	.export = cuda_export,
 	.by_address = cuda_by_address,
+	.alloc = tei_cuda_alloc,
+	.free = tei_cuda_free,
+	.pin = tei_cuda_pin,
+	.unpin = tei_cuda_unpin,
 	.copier_open = tei_cuda_copier_open,
 	.copier_close = tei_cuda_copier_close,
 	.copy = tei_cuda_copy,

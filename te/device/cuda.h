@@ -65,6 +65,7 @@ enum cuda_memory_type {
 #define CU_STREAM_NON_BLOCKING              1u
 #define CU_EVENT_DISABLE_TIMING             2u
 #define CU_MEMHOSTALLOC_PORTABLE            1u
+#define CU_MEMHOSTREGISTER_PORTABLE         1u
 #define CU_STREAM_CAPTURE_MODE_RELAXED      2
 #define CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD 1
 
@@ -100,6 +101,10 @@ struct cuda_functions {
 	int (*mem_get_handle_for_address_range)(void *handle, CUdeviceptr at,
 						size_t length, int type,
 						uint64_t flags);
+	int (*mem_alloc)(CUdeviceptr *out, size_t length);
+	int (*mem_free)(CUdeviceptr at);
+	int (*mem_host_register)(void *at, size_t length, unsigned int flags);
+	int (*mem_host_unregister)(void *at);
 	int (*mem_host_alloc)(void **out, size_t length, unsigned int flags);
 	int (*mem_free_host)(void *at);
 	int (*stream_create)(CUstream *out, unsigned int flags);
@@ -147,6 +152,21 @@ int tei_cuda_enter(struct tei_runtime *cuda, uintptr_t context, int gpu,
 		   struct cuda_entered *entered);
 void tei_cuda_leave(struct tei_runtime *cuda,
 		    const struct cuda_entered *entered);
+
+/*
+ * Has this thread's calls neither fail because another one records a graph, nor
+ * spoil that. Returns what to give back.
+ */
+int tei_cuda_relax(const struct tei_runtime *cuda, int mode);
+
+/* ---- cuda_memory.c ---- */
+
+int tei_cuda_alloc(struct tei_runtime *cuda, int number, uint64_t length,
+		   uint64_t *addr, char *why);
+void tei_cuda_free(struct tei_runtime *cuda, int number, uint64_t addr);
+int tei_cuda_pin(struct tei_runtime *cuda, void *addr, uint64_t length,
+		 char *why);
+void tei_cuda_unpin(struct tei_runtime *cuda, void *addr);
 
 /* ---- cuda_copy.c ---- */
 

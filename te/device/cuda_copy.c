@@ -19,17 +19,6 @@ struct tei_gpu_copier {
 	CUevent marks[WAYS][TEI_COPY_MARKS];
 };
 
-/*
- * Has this thread's calls neither fail because another one records a graph, nor
- * spoil that. Returns what to give back.
- */
-static int relax(const struct tei_runtime *cuda, int mode)
-{
-	if (cuda->call.thread_exchange_capture_mode)
-		(void)cuda->call.thread_exchange_capture_mode(&mode);
-	return mode;
-}
-
 static bool is_recording(int error)
 {
 	return error >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
@@ -154,11 +143,11 @@ int tei_cuda_copier_open(struct tei_runtime *cuda,
 		return -ENOMEM;
 	}
 	copier->cuda = cuda;
-	mode = relax(cuda, CU_STREAM_CAPTURE_MODE_RELAXED);
+	mode = tei_cuda_relax(cuda, CU_STREAM_CAPTURE_MODE_RELAXED);
 	error = fill(copier, facts, length);
 	if (!copier->context)
 		tei_cuda_leave(cuda, &copier->entered);
-	(void)relax(cuda, mode);
+	(void)tei_cuda_relax(cuda, mode);
 	if (copier->context) {
 		*out = copier;
 		*memory = copier->memory;
@@ -187,7 +176,7 @@ static bool begin_visit(struct tei_gpu_copier *copier, struct visit *visit,
 	struct tei_runtime *cuda = copier->cuda;
 	int error;
 
-	visit->mode = relax(cuda, CU_STREAM_CAPTURE_MODE_RELAXED);
+	visit->mode = tei_cuda_relax(cuda, CU_STREAM_CAPTURE_MODE_RELAXED);
 	error = cuda->call.ctx_push(copier->context);
 	visit->entered = !error;
 	if (error)
@@ -201,7 +190,7 @@ static void end_visit(struct tei_gpu_copier *copier, const struct visit *visit)
 
 	if (visit->entered)
 		(void)copier->cuda->call.ctx_pop(&popped);
-	(void)relax(copier->cuda, visit->mode);
+	(void)tei_cuda_relax(copier->cuda, visit->mode);
 }
 
 void tei_cuda_copier_close(struct tei_gpu_copier *copier)
@@ -216,9 +205,9 @@ void tei_cuda_copier_close(struct tei_gpu_copier *copier)
 		(void)copier->cuda->call.mem_free_host(copier->memory);
 	}
 	end_visit(copier, &visit);
-	mode = relax(copier->cuda, CU_STREAM_CAPTURE_MODE_RELAXED);
+	mode = tei_cuda_relax(copier->cuda, CU_STREAM_CAPTURE_MODE_RELAXED);
 	tei_cuda_leave(copier->cuda, &copier->entered);
-	(void)relax(copier->cuda, mode);
+	(void)tei_cuda_relax(copier->cuda, mode);
 	tei_free(copier);
 }
 

@@ -281,3 +281,48 @@ int tei_memory_find(struct te_engine *engine,
 	}
 	return check_host(asked, mapped, &answers, why);
 }
+
+/* ---- asking for memory ---- */
+
+int tei_gpu_find(struct te_engine *engine, const char *location,
+		 struct tei_gpu_named *out, char why[TEI_RUNTIME_WHY_LEN])
+{
+	int rc;
+
+	*out = (struct tei_gpu_named){.ops = NULL};
+	for (size_t i = 0; tei_runtimes[i]; i++) {
+		out->number = number_in(location, tei_runtimes[i]->name);
+		if (out->number < 0)
+			continue;
+		(void)snprintf(why, TEI_RUNTIME_WHY_LEN,
+			       "the driver of %s GPUs is not here",
+			       tei_runtimes[i]->name);
+		rc = driver_of(engine, i, true, &out->runtime, why);
+		if (rc || !out->runtime)
+			return rc ? rc : -ENODEV;
+		out->ops = tei_runtimes[i];
+		return out->ops->start(out->runtime, why);
+	}
+	return 0;
+}
+
+int tei_gpus_pin(struct te_engine *engine, void *addr, uint64_t length,
+		 struct tei_gpu_named *out, char why[TEI_RUNTIME_WHY_LEN])
+{
+	int rc;
+
+	*out = (struct tei_gpu_named){.ops = NULL};
+	for (size_t i = 0; tei_runtimes[i]; i++) {
+		rc = driver_of(engine, i, false, &out->runtime, why);
+		if (rc)
+			return rc;
+		if (!out->runtime)
+			continue;
+		rc = tei_runtimes[i]->pin(out->runtime, addr, length, why);
+		if (!rc)
+			out->ops = tei_runtimes[i];
+		if (rc != -ENODEV)
+			return rc;
+	}
+	return 0;
+}

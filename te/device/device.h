@@ -47,6 +47,13 @@ struct tei_memory_found {
 	struct tei_gpu gpu;                /* where facts.gpu >= 0 */
 };
 
+/* A GPU that a location names. */
+struct tei_gpu_named {
+	const struct tei_runtime_ops *ops; /* NULL: it names none */
+	struct tei_runtime *runtime;       /* the engine's, as long as it is */
+	int number;
+};
+
 void tei_gpus_init(struct tei_gpus *gpus);
 void tei_gpus_fini(struct tei_gpus *gpus);
 
@@ -65,5 +72,22 @@ int tei_memory_find(struct te_engine *engine,
 		    const struct tei_memory_asked *asked,
 		    struct tei_memory_found *out,
 		    char why[TEI_RUNTIME_WHY_LEN]);
+
+/*
+ * Finds the driver of a GPU that @location names, "cuda:1", and starts it.
+ * Blocks: for that. Returns 0 (also where the location names none), or @why
+ * says why and: -ENODEV (no driver, or no GPU that the process may use), -EIO,
+ * -ENOMEM.
+ */
+int tei_gpu_find(struct te_engine *engine, const char *location,
+		 struct tei_gpu_named *out, char why[TEI_RUNTIME_WHY_LEN]);
+
+/*
+ * Locks the host's memory for GPUs that the process uses. *@out: who has, to
+ * undo it by unpin(); ops NULL: nobody, as none is in use. Returns 0, or @why
+ * says why and: -EIO, -ENOMEM.
+ */
+int tei_gpus_pin(struct te_engine *engine, void *addr, uint64_t length,
+		 struct tei_gpu_named *out, char why[TEI_RUNTIME_WHY_LEN]);
 
 #endif

@@ -126,6 +126,23 @@ struct tei_runtime_ops {
 	bool (*by_address)(const struct tei_config *config, const char **how);
 
 	/*
+	 * Allocates memory of GPU @number in its primary context, which is made
+	 * if nobody uses the GPU, and stays in use until free(). The driver was
+	 * started. Returns 0, or @why says why and: -ENODEV (no such GPU),
+	 * -ENOMEM, -EIO.
+	 */
+	int (*alloc)(struct tei_runtime *runtime, int number, uint64_t length,
+		     uint64_t *addr, char why[TEI_RUNTIME_WHY_LEN]);
+	void (*free)(struct tei_runtime *runtime, int number, uint64_t addr);
+	/*
+	 * Locks the host's memory for copies by all GPUs. Returns 0, or @why
+	 * says why and: -ENODEV (the process uses no GPU now), -ENOMEM, -EIO.
+	 */
+	int (*pin)(struct tei_runtime *runtime, void *addr, uint64_t length,
+		   char why[TEI_RUNTIME_WHY_LEN]);
+	void (*unpin)(struct tei_runtime *runtime, void *addr);
+
+	/*
 	 * Opens what copies to and from the GPU of @facts need, in the context
 	 * that its memory is of: @length bytes of the host's, pinned (*memory),
 	 * and an order of copies for each way that no other work of the process

@@ -27,6 +27,7 @@
 #include "base/mem.h"
 #include "te/backend.h"
 #include "te/core/engine.h"
+#include "te/region/memory.h"
 #include "te/region/region.h"
 #include "te/worker/worker.h"
 
@@ -38,13 +39,6 @@
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008u
 #endif
-
-struct memory {
-	struct tei_list link; /* engine->memories */
-	void *addr;
-	size_t length, asked; /* mapped; by the caller */
-	int fd;               /* -1: anonymous */
-};
 
 static size_t round_up(size_t n, size_t unit)
 {
@@ -73,7 +67,7 @@ static char *reserve_addresses(size_t length)
 	return at + head;
 }
 
-static int map_at(struct memory *memory, int flags)
+static int map_at(struct tei_memory *memory, int flags)
 {
 	char *at = reserve_addresses(memory->length);
 
@@ -85,6 +79,8 @@ static int map_at(struct memory *memory, int flags)
 		return -ENOMEM;
 	}
 	memory->addr = at;
+	if (memory->node >= 0)
+		tei_memory_bind(memory);
 	return 0;
 }
 
@@ -103,7 +99,7 @@ static int open_memfd(unsigned int flags)
 }
 
 /* Leaves the set of seals open: another one may follow for read-only users. */
-static int map_memfd(struct memory *memory, unsigned int flags)
+static int map_memfd(struct tei_memory *memory, unsigned int flags)
 {
 	memory->fd = open_memfd(flags);
 	if (memory->fd < 0)
@@ -129,7 +125,7 @@ static bool can_share(const struct te_engine *engine)
 	return false;
 }
 
-static void unmap(struct memory *memory)
+static void unmap(struct tei_memory *memory)
 {
 	munmap(memory->addr, memory->length);
 	if (memory->fd >= 0)
@@ -138,7 +134,7 @@ static void unmap(struct memory *memory)
 }
 
 /* An older kernel gives the pages when they are touched. */
-static int populate(const struct memory *memory)
+static int populate(const struct tei_memory *memory)
 {
 	if (!madvise(memory->addr, memory->length, MADV_POPULATE_WRITE))
 		return 0;
@@ -146,7 +142,7 @@ static int populate(const struct memory *memory)
 }
 
 /* Reserved huge pages; there may be too few. */
-static int map_reserved(struct memory *memory)
+static int map_reserved(struct tei_memory *memory)
 {
 	int rc;
 
@@ -159,7 +155,7 @@ static int map_reserved(struct memory *memory)
 	return rc;
 }
 
-static int map(const struct te_engine *engine, struct memory *memory)
+static int map(const struct te_engine *engine, struct tei_memory *memory)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	int rc = -ENOMEM;
@@ -185,23 +181,36 @@ static int map(const struct te_engine *engine, struct memory *memory)
 	return rc;
 }
 
+int tei_memory_map(const struct te_engine *engine, uint64_t length, int node,
+		   struct tei_memory **out)
+{
+	struct tei_memory *memory = tei_calloc(1, sizeof(*memory));
+
+	if (!memory)
+		return -ENOMEM;
+	memory->asked = length;
+	memory->fd = -1;
+	memory->node = node;
+	if (map(engine, memory)) {
+		tei_free(memory);
+		return -ENOMEM;
+	}
+	*out = memory;
+	return 0;
+}
+
 int te_memory_alloc(struct te_engine *engine, uint64_t length, void **out)
 {
-	struct memory *memory;
+	struct tei_memory *memory;
+	int rc;
 
 	if (!tei_engine_alive(engine))
 		return -ESTALE;
 	if (!length || length > TE_LENGTH_MAX || !out)
 		return -EINVAL;
-	memory = tei_calloc(1, sizeof(*memory));
-	if (!memory)
-		return -ENOMEM;
-	memory->asked = length;
-	memory->fd = -1;
-	if (map(engine, memory)) {
-		tei_free(memory);
-		return -ENOMEM;
-	}
+	rc = tei_memory_map(engine, length, -1, &memory);
+	if (rc)
+		return rc;
 	tei_mutex_lock(&engine->mu);
 	tei_list_add_tail(&engine->memories, &memory->link);
 	tei_mutex_unlock(&engine->mu);
@@ -209,19 +218,21 @@ int te_memory_alloc(struct te_engine *engine, uint64_t length, void **out)
 	return 0;
 }
 
-static void memory_free(struct memory *memory)
+void tei_memory_drop(struct tei_memory *memory)
 {
-	unmap(memory);
+	tei_memory_leave_gpu(memory);
+	if (!memory->of_gpu)
+		unmap(memory);
 	tei_free(memory);
 }
 
 /* Finds the memory in which @addr lies; NULL: in none. */
-static struct memory *find_memory(struct te_engine *engine, const void *addr)
-	TEI_REQUIRES(engine->mu)
+static struct tei_memory *find_memory(struct te_engine *engine,
+				      const void *addr) TEI_REQUIRES(engine->mu)
 {
 	tei_list_for_each (node, &engine->memories) {
-		struct memory *memory =
-			tei_list_entry(node, struct memory, link);
+		struct tei_memory *memory =
+			tei_list_entry(node, struct tei_memory, link);
 		uintptr_t from = (uintptr_t)memory->addr;
 
 		if ((uintptr_t)addr >= from &&
@@ -235,7 +246,7 @@ int tei_memory_backing(struct tei_engine_core *core, const void *addr,
 		       uint64_t length, struct tei_backing *out)
 {
 	struct te_engine *engine = core->engine;
-	const struct memory *memory;
+	const struct tei_memory *memory;
 	int rc = -ENOENT;
 
 	tei_mutex_lock(&engine->mu);
@@ -256,7 +267,7 @@ int tei_memory_backing(struct tei_engine_core *core, const void *addr,
 
 void te_memory_free(struct te_engine *engine, void *addr)
 {
-	struct memory *found;
+	struct tei_memory *found;
 
 	if (!addr || !tei_engine_alive(engine))
 		return;
@@ -268,7 +279,7 @@ void te_memory_free(struct te_engine *engine, void *addr)
 		found = NULL;
 	tei_mutex_unlock(&engine->mu);
 	if (found)
-		memory_free(found);
+		tei_memory_drop(found);
 }
 
 void tei_memories_free(struct te_engine *engine)
@@ -276,7 +287,7 @@ void tei_memories_free(struct te_engine *engine)
 	struct tei_list *node;
 
 	while ((node = tei_list_pop(&engine->memories)))
-		memory_free(tei_list_entry(node, struct memory, link));
+		tei_memory_drop(tei_list_entry(node, struct tei_memory, link));
 }
 
 /* ---- other memory ---- */

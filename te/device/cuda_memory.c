@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cuda_memory.c - memory of NVIDIA's GPUs, and the host's locked for them */
+#include "te/device/cuda.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+/* Allocates in the current context. 0 or the driver's error. */
+static int alloc_in(struct tei_runtime *cuda, CUcontext context,
+		    uint64_t length, uint64_t *addr)
+{
+	CUcontext popped;
+	int error = cuda->call.ctx_push(context);
+
+	if (error)
+		return error;
+	error = cuda->call.mem_alloc(addr, (size_t)length);
+	(void)cuda->call.ctx_pop(&popped);
+	return error;
+}
+
+static int refuse(const struct tei_runtime *cuda, const char *function,
+		  int error, uint64_t length, char *why)
+{
+	if (error != CUDA_ERROR_OUT_OF_MEMORY)
+		return tei_cuda_fail(cuda, function, error, why);
+	(void)snprintf(why, TEI_RUNTIME_WHY_LEN, "%s: there are no %llu bytes",
+		       function, (unsigned long long)length);
+	return -ENOMEM;
+}
+
+int tei_cuda_alloc(struct tei_runtime *cuda, int number, uint64_t length,
+		   uint64_t *addr, char *why)
+{
+	CUcontext context;
+	CUdevice device;
+	int mode, error = cuda->call.device_get(&device, number);
+
+	if (error == CUDA_ERROR_INVALID_DEVICE ||
+	    error == CUDA_ERROR_INVALID_VALUE) {
+		(void)snprintf(why, TEI_RUNTIME_WHY_LEN,
+			       "this process sees no cuda:%d", number);
+		return -ENODEV;
+	}
+	mode = tei_cuda_relax(cuda, CU_STREAM_CAPTURE_MODE_RELAXED);
+	if (!error)
+		error = cuda->call.primary_ctx_retain(&context, device);
+	if (!error) {
+		error = alloc_in(cuda, context, length, addr);
+		if (error)
+			(void)cuda->call.primary_ctx_release(device);
+	}
+	(void)tei_cuda_relax(cuda, mode);
+	return error ? refuse(cuda, "cuMemAlloc", error, length, why) : 0;
+}
+
+void tei_cuda_free(struct tei_runtime *cuda, int number, uint64_t addr)
+{
+	struct cuda_entered entered;
+	CUdevice device;
+	int mode = tei_cuda_relax(cuda, CU_STREAM_CAPTURE_MODE_RELAXED);
+
+	/* Who has reset the GPU meanwhile has taken the memory along. */
+	if (!tei_cuda_enter(cuda, 0, number, &entered) && entered.pushed)
+		(void)cuda->call.mem_free(addr);
+	tei_cuda_leave(cuda, &entered);
+	if (!cuda->call.device_get(&device, number))
+		(void)cuda->call.primary_ctx_release(device);
+	(void)tei_cuda_relax(cuda, mode);
+}
+
+/*
+ * Makes current the primary context of any GPU that is in use: memory that is
+ * locked in one is locked for all. 0 or the driver's error.
+ */
+static int enter_any(struct tei_runtime *cuda, struct cuda_entered *entered)
+{
+	int n = 0, error = cuda->call.device_get_count(&n);
+
+	*entered = (struct cuda_entered){.retained = -1};
+	if (error == CUDA_ERROR_NOT_INITIALIZED)
+		return 0;
+	for (int i = 0; i < n && !error; i++) {
+		error = tei_cuda_enter(cuda, 0, i, entered);
+		if (error || entered->pushed)
+			break;
+	}
+	return error;
+}
+
+int tei_cuda_pin(struct tei_runtime *cuda, void *addr, uint64_t length,
+		 char *why)
+{
+	struct cuda_entered entered;
+	int mode = tei_cuda_relax(cuda, CU_STREAM_CAPTURE_MODE_RELAXED);
+	int error = enter_any(cuda, &entered);
+
+	if (!error && entered.pushed)
+		error = cuda->call.mem_host_register(
+			addr, (size_t)length, CU_MEMHOSTREGISTER_PORTABLE);
+	tei_cuda_leave(cuda, &entered);
+	(void)tei_cuda_relax(cuda, mode);
+	if (error)
+		return refuse(cuda, "cuMemHostRegister", error, length, why);
+	if (entered.pushed)
+		return 0;
+	(void)snprintf(why, TEI_RUNTIME_WHY_LEN, "no GPU is in use");
+	return -ENODEV;
+}
+
+void tei_cuda_unpin(struct tei_runtime *cuda, void *addr)
+{
+	struct cuda_entered entered;
+	int mode = tei_cuda_relax(cuda, CU_STREAM_CAPTURE_MODE_RELAXED);
+
+	if (!enter_any(cuda, &entered))
+		(void)cuda->call.mem_host_unregister(addr);
+	tei_cuda_leave(cuda, &entered);
+	(void)tei_cuda_relax(cuda, mode);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* place.c - memory of a place that the caller names: a GPU, a NUMA node */
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/mempolicy.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <te/te.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "te/core/engine.h"
+#include "te/region/memory.h"
+
+#define NODES_MAX 1024 /* as of Linux */
+#define WORD_BITS (8 * (int)sizeof(unsigned long))
+
+void tei_memory_bind(const struct tei_memory *memory)
+{
+	unsigned long nodes[NODES_MAX / WORD_BITS] = {0};
+
+	nodes[memory->node / WORD_BITS] = 1ul << memory->node % WORD_BITS;
+	if (syscall(SYS_mbind, memory->addr, memory->length, MPOL_PREFERRED,
+		    nodes, NODES_MAX + 1, 0))
+		LOG_INFO("memory of cpu:%d is of the node that touches it "
+			 "first: mbind: %s",
+			 memory->node, strerror(errno));
+}
+
+void tei_memory_leave_gpu(struct tei_memory *memory)
+{
+	const struct tei_gpu_named *gpu = &memory->gpu;
+
+	if (memory->of_gpu)
+		gpu->ops->free(gpu->runtime, gpu->number,
+			       (uintptr_t)memory->addr);
+	else if (gpu->ops)
+		gpu->ops->unpin(gpu->runtime, memory->addr);
+}
+
+static int alloc_gpu(const struct tei_gpu_named *gpu, uint64_t length,
+		     struct tei_memory **out, char *why)
+{
+	struct tei_memory *memory = tei_calloc(1, sizeof(*memory));
+	uint64_t addr = 0;
+	int rc = -ENOMEM;
+
+	(void)snprintf(why, TEI_RUNTIME_WHY_LEN, "out of memory");
+	if (memory)
+		rc = gpu->ops->alloc(gpu->runtime, gpu->number, length, &addr,
+				     why);
+	if (rc) {
+		tei_free(memory);
+		return rc;
+	}
+	*memory = (struct tei_memory){
+		.addr = (void *)(uintptr_t)addr,
+		.length = length,
+		.asked = length,
+		.fd = -1,
+		.node = -1,
+		.of_gpu = true,
+		.gpu = *gpu,
+	};
+	*out = memory;
+	return 0;
+}
+
+/* The node that "cpu:N" names. -EINVAL: it is no such name; -ENODEV: no node. */
+static int node_in(const char *location, int *node, char *why)
+{
+	char path[64], *end = NULL;
+	long number = -1;
+
+	if (!strncmp(location, "cpu:", 4))
+		number = strtol(location + 4, &end, 10);
+	if (!end || end == location + 4 || *end || number < 0 ||
+	    number >= NODES_MAX) {
+		(void)snprintf(why, TEI_RUNTIME_WHY_LEN,
+			       "location: \"%.40s\" is neither \"cpu:N\" nor "
+			       "of a GPU",
+			       location);
+		return -EINVAL;
+	}
+	(void)snprintf(path, sizeof(path), "/sys/devices/system/node/node%ld",
+		       number);
+	if (number && access(path, F_OK)) {
+		(void)snprintf(why, TEI_RUNTIME_WHY_LEN,
+			       "this host has no NUMA node %ld", number);
+		return -ENODEV;
+	}
+	*node = (int)number;
+	return 0;
+}
+
+static int alloc_node(struct te_engine *engine, uint64_t length,
+		      const char *location, struct tei_memory **out, char *why)
+{
+	struct tei_memory *memory;
+	int node, rc = node_in(location, &node, why);
+
+	if (rc)
+		return rc;
+	(void)snprintf(why, TEI_RUNTIME_WHY_LEN, "out of memory");
+	rc = tei_memory_map(engine, length, node, &memory);
+	if (rc)
+		return rc;
+	rc = tei_gpus_pin(engine, memory->addr, memory->length, &memory->gpu,
+			  why);
+	if (rc) {
+		tei_memory_drop(memory);
+		return rc;
+	}
+	*out = memory;
+	return 0;
+}
+
+int te_memory_alloc_at(struct te_engine *engine, uint64_t length,
+		       const char *location, void **out)
+{
+	char why[TEI_RUNTIME_WHY_LEN] = "";
+	struct tei_gpu_named gpu;
+	struct tei_memory *memory;
+	int rc;
+
+	if (!location || !*location || !strcmp(location, "*"))
+		return te_memory_alloc(engine, length, out);
+	if (!tei_engine_alive(engine))
+		return -ESTALE;
+	if (!length || length > TE_LENGTH_MAX || !out)
+		return -EINVAL;
+	rc = tei_gpu_find(engine, location, &gpu, why);
+	if (!rc)
+		rc = gpu.ops ? alloc_gpu(&gpu, length, &memory, why)
+			     : alloc_node(engine, length, location, &memory,
+					  why);
+	if (rc) {
+		LOG_WARN("engine %s: no %" PRIu64 " bytes of %.40s: %s",
+			 engine->name, length, location, why);
+		return rc;
+	}
+	tei_mutex_lock(&engine->mu);
+	tei_list_add_tail(&engine->memories, &memory->link);
+	tei_mutex_unlock(&engine->mu);
+	*out = memory->addr;
+	return 0;
+}
