@@ -7,6 +7,8 @@
  * post() queues, progress() copies, a step at a time, so that a huge slice can
  * be cancelled and a region in use is never pinned for long.
  */
+#include "backends/loop/loop.h"
+
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -14,11 +16,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/copy.h"
-#include "base/faster.h"
-#include "base/list.h"
 #include "base/mapped.h"
-#include "te/backend.h"
 #include <te/te.h>
 
 #define KEY_LEN    8
@@ -26,47 +24,6 @@
 #define QUEUE_MAX  1024        /* slices taken and not done */
 #define LARGE      (64u << 10) /* memory that only passes through caches */
 #define STREAM_LEN ((uint64_t)64 << 10) /* part of it that fits one */
-
-struct loop_rail {
-	struct tei_list halves;
-	struct tei_list queue; /* slices, in the order of post() */
-	unsigned int n_queued;
-	uint64_t last_id;
-	int maps; /* tei_maps_open()'s, for large memory */
-	struct tei_copier stream;
-	struct tei_faster summing; /* by turns with the copy, or in its pass */
-	/* Holds the bytes copied last, from which the checksum is made. */
-	uint8_t bounce[TEI_COPY_GROUP + TEI_COPY_LINE];
-};
-
-struct loop_half {
-	struct tei_list link; /* rail->halves */
-	struct tei_endpoint *base;
-	struct loop_half *other; /* not owned; NULL: alone */
-	uint64_t id;
-	bool broken, reported;
-};
-
-struct loop_slice {
-	uint64_t at; /* bytes done */
-	uint32_t piece;
-	uint64_t offset; /* in that piece */
-};
-
-static struct loop_rail *loop_rail(const struct tei_rail *rail)
-{
-	return (struct loop_rail *)(uintptr_t)rail->priv;
-}
-
-static struct loop_half *loop_half(const struct tei_endpoint *ep)
-{
-	return (struct loop_half *)(uintptr_t)ep->priv;
-}
-
-static struct loop_slice *loop_slice(const struct tei_slice *slice)
-{
-	return (struct loop_slice *)(uintptr_t)slice->priv;
-}
 
 static int loop_probe(const struct tei_search *search)
 {
@@ -79,6 +36,8 @@ static int loop_rail_open(struct tei_rail *rail)
 {
 	tei_list_init(&loop_rail(rail)->halves);
 	tei_list_init(&loop_rail(rail)->queue);
+	tei_list_init(&loop_rail(rail)->copying);
+	tei_list_init(&loop_rail(rail)->starving);
 	loop_rail(rail)->maps = tei_maps_open();
 	loop_rail(rail)->stream = tei_copier_streaming();
 	return 0;
@@ -183,9 +142,12 @@ static void loop_endpoint_close(struct tei_endpoint *ep)
 
 static int loop_drop(struct tei_endpoint *ep)
 {
-	break_halves(loop_half(ep));
-	loop_half(ep)->reported = true;
-	return 0;
+	struct loop_half *half = loop_half(ep);
+
+	break_halves(half);
+	half->reported = true;
+	half->dropping = half->n_copies > 0;
+	return half->dropping ? -EINPROGRESS : 0;
 }
 
 /* ---- slices ---- */
@@ -208,10 +170,11 @@ static int loop_post(struct tei_endpoint *ep, struct tei_slice *const slices[],
 	return taken;
 }
 
-static void end(struct tei_slice *slice, int err)
+void tei_loop_end(struct tei_slice *slice, int err)
 {
 	struct loop_rail *rail = loop_rail(slice->ep->rail);
 
+	tei_loop_forget_copy(slice);
 	tei_list_del(&slice->link);
 	rail->n_queued--;
 	if (err)
@@ -222,21 +185,34 @@ static void end(struct tei_slice *slice, int err)
 static void loop_cancel(struct tei_endpoint *ep, struct tei_slice *slice)
 {
 	(void)ep;
-	end(slice, -ECANCELED);
+	tei_loop_end(slice, -ECANCELED);
 }
 
-static int loop_flush(struct tei_endpoint *ep, int err)
+static void end_of(struct tei_list *slices, const struct tei_endpoint *ep,
+		   int err)
 {
-	break_halves(loop_half(ep));
-	loop_half(ep)->reported = true;
-	tei_list_for_each_safe (pos, tmp, &loop_rail(ep->rail)->queue) {
+	tei_list_for_each_safe (pos, tmp, slices) {
 		struct tei_slice *slice =
 			tei_list_entry(pos, struct tei_slice, link);
 
 		if (slice->ep == ep)
-			end(slice, err);
+			tei_loop_end(slice, err);
 	}
-	return 0;
+}
+
+static int loop_flush(struct tei_endpoint *ep, int err)
+{
+	struct loop_rail *rail = loop_rail(ep->rail);
+	struct loop_half *half = loop_half(ep);
+
+	break_halves(half);
+	half->reported = true;
+	end_of(&rail->queue, ep, err);
+	end_of(&rail->copying, ep, err);
+	end_of(&rail->starving, ep, err);
+	half->dropping = false;
+	half->flushing = half->n_copies > 0;
+	return half->flushing ? -EINPROGRESS : 0;
 }
 
 static void take_crc(struct tei_slice *slice, const uint8_t *bytes, uint64_t n)
@@ -400,11 +376,7 @@ static void copy_piece(struct tei_slice *slice, uint8_t *local, uint8_t *remote,
 	pass(slice, n);
 }
 
-/*
- * Copy @n bytes between the slice's pieces and @remote. -EFAULT: one of them
- * has been unmapped, or its file is shorter now; touching it would be a signal.
- */
-static int copy(struct tei_slice *slice, uint8_t *remote, uint64_t n)
+int tei_loop_copy(struct tei_slice *slice, uint8_t *remote, uint64_t n)
 {
 	struct loop_slice *s = loop_slice(slice);
 	bool writes = slice->op == TEI_WRITE;
@@ -441,37 +413,69 @@ static void count_moved(struct tei_rail *rail, uint64_t n)
 				  memory_order_relaxed);
 }
 
-/* Moves the first slice in the queue one step on. */
-static void step_slice(struct tei_slice *slice)
+static int pin_next(const struct tei_slice *slice, struct tei_endpoint *target,
+		    uint64_t n, void **remote, uint64_t *pin)
+{
+	if (slice->remote + slice->length < slice->remote)
+		return -EFAULT;
+	return tei_region_pin(target, slice->key, slice->key_len,
+			      slice->remote + loop_slice(slice)->at, n,
+			      slice->op == TEI_WRITE ? TE_ACCESS_REMOTE_WRITE
+						     : TE_ACCESS_REMOTE_READ,
+			      remote, pin);
+}
+
+/* Moves the next bytes, or begins to. @moved: how many have passed. */
+static int move_next(struct tei_slice *slice, uint64_t *moved)
 {
 	struct loop_slice *s = loop_slice(slice);
 	struct tei_endpoint *target = loop_half(slice->ep)->other->base;
-	uint64_t n = slice->length - s->at;
-	uint64_t pin;
+	uint64_t n = slice->length - s->at, pin;
 	void *remote;
 	int rc;
 
 	if (n > STEP_LEN)
 		n = STEP_LEN;
-	rc = -EFAULT;
-	if (slice->remote + slice->length >= slice->remote)
-		rc = tei_region_pin(target, slice->key, slice->key_len,
-				    slice->remote + s->at, n,
-				    slice->op == TEI_WRITE
-					    ? TE_ACCESS_REMOTE_WRITE
-					    : TE_ACCESS_REMOTE_READ,
-				    &remote, &pin);
+	rc = pin_next(slice, target, n, &remote, &pin);
 	if (rc < 0) {
 		slice->ep->rail->refused_slices++;
-		end(slice, rc);
-		return;
+		return rc;
 	}
-	rc = copy(slice, remote, n);
+	if (rc == TEI_PIN_COPIED) {
+		rc = tei_loop_begin_copy(slice, target, pin, remote, n);
+	} else {
+		rc = tei_loop_copy(slice, remote, n);
+		*moved = rc ? 0 : n;
+	}
 	tei_region_unpin(target, pin);
-	if (!rc)
-		count_moved(slice->ep->rail, n);
-	if (rc || s->at == slice->length)
-		end(slice, rc);
+	return rc;
+}
+
+/* Moves the first slice in the queue one step on. */
+static void step_slice(struct tei_slice *slice)
+{
+	struct loop_slice *s = loop_slice(slice);
+	uint64_t moved = 0;
+	int rc;
+
+	rc = s->copy ? tei_loop_end_copy(slice, &moved)
+		     : move_next(slice, &moved);
+	count_moved(slice->ep->rail, moved);
+	if (rc || (s->at == slice->length && !s->copy))
+		tei_loop_end(slice, rc);
+}
+
+/* Says that copies into and out of regions have ended, to who waits for it. */
+static int end_quietly(struct loop_half *half)
+{
+	bool flushing = half->flushing, dropping = half->dropping;
+
+	half->flushing = half->dropping = false;
+	if (flushing)
+		tei_endpoint_flushed(half->base);
+	else if (dropping)
+		tei_endpoint_down(half->base, -ESTALE);
+	return flushing || dropping;
 }
 
 static int report_broken(struct loop_rail *rail)
@@ -482,6 +486,8 @@ static int report_broken(struct loop_rail *rail)
 		struct loop_half *half =
 			tei_list_entry(pos, struct loop_half, link);
 
+		if (!half->n_copies)
+			n += end_quietly(half);
 		if (!half->broken || half->reported)
 			continue;
 		half->reported = true;
@@ -494,8 +500,11 @@ static int report_broken(struct loop_rail *rail)
 static int loop_progress(struct tei_rail *base, int budget)
 {
 	struct loop_rail *rail = loop_rail(base);
-	int n = report_broken(rail);
+	int n;
 
+	base->busy = false;
+	n = report_broken(rail);
+	tei_list_splice_tail(&rail->queue, &rail->starving);
 	for (; n < budget && !tei_list_empty(&rail->queue); n++) {
 		struct tei_slice *slice = tei_list_entry(
 			rail->queue.next, struct tei_slice, link);
@@ -517,7 +526,7 @@ extern const struct tei_backend_ops tei_backend_loop;
 const struct tei_backend_ops tei_backend_loop = {
 	.name = "loop",
 	.abi = TEI_BACKEND_ABI,
-	.caps = TEI_CAP_SELF,
+	.caps = TEI_CAP_SELF | TEI_CAP_COPIES,
 	.rail_size = sizeof(struct loop_rail),
 	.endpoint_size = sizeof(struct loop_half),
 	.slice_size = sizeof(struct loop_slice),

@@ -648,6 +648,26 @@ static bool takes(const struct tei_rail *rail, const struct tei_region *region)
 	       (region->stage && rail->ops->caps & TEI_CAP_COPIES);
 }
 
+/*
+ * Tells whether peers reach the region by the rail. A GPU's needs another than
+ * that of the engine alone where there are others: a peer that does not get to
+ * it would learn so too late.
+ */
+static bool serves_peers(const struct tei_worker *w,
+			 const struct tei_rail *rail,
+			 const struct tei_region *region)
+{
+	uint32_t i;
+
+	if (region->memory.facts.kind != TEI_MEMORY_DEVICE ||
+	    !(rail->ops->caps & TEI_CAP_SELF))
+		return true;
+	for (i = 0; i < w->n_rails; i++)
+		if (!(w->rails[i]->rail.ops->caps & TEI_CAP_SELF))
+			return false;
+	return true;
+}
+
 /* Registers with the rails near it, or with the others. */
 static int register_some(struct te_engine *engine, struct tei_region *region,
 			 bool near, struct outcome *outcome)
@@ -664,7 +684,7 @@ static int register_some(struct te_engine *engine, struct tei_region *region,
 			continue;
 		/* Describe and pin look only at shown regions: no lock. */
 		rc = region_offer(region, w->rails[i], &region->key[i]);
-		if (!rc)
+		if (!rc && serves_peers(w, &w->rails[i]->rail, region))
 			outcome->n++;
 		if (!rc || rc == -EOPNOTSUPP)
 			continue;

@@ -143,8 +143,7 @@ static void memory_of_a_node_prefers_it(void **state)
 	for (size_t i = 0; i < LEN; i += 4096)
 		assert_int_equal(at[i], 0);
 	/* Not every container may ask or say so. */
-	if (syscall(SYS_get_mempolicy, &policy, nodes, 1024, at,
-		    MPOL_F_ADDR) ||
+	if (syscall(SYS_get_mempolicy, &policy, nodes, 1024, at, MPOL_F_ADDR) ||
 	    strstr(lines, "mbind"))
 		skip();
 	assert_int_equal(policy, MPOL_PREFERRED);

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * copied.c - regions of a GPU's memory, by copies that the host has made
+ *
+ * One copy of a slice is under way at a time. Copies end between calls of
+ * progress(), which then goes on with the slice; those of slices that have
+ * ended meanwhile are let go.
+ */
+#include <errno.h>
+
+#include "backends/loop/loop.h"
+#include "base/clock.h"
+#include "base/mem.h"
+
+#define RETRY_NS TEI_NS_PER_MS
+
+struct loop_copy {
+	struct tei_region_copy *copy;
+	struct loop_half *target; /* stays as long as it has copies */
+	struct tei_slice *slice;  /* NULL: it has ended */
+	uint64_t length;
+	bool made;
+	int err;
+};
+
+static void move_to(struct tei_list *slices, struct tei_slice *slice)
+{
+	tei_list_del(&slice->link);
+	tei_list_add_tail(slices, &slice->link);
+}
+
+static void free_copy(struct loop_copy *c)
+{
+	tei_region_copy_end(c->copy);
+	tei_free(c);
+}
+
+static void made(struct tei_region_copy *copy, int err)
+{
+	struct loop_copy *c = copy->arg;
+	struct tei_rail *rail = c->target->base->rail;
+
+	c->target->n_copies--;
+	c->made = true;
+	c->err = err;
+	rail->busy = true;
+	if (c->slice) {
+		tei_list_del(&c->slice->link);
+		tei_list_add_head(&loop_rail(rail)->queue, &c->slice->link);
+	} else {
+		free_copy(c);
+	}
+}
+
+/* Room comes when copies of others end, too, of which nobody tells us. */
+static int starve(struct tei_slice *slice)
+{
+	struct tei_rail *rail = slice->ep->rail;
+	uint64_t at = tei_now_ns() + RETRY_NS;
+
+	move_to(&loop_rail(rail)->starving, slice);
+	if (!rail->timer_ns || rail->timer_ns > at)
+		rail->timer_ns = at;
+	return 0;
+}
+
+static int open_copy(struct tei_slice *slice, struct tei_endpoint *target,
+		     uint64_t pin, void *remote, uint64_t n,
+		     struct tei_region_copy **out)
+{
+	bool writes = slice->op == TEI_WRITE;
+	int rc;
+
+	if (n > TEI_REGION_COPY_MAX)
+		n = TEI_REGION_COPY_MAX;
+	rc = tei_region_copy_open(target, pin, remote, n, writes, out);
+	if (rc || !writes)
+		return rc;
+	n = (*out)->length;
+	rc = tei_loop_copy(slice, (*out)->memory, n);
+	if (rc)
+		tei_region_copy_end(*out);
+	return rc;
+}
+
+int tei_loop_begin_copy(struct tei_slice *slice, struct tei_endpoint *target,
+			uint64_t pin, void *remote, uint64_t n)
+{
+	struct loop_copy *c = tei_calloc(1, sizeof(*c));
+	int rc = -ENOMEM;
+
+	if (c)
+		rc = open_copy(slice, target, pin, remote, n, &c->copy);
+	if (rc) {
+		tei_free(c);
+		return rc == -EAGAIN ? starve(slice) : rc;
+	}
+	c->target = loop_half(target);
+	c->slice = slice;
+	c->length = c->copy->length;
+	c->copy->done = made;
+	c->copy->arg = c;
+	loop_slice(slice)->copy = c;
+	c->target->n_copies++;
+	move_to(&loop_rail(slice->ep->rail)->copying, slice);
+	tei_region_copy_begin(c->copy, c->length);
+	return 0;
+}
+
+int tei_loop_end_copy(struct tei_slice *slice, uint64_t *moved)
+{
+	struct loop_copy *c = loop_slice(slice)->copy;
+	int rc = c->err;
+
+	if (!rc && slice->op == TEI_READ)
+		rc = tei_loop_copy(slice, c->copy->memory, c->length);
+	if (!rc)
+		*moved = c->length;
+	loop_slice(slice)->copy = NULL;
+	free_copy(c);
+	return rc;
+}
+
+void tei_loop_forget_copy(struct tei_slice *slice)
+{
+	struct loop_copy *c = loop_slice(slice)->copy;
+
+	loop_slice(slice)->copy = NULL;
+	if (c && c->made)
+		free_copy(c);
+	else if (c)
+		c->slice = NULL;
+}
