@@ -112,7 +112,8 @@ static const struct tei_setting rows[] = {
 	{ ROW(replica_timeout), .expert = true,
 	  .type = TEI_CONF_DURATION, .def = "1",
 	  .unit = "s", .min = 1, .max = TIMEOUT_MAX_MS,
-	  .help = "of reading from one owner, be it one value or a batch" },
+	  .help = "of reading from one owner, plus 16 ms for each MiB of a "
+		  "batch" },
 	{ ROW(insecure), .env = "MOONCAKE_INSECURE", .type = TEI_CONF_BOOL,
 	  .def = "0",
 	  .help = "serve everybody, other hosts too, without any key" },

@@ -84,8 +84,8 @@ struct te_store_config {
 	uint32_t size;            /* sizeof(struct te_store_config) */
 	uint32_t call_timeout_ms; /* of one call to the master; 0: 1000 */
 	/*
-	 * Time to read one replica; 0: 1000. To it come 16 ms for each MiB
-	 * that the call reads.
+	 * Time to read one replica, plus 16 ms for each MiB that the call
+	 * reads; 0: 1000.
 	 */
 	uint32_t replica_timeout_ms;
 	/* Limit for the first contact; 0: 5000. Or TE_STORE_NO_WAIT. */
@@ -500,8 +500,8 @@ TE_API int te_store_put_abort(struct te_store *store,
  * @results: results[n]: the object's size in bytes, or a negative code
  *
  * The bytes are verified. After a negative result the contents of the room are
- * undefined. Blocks: call timeout + replica timeout, for each
- * TE_STORE_BATCH_MAX keys or 1 MiB of keys. Returns the number of keys with a
+ * undefined. Blocks: call timeout + replica timeout + 16 ms for
+ * each MiB, for each TE_STORE_BATCH_MAX keys or 1 MiB of keys. Returns the number of keys with a
  * size, or -600 with results untouched. Codes: -704 (miss), -600 (this key or
  * the room's memory is invalid, or the object larger than the room), -800 (no
  * owner answered in time), -900, -901, -1.

@@ -103,7 +103,7 @@ const struct tei_setting tes_pairs_rows[] = {
 	  .env = "TE_REPLICA_TIMEOUT",
 	  .type = TEI_CONF_DURATION, .def = "1s", .min = 1,
 	  .max = TIMEOUT_MAX_MS,
-	  .help = "of reading one replica, and 16 ms for each MiB that the "
+	  .help = "of reading one replica, plus 16 ms for each MiB that the "
 		  "call reads" },
 	{ ROW(drain_timeout), .env = "TE_DRAIN_TIMEOUT",
 	  .type = TEI_CONF_DURATION, .def = "10s", .max = TES_DRAIN_MAX_MS,

@@ -551,7 +551,7 @@ static int begin_round(struct tes_get_chunk *chunk, struct tes_get_round *round)
 	tes_places_init(&round->places, &store->owners, chunk->work,
 			(uint32_t)store->replica_timeout_ms,
 			chunk->deadline_ns);
-	round->places.only_tell_ms = (uint32_t)store->replica_timeout_ms;
+	round->places.report_only_ms = (uint32_t)store->replica_timeout_ms;
 	return 0;
 }
 

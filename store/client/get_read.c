@@ -558,6 +558,7 @@ static size_t start_run(struct tes_get_round *round, struct pending *p,
 			size_t from)
 {
 	size_t n = 0, i;
+	uint64_t more_ns;
 	int rc;
 
 	round->fail_silent = false;
@@ -587,7 +588,9 @@ static size_t start_run(struct tes_get_round *round, struct pending *p,
 			entry->n = 0;
 		}
 	}
-	round->chunk->deadline_ns += tes_work_allow(round->chunk->work);
+	more_ns = tes_work_extend_timeouts(round->chunk->work);
+	round->chunk->deadline_ns += more_ns;
+	round->places.deadline_ns += more_ns;
 	return i - from;
 }
 

@@ -25,8 +25,8 @@ struct tes_places {
 	struct tes_owners *owners; /* not owned */
 	uint32_t timeout_ms;       /* of a first contact */
 	uint64_t deadline_ns;      /* of all of them */
-	uint32_t only_tell_ms;     /* of each run, see tes_work_run() */
-	uint64_t only_tell_until;  /* ns, of the run under way */
+	uint32_t report_only_ms;   /* of each run, see tes_work_run() */
+	uint64_t probe_from_ns;    /* in the run under way */
 };
 
 struct tes_place {
@@ -40,6 +40,7 @@ struct tes_place {
 	int error;             /* why it cannot be opened */
 	unsigned int n_silent; /* probes in a row without an answer */
 	uint32_t n_done;       /* requests, when we looked last */
+	bool waits;            /* for one that has not ended since */
 	uint64_t epoch, since_ns;
 };
 

@@ -231,8 +231,6 @@ struct te_request *tes_work_add_plain(struct tes_work *work, uint32_t op,
 
 /* ---- time ---- */
 
-#define RATE_MIN (64u << 10) /* bytes in a ms that an owner moves at least */
-
 static uint64_t all_bytes(const struct tes_work *work)
 {
 	uint64_t bytes = 0;
@@ -244,9 +242,9 @@ static uint64_t all_bytes(const struct tes_work *work)
 	return bytes;
 }
 
-uint64_t tes_work_allow(struct tes_work *work)
+uint64_t tes_work_extend_timeouts(struct tes_work *work)
 {
-	uint64_t more = all_bytes(work) / RATE_MIN, ms;
+	uint64_t more = all_bytes(work) / TES_RATE_MIN, ms;
 	uint32_t i;
 
 	for (i = 0; i < work->n && more; i++) {
@@ -291,13 +289,14 @@ static void cancel_all(const struct tes_work *work,
 			(void)te_request_cancel(work->batch, i);
 }
 
+/* @most_ms: of the pass, divided among the owners to be probed. */
 static void probe(const struct tes_work *work, struct tes_owners *owners,
-		  struct tes_place *place)
+		  struct tes_place *place, uint32_t most_ms)
 {
 	uint32_t ms = (uint32_t)PROBE_MIN_MS << place->n_silent;
 
-	if (ms > PROBE_MAX_MS)
-		ms = PROBE_MAX_MS;
+	if (ms > most_ms)
+		ms = most_ms;
 	if (!te_peer_probe(owners->engine, place->owner->name, ms, NULL)) {
 		place->n_silent = 0;
 		return;
@@ -307,28 +306,51 @@ static void probe(const struct tes_work *work, struct tes_owners *owners,
 		cancel_all(work, place);
 }
 
-/*
- * A request to an owner that has died would be tried again until its deadline,
- * which is long where values are large, and keep its whole batch waiting. Few
- * bytes are read soon or not at all; there is no time to ask anybody.
- */
-static void look_for_silent(const struct tes_work *work,
+/* Marks the owners with requests under way of which none has ended since. */
+static uint32_t find_silent(const struct tes_work *work,
 			    struct tes_places *places)
 {
-	bool may_ask = tei_now_ns() >= places->only_tell_until;
-	uint32_t n_done;
+	uint32_t n_done, n = 0;
 	size_t i;
 
 	for (i = 0; i < places->n; i++) {
 		struct tes_place *place = &places->at[i];
 
-		if (!place->owner || !in_flight(work, place, &n_done))
+		place->waits = place->owner && in_flight(work, place, &n_done);
+		if (!place->waits)
 			continue;
-		if (may_ask)
-			probe(work, places->owners, place);
-		else if (n_done == place->n_done)
-			tes_owners_report(places->owners, place->owner);
+		place->waits = n_done == place->n_done;
 		place->n_done = n_done;
+		if (!place->waits)
+			place->n_silent = 0;
+		n += place->waits;
+	}
+	return n;
+}
+
+/*
+ * A request to an owner that has died would be tried again until its deadline,
+ * which is long where values are large, and keep its whole batch waiting. A
+ * short read ends at its own deadline before probes could tell anything.
+ */
+static void look_for_silent(const struct tes_work *work,
+			    struct tes_places *places)
+{
+	bool may_probe = tei_now_ns() >= places->probe_from_ns;
+	uint32_t n = find_silent(work, places), most_ms = PROBE_MAX_MS;
+	size_t i;
+
+	if (n && most_ms / n >= PROBE_MIN_MS)
+		most_ms /= n;
+	else if (n)
+		most_ms = PROBE_MIN_MS;
+	for (i = 0; i < places->n; i++) {
+		struct tes_place *place = &places->at[i];
+
+		if (place->waits && may_probe)
+			probe(work, places->owners, place, most_ms);
+		else if (place->waits)
+			tes_owners_report(places->owners, place->owner);
 	}
 }
 
@@ -339,8 +361,8 @@ static int submit(const struct tes_work *work, struct tes_places *places)
 
 	for (i = 0; i < places->n; i++)
 		places->at[i].n_done = 0;
-	places->only_tell_until =
-		tei_now_ns() + places->only_tell_ms * TEI_NS_PER_MS;
+	places->probe_from_ns =
+		tei_now_ns() + places->report_only_ms * TEI_NS_PER_MS;
 	return rc ? rc : te_batch_submit(work->batch, work->requests, work->n);
 }
 

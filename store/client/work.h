@@ -63,17 +63,20 @@ struct te_request *tes_work_add(struct tes_work *work, uint32_t op,
 /* The same without header and CRC, into or from @len bytes at @local. */
 struct te_request *tes_work_add_plain(struct tes_work *work, uint32_t op,
 				      void *local, uint64_t len);
+/* Bytes that an owner moves at least in a ms: 64 MiB/s. */
+#define TES_RATE_MIN (64u << 10)
+
 /*
- * Give each request as much longer as the bytes of all take at 64 MiB/s: they
- * share a way. The same for all, as the engine deals with requests of one
- * deadline together. Returns how long that is, in ns.
+ * Extend the time limits of all requests by what their bytes take at
+ * TES_RATE_MIN: they share one link. All by the same, as the engine deals with
+ * requests of one deadline together. Returns by how long, in ns.
  */
-uint64_t tes_work_allow(struct tes_work *work);
+uint64_t tes_work_extend_timeouts(struct tes_work *work);
 /*
  * Submit all and wait until they have ended. A negative errno: none began.
- * Owners that do not answer for a while are told of as silent; they lose their
- * requests, long before these time out, but not in the first only_tell_ms of
- * @places.
+ * Owners of whose requests none ends for a while are reported as silent, and
+ * probed: those that do not answer lose their requests, long before these time
+ * out. Probing begins when report_only_ms of @places have passed.
  */
 int tes_work_run(struct tes_work *work, struct tes_places *places);
 /* The same; once @over, asked now and then, says so, what has not ended is

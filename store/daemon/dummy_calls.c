@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "store/client/client.h"
 #include "store/client/ranges.h"
+#include "store/client/work.h"
 #include "store/daemon/dummy_batch.h"
 #include "store/daemon/dummy_shelf.h"
 #include "store/proto/keys.h"
@@ -19,22 +20,37 @@
  * Time of a put besides its calls to the master: space, connecting, transfer.
  */
 #define PUT_MS 37000
+/* Time in which a client finds out that owners are silent. */
+#define PROBES_MS 3000
+
+static uint64_t bytes_of(const struct tes_dummy_batch *b)
+{
+	uint64_t bytes = 0;
+	size_t i;
+
+	for (i = 0; i < b->loan.n; i++)
+		bytes += b->loan.items[i].bytes;
+	return bytes;
+}
+
+/* Returns how long a daemon may read @bytes: as a client may, and its probes. */
+static uint64_t read_ms(const struct tes_dummy *dummy, uint64_t bytes)
+{
+	return dummy->replica_ms + bytes / TES_RATE_MIN + PROBES_MS;
+}
 
 /* Returns how long the daemon may take for it, once begun. */
 static uint64_t service_ms(const struct tes_dummy_batch *b)
 {
-	uint64_t ms = b->dummy->call_ms + TES_DUMMY_SLACK_MS, bytes = 0;
-	size_t i;
+	uint64_t ms = b->dummy->call_ms + TES_DUMMY_SLACK_MS;
 
 	switch (b->type) {
 	case AGENT__AGENT_TYPE__AGENT_PUT:
 	case AGENT__AGENT_TYPE__AGENT_UPSERT:
-		for (i = 0; i < b->loan.n; i++)
-			bytes += b->loan.items[i].bytes;
-		return ms + b->dummy->call_ms + PUT_MS + (bytes >> 20);
+		return ms + b->dummy->call_ms + PUT_MS + (bytes_of(b) >> 20);
 	case AGENT__AGENT_TYPE__AGENT_GET:
 	case AGENT__AGENT_TYPE__AGENT_RANGES:
-		return ms + b->dummy->replica_ms;
+		return ms + read_ms(b->dummy, bytes_of(b));
 	default:
 		return ms;
 	}
@@ -843,8 +859,9 @@ static int take_values(struct borrowing *b, const uint8_t *body, size_t len)
 static int exchange_buffers(struct borrowing *b)
 {
 	struct tes_dummy *dummy = b->batch.dummy;
-	uint64_t ms =
-		3 * dummy->call_ms + dummy->replica_ms + TES_DUMMY_SLACK_MS;
+	/* Sizes are not known yet; all of it has to fit into the shelf. */
+	uint64_t ms = 3 * dummy->call_ms + TES_DUMMY_SLACK_MS +
+		      read_ms(dummy, b->shelf->length);
 	struct tes_shelf *late = NULL;
 	const uint8_t *body;
 	size_t len;

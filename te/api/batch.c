@@ -621,7 +621,7 @@ static void copy(const struct te_request *req, uint64_t length,
 	tei_list_init(&r->works);
 }
 
-/* @bytes: of the requests up to this one, which share its way. */
+/* @bytes: of the requests up to this one, which share its link. */
 static void set_deadline(struct te_engine *engine, uint32_t timeout_ms,
 			 uint64_t now, uint64_t bytes, struct tei_request *r)
 {

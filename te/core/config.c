@@ -13,7 +13,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-#define HOUR_MS 3600000.0
+#define HOUR_MS         3600000.0
+#define TRANSFER_MAX_MS (30ull * 24 * 3600000) /* however much is moved */
 
 const struct tei_setting tei_config_rows[] = {
 	{TEI_SETTING(struct tei_config, bind), .type = TEI_CONF_STRING,
@@ -84,7 +85,7 @@ const struct tei_setting tei_config_rows[] = {
 	{TEI_SETTING(struct tei_config, transfer_timeout_per_gib),
 	 .expert = true, .type = TEI_CONF_DURATION, .def = "1s", .unit = "ms",
 	 .min = 0, .max = HOUR_MS,
-	 .help = "added to it for each GiB that is submitted with it, up to its end"},
+	 .help = "for each GiB of the same call, up to the end of the request"},
 	{TEI_SETTING(struct tei_config, suspect_after), .expert = true,
 	 .type = TEI_CONF_DURATION, .def = "2s", .unit = "ms", .min = 1,
 	 .max = HOUR_MS,
@@ -266,6 +267,9 @@ bool tei_config_lists(const char *list, const char *name)
 
 uint64_t tei_config_transfer_ms(const struct tei_config *c, uint64_t length)
 {
-	return c->transfer_timeout +
-	       (length >> 30) * c->transfer_timeout_per_gib;
+	uint64_t gib = length >> 30, each = c->transfer_timeout_per_gib;
+
+	if (each && gib > TRANSFER_MAX_MS / each)
+		return TRANSFER_MAX_MS;
+	return c->transfer_timeout + gib * each;
 }

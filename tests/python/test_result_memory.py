@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
-import mmap
 import os
-import threading
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -81,7 +82,7 @@ def test_the_smallest_block_that_fits_is_used():
 
 
 def test_no_more_is_kept_than_the_limit(monkeypatch):
-    monkeypatch.setattr(memory, "KEPT_MOST", 40 * MIB)
+    monkeypatch.setattr(memory, "KEPT_MAX", 40 * MIB)
     held = [allocate(16 * MIB, "it") for _ in range(4)]
     addresses = {one.ctypes.data for one in held}
     del held
@@ -104,22 +105,82 @@ def test_memory_that_there_is_not_is_refused():
             allocate(size, "a key")
 
 
+def lazily_free_kib(address: int) -> int:
+    """Of the mapping that has the address."""
+    inside = False
+    with open("/proc/self/smaps") as smaps:
+        for line in smaps:
+            first = line.split()[0]
+            if "-" in first:
+                begin, end = (int(one, 16) for one in first.split("-"))
+                inside = begin <= address < end
+            elif inside and first == "LazyFree:":
+                return int(line.split()[1])
+    return 0
+
+
 def test_the_kernel_may_take_what_is_kept():
     array = allocate(16 * MIB, "it")
     array[:] = 1
     begin = array.ctypes.data
+    assert lazily_free_kib(begin) == 0
     del array
-    with open("/proc/self/smaps") as smaps:
-        text = smaps.read()
-    lines = text[text.index(f"{begin:x}") if f"\n{begin:x}-" in text
-                 else 0:].splitlines()
-    free = [int(line.split()[1]) for line in lines if line.startswith("LazyFree:")]
-    assert max(free) >= 16 * 1024  # KiB
+    assert lazily_free_kib(begin) >= 15 * 1024  # small pages are counted late
+
+
+def test_the_newest_are_kept(monkeypatch):
+    monkeypatch.setattr(memory, "KEPT_MAX", 40 * MIB)
+    held = [allocate(8 * MIB, "it") for _ in range(4)]
+    del held
+    large = address_of(32 * MIB)
+    assert n_kept() == 1
+    assert address_of(32 * MIB) == large
+    address_of(64 * MIB)  # alone it is too much
+    assert n_kept() == 1
+
+
+def test_what_is_kept_makes_room_for_what_is_asked():
+    """A process of its own has a limit of addresses."""
+    script = """if True:
+        import resource
+        from mooncake._structured.memory import allocate
+        held = [allocate(100 << 20, "it") for _ in range(6)]
+        del held
+        with open("/proc/self/statm") as file:
+            now = int(file.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (now + (300 << 20),) * 2)
+        assert allocate(600 << 20, "it").nbytes == 600 << 20
+        """
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+class Contended(list):
+    """The first that is wanted of it has just been taken by another thread."""
+
+    taken = None
+
+    def remove(self, block):
+        if self.taken is None:
+            self.taken = block
+            super().remove(block)
+            raise ValueError("it is not there")
+        super().remove(block)
+
+
+def test_a_block_that_another_thread_has_taken_is_its(monkeypatch):
+    held = [allocate(8 * MIB, "it") for _ in range(2)]
+    addresses = {one.ctypes.data for one in held}
+    del held
+    monkeypatch.setattr(memory, "_kept", Contended(memory._kept))
+    mine = allocate(8 * MIB, "it")
+    taken = np.frombuffer(memory._kept.taken, np.uint8)
+    assert mine.ctypes.data in addresses
+    assert not taken.ctypes.data <= mine.ctypes.data < taken.ctypes.data + taken.nbytes
 
 
 def test_a_block_that_the_kernel_must_keep_is_let_go(monkeypatch):
     """As one that a caller has locked."""
-    monkeypatch.setattr(mmap, "MADV_FREE", -1)
+    monkeypatch.setattr(memory, "_MADV_FREE", -1)
     address_of(16 * MIB)
     assert n_kept() == 0
 
@@ -139,11 +200,8 @@ def test_threads_never_share_a_block():
             if not i % 7:
                 gc.collect()
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(1, 5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(work, range(1, 5)))
     gc.collect()
     assert not wrong
     assert len({id(block) for block in memory._kept}) == n_kept() >= 1

@@ -11,6 +11,7 @@ import mooncake.store
 import numpy as np
 import pytest
 from mooncake import structured_object_store as sos
+from mooncake._structured import reading
 from mooncake.buffer_pool import BufferPool
 from mooncake.structured_object_store import (
     BundleTransferPolicy, FieldSchema, MooncakeBundleTransfer,
@@ -332,5 +333,20 @@ def test_fields_are_read_by_one_operation(store, monkeypatch):
     assert all(same(got[name], TENSORS[name]) for name in TENSORS)
     assert all(np.array_equal(got[name], data[name]) for name in ("numbers", "names"))
     assert calls == [6]  # nothing is read of the empty one
+    calls.clear()
     transfer.get(ref, fields=["ids", "half"], rows=[1, 2])
-    assert calls == [6, 1, 1]
+    assert calls == [1, 1]
+    calls.clear()
+    monkeypatch.setattr(reading, "_TOGETHER_MAX", TENSORS["ids"].nbytes)
+    got = transfer.get(ref, type="dict")
+    assert all(same(got[name], TENSORS[name]) for name in TENSORS)
+    assert sum(calls) == 6 and len(calls) > 1
+
+
+def test_fields_of_one_member_have_memory_of_their_own(store):
+    transfer = MooncakeBundleTransfer(store)
+    handle = export_ref(transfer.put({"a": np.arange(6), "b": np.arange(6)}))
+    handle["field_index"]["b"] = dict(handle["field_index"]["a"])
+    got = transfer.get(handle, type="dict")
+    got["a"][0] = 9
+    assert got["b"][0] == 0

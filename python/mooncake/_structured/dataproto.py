@@ -394,11 +394,12 @@ def rows_of(rows: Any, batch_size: int) -> range | list[int] | None:
 def _plain(reader: MemberReader, members: Mapping[str, str],
            rows: range | list[int] | None,
            destinations: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields that are members each; all rows of all of them at once."""
+    """Fields that are members each; all rows of all of them together."""
     unknown = [one for one in members.values() if one not in reader.buffers]
     if unknown:
         raise KeyError(f"unknown structured object members: {unknown}")
-    if rows is None and not destinations.keys() & members.keys():
+    if (rows is None and not destinations.keys() & members.keys()
+            and len(set(members.values())) == len(members)):
         got = reader.read_all(list(members.values()))
         return {name: got[member] for name, member in members.items()}
     part: Rows | None = rows

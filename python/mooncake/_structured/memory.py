@@ -3,8 +3,8 @@
 
 The kernel zeroes memory that a process has not had before, which takes longer than
 to fill it. Blocks of results that nobody holds any more are therefore kept, up to
-KEPT_MOST bytes, and marked by MADV_FREE: the kernel takes their pages whenever it
-is short of memory, before it swaps or ends a process.
+KEPT_MAX bytes, and marked by MADV_FREE: the kernel takes their pages whenever it is
+short of memory, before it swaps or ends a process.
 """
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ import weakref
 import numpy as np
 
 _HUGE_PAGE = 2 << 20
-_LEAST = 4 << 20  # of a block; malloc() keeps the memory of smaller results
-_SPARE = 8  # a block is used again if at most an eighth of it stays unused
-KEPT_MOST = min(8 << 30, os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE // 8)
+_SIZE_MIN = 4 << 20  # of a result with a block; malloc() keeps smaller memory
+_UNUSED_SHARE = 8  # a block serves a result that leaves an eighth of it unused
+KEPT_MAX = min(8 << 30, os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE // 8)
+# As of Linux; a Python that was built with old headers does not name them.
+_MADV_FREE = getattr(mmap, "MADV_FREE", 8)
+_MADV_HUGEPAGE = getattr(mmap, "MADV_HUGEPAGE", 14)
 
-# Blocks that nobody uses. They come back when an array dies: in any thread, within
-# any statement, allocate()'s, too. So there is no lock, which that could already
-# hold: append() and remove() are atomic, and loops bear both.
+# Blocks that nobody uses, oldest first. A finalizer appends to it in any thread, also
+# in the middle of allocate(), so a lock could deadlock: append(), remove() and clear()
+# are atomic under the GIL, and a loop over it does not mind them.
 _kept: list[mmap.mmap] = []
 
 
@@ -33,7 +36,7 @@ def allocate(size: int, what: str) -> np.ndarray:
     small pages, which take as long as all the rest.
     """
     try:
-        if size < _LEAST or -size % _HUGE_PAGE > size // _SPARE:
+        if size < _SIZE_MIN or -size % _HUGE_PAGE > size // _UNUSED_SHARE:
             return np.empty(size, np.uint8)
         return _array_in(_kept_block(size) or _new_block(size), size)
     except (MemoryError, ValueError, OSError, OverflowError):
@@ -42,10 +45,18 @@ def allocate(size: int, what: str) -> np.ndarray:
 
 def _new_block(size: int) -> mmap.mmap:
     """A block of whole huge pages for size bytes, wherever they begin in it."""
-    block = mmap.mmap(-1, (-(-size // _HUGE_PAGE) + 1) * _HUGE_PAGE,
-                      flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    _advise(block, mmap.MADV_HUGEPAGE)
+    length = (-(-size // _HUGE_PAGE) + 1) * _HUGE_PAGE
+    try:
+        block = _map(length)
+    except OSError:  # what is kept has addresses, and counts for some limits
+        _kept.clear()
+        block = _map(length)
+    _advise(block, _MADV_HUGEPAGE)
     return block
+
+
+def _map(length: int) -> mmap.mmap:
+    return mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 def _advise(block: mmap.mmap, advice: int) -> bool:
@@ -59,8 +70,8 @@ def _advise(block: mmap.mmap, advice: int) -> bool:
 def _kept_block(size: int) -> mmap.mmap | None:
     """The smallest block that size bytes nearly fill, which is kept no longer."""
     while True:
-        fitting = [block for block in _kept
-                   if 0 <= len(block) - _HUGE_PAGE - size <= size // _SPARE]
+        fitting = [block for block in _kept if 0 <= len(block) - _HUGE_PAGE - size
+                   <= size // _UNUSED_SHARE]
         if not fitting:
             return None
         block = min(fitting, key=len)
@@ -72,18 +83,28 @@ def _kept_block(size: int) -> mmap.mmap | None:
 
 
 def _array_in(block: mmap.mmap, size: int) -> np.ndarray:
-    """An array from the block's first huge page on, which is the block's user.
+    """An array from the block's first huge page on.
 
-    So is whatever shares its memory.
+    The block is kept again when the last array or view of this memory has died. The
+    array is a view, so its base is an array, too: the garbage collector does not
+    know those, and never takes the memory for dead while it ends what holds them.
     """
     begin = -ctypes.addressof(ctypes.c_char.from_buffer(block)) % _HUGE_PAGE
     memory = (ctypes.c_ubyte * size).from_buffer(block, begin)
     weakref.finalize(memory, _keep, block).atexit = False
-    return np.frombuffer(memory, np.uint8)
+    return np.frombuffer(memory, np.uint8).view()
 
 
 def _keep(block: mmap.mmap) -> None:
-    """Keep the block; one too many is unmapped with the last reference to it."""
-    if sum(map(len, _kept)) + len(block) <= KEPT_MOST and _advise(
-            block, mmap.MADV_FREE):
-        _kept.append(block)
+    """Keep the block in place of the oldest ones, if there are too many.
+
+    What is kept no longer is unmapped with the last reference to it.
+    """
+    if len(block) > KEPT_MAX or not _advise(block, _MADV_FREE):
+        return
+    _kept.append(block)
+    try:
+        while sum(map(len, _kept)) > KEPT_MAX:
+            del _kept[0]
+    except IndexError:  # another thread has done that
+        pass

@@ -10,13 +10,13 @@ import re
 import struct
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mooncake._structured.members import check_end
-from mooncake._structured.release import pool_array
 from mooncake._structured.memory import allocate
+from mooncake._structured.release import pool_array
 from mooncake._structured.transport import Piece, Transport
 from mooncake._structured.values import (
     RawDestination, StructuredMemberSlice, TensorObjectBuffer)
@@ -25,6 +25,8 @@ _DTYPE = re.compile(
     r"[<>|=]?[biufc]\d{1,2}\Z|[<>|=]?[SUV]\d{1,9}\Z|[<>=]?[mM]8(\[\w{1,8}\])?\Z")
 # Where the metadata of a stored tensor has what changes with its rows.
 _DATA_BYTES, _GLOBAL_SHAPE, _LOCAL_SHAPE, _HEAD_MIN = 32, 40, 104, 168
+
+_TOGETHER_MAX = 256 << 20  # bytes: 4 s at the slowest that a read may be
 
 Indices = range | list[int]
 Rows = Indices | StructuredMemberSlice
@@ -109,6 +111,14 @@ def _check_rows(name: str, rows: Rows | None, shape: tuple[int, ...]) -> None:
         raise IndexError(f"{name}: rows are out of range of its shape {shape}")
 
 
+class _Layout(NamedTuple):
+    """How the elements of an array or a tensor lie in its payload."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype | None  # None: of a tensor, whose metadata tells it
+    head: int  # bytes before them
+
+
 class MemberReader:
     """Reads members of one object, whose manifest and metadata are there."""
 
@@ -138,12 +148,12 @@ class MemberReader:
         return self._bytes(name)
 
     def read_all(self, names: Sequence[str]) -> dict[str, Any]:
-        """Members, all of each; arrays and tensors by one operation where that
+        """Members, all of each; arrays and tensors by few operations where that
         can be."""
-        heads = {name: self._head_of(name) for name in dict.fromkeys(names)
-                 } if self.transport.direct else {}
+        layouts = {name: self._whole_layout(name) for name in dict.fromkeys(names)
+                   } if self.transport.direct else {}
         together = self._read_together({
-            name: head for name, head in heads.items() if head is not None})
+            name: layout for name, layout in layouts.items() if layout})
         return {name: together[name] if name in together else self.read(name)
                 for name in names}
 
@@ -215,40 +225,51 @@ class MemberReader:
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
 
-    def _head_of(self, name: str) -> int | None:
-        """Bytes before the elements of an array or a tensor; None: of another
-        member, or they are not told. ValueError: it is malformed."""
+    def _whole_layout(self, name: str) -> _Layout | None:
+        """Of an array or a tensor; None: of another member, or it is not told.
+
+        ValueError: it is malformed.
+        """
         spec, payload = self.specs.get(name, {}), self.buffers[name]
         if spec.get("encoding") == "ndarray":
-            self._elements(name, spec)
-            return 0
+            dtype, shape = self._elements(name, spec)
+            return _Layout(shape, dtype, 0)
         if (spec.get("encoding") != "torch_tensor" or spec.get("nested")
                 or payload.get("format") == "torch_save"):
             return None
-        layout = _layout_of(spec, payload)
-        return None if layout is None else layout[2]
+        told = _layout_of(spec, payload)
+        return told and _Layout(told[0], None, told[2])
 
-    def _read_together(self, heads: Mapping[str, int]) -> dict[str, Any]:
-        reads, memories = [], {}
-        for name, head in heads.items():
+    def _read_together(self, layouts: Mapping[str, _Layout]) -> dict[str, Any]:
+        """Up to _TOGETHER_MAX bytes by one operation: within one lease."""
+        made: dict[str, Any] = {}
+        memories: dict[str, np.ndarray] = {}
+        for name, layout in layouts.items():
             payload = self.buffers[name]
-            size = payload["bytes"] - head
-            memory = memories[name] = allocate(size, payload["key"])
-            reads.append((memory.ctypes.data, payload, [(head, size, 0)]))
-        self.transport.read_together(reads)
-        return {name: self._made_of(name, memory)
+            size = payload["bytes"] - layout.head
+            if memories and size + sum(
+                    one.nbytes for one in memories.values()) > _TOGETHER_MAX:
+                made |= self._read_group(layouts, memories)
+                memories = {}
+            memories[name] = allocate(size, payload["key"])
+        return made | self._read_group(layouts, memories)
+
+    def _read_group(self, layouts: Mapping[str, _Layout],
+                    memories: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        self.transport.read_together(
+            (memory.ctypes.data, self.buffers[name],
+             [(layouts[name].head, memory.nbytes, 0)])
+            for name, memory in memories.items())
+        return {name: self._made_of(name, layouts[name], memory)
                 for name, memory in memories.items()}
 
-    def _made_of(self, name: str, memory: np.ndarray) -> Any:
+    def _made_of(self, name: str, layout: _Layout, memory: np.ndarray) -> Any:
         """The array or the tensor whose elements were read."""
-        spec = self.specs[name]
-        if spec["encoding"] == "torch_tensor":
-            layout = _layout_of(spec, self.buffers[name])
-            assert layout is not None
-            return _tensor_of(name, memory, spec.get("dtype"), layout[0])
-        dtype, shape = self._elements(name, spec)
+        if layout.dtype is None:
+            return _tensor_of(name, memory, self.specs[name].get("dtype"),
+                              layout.shape)
         try:
-            return checked_text(memory.view(dtype).reshape(shape))
+            return checked_text(memory.view(layout.dtype).reshape(layout.shape))
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
 

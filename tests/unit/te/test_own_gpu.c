@@ -29,8 +29,8 @@ static struct own own_open(const char *backends, const char *staging)
 		own.at[i] = fake_cuda_alloc(&cuda, i, LEN);
 		own.bytes[i] = cuda.bytes(own.at[i]);
 	}
-	own.region = rig_region(own.engine, as_pointer(own.at[0]), LEN,
-				RIG_ANY);
+	own.region =
+		rig_region(own.engine, as_pointer(own.at[0]), LEN, RIG_ANY);
 	(void)rig_region(own.engine, as_pointer(own.at[1]), LEN, RIG_ANY);
 	return own;
 }
@@ -77,8 +77,8 @@ static void bytes_go_from_gpu_to_gpu(void **state)
 {
 	struct own own = own_open("loop", "1m");
 	struct iovec piece = {as_pointer(own.at[1] + 3), LEN - 3};
-	struct te_request request = rig_request(
-		own.self, TE_WRITE, as_pointer(own.at[0]), &piece);
+	struct te_request request =
+		rig_request(own.self, TE_WRITE, as_pointer(own.at[0]), &piece);
 	struct te_completion out, in;
 
 	(void)state;
@@ -117,9 +117,9 @@ static void many_share_little_room(void **state)
 		pieces[i][0] = (struct iovec){host + at, each};
 		pieces[i][1] =
 			(struct iovec){as_pointer(own.at[1] + at + each), each};
-		requests[i] = rig_request(own.self, TE_WRITE,
-					  as_pointer(own.at[0] + at),
-					  pieces[i]);
+		requests[i] =
+			rig_request(own.self, TE_WRITE,
+				    as_pointer(own.at[0] + at), pieces[i]);
 		requests[i].n_pieces = 2;
 	}
 	assert_int_equal(te_batch_create(own.engine, MANY, &batch), 0);
@@ -173,9 +173,8 @@ static void a_region_goes_after_its_copies(void **state)
 
 	(void)state;
 	assert_int_equal(te_batch_wait(batch, 20), -ETIMEDOUT);
-	assert_int_equal(
-		te_region_remove_within(own.engine, own.region, 20),
-		-ETIMEDOUT);
+	assert_int_equal(te_region_remove_within(own.engine, own.region, 20),
+			 -ETIMEDOUT);
 	cuda.hold(false);
 	assert_int_equal(te_region_remove(own.engine, own.region), 0);
 	assert_int_equal(rig_end(batch).error, -EFAULT);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_patience.c - the time that gets of many bytes have
+ * test_get_timeouts.c - the time limits of gets of many bytes
  *
- * They share a way to their owner, so each has time for what is read beside it.
+ * They share one link, so each has time for what is read beside it.
  */
 #include <stdlib.h>
 
