@@ -500,11 +500,11 @@ TE_API int te_store_put_abort(struct te_store *store,
  * @results: results[n]: the object's size in bytes, or a negative code
  *
  * The bytes are verified. After a negative result the contents of the room are
- * undefined. Blocks: call timeout + replica timeout + 16 ms for
- * each MiB, for each TE_STORE_BATCH_MAX keys or 1 MiB of keys. Returns the number of keys with a
- * size, or -600 with results untouched. Codes: -704 (miss), -600 (this key or
- * the room's memory is invalid, or the object larger than the room), -800 (no
- * owner answered in time), -900, -901, -1.
+ * undefined. Blocks: call timeout + replica timeout + 16 ms for each MiB, for
+ * each TE_STORE_BATCH_MAX keys or 1 MiB of keys. Returns the number of keys
+ * with a size, or -600 with results untouched. Codes: -704 (miss), -600 (this
+ * key or the room's memory is invalid, or the object larger than the room),
+ * -800 (no owner answered in time), -900, -901, -1.
  */
 TE_API int te_store_get(struct te_store *store, const struct te_store_key *keys,
 			const struct te_store_value *values, size_t n,

@@ -33,7 +33,7 @@ static uint64_t bytes_of(const struct tes_dummy_batch *b)
 	return bytes;
 }
 
-/* Returns how long a daemon may read @bytes: as a client may, and its probes. */
+/* Returns how long a daemon may read @bytes, and probe owners. */
 static uint64_t read_ms(const struct tes_dummy *dummy, uint64_t bytes)
 {
 	return dummy->replica_ms + bytes / TES_RATE_MIN + PROBES_MS;
