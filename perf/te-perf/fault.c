@@ -38,12 +38,10 @@ static void *stand_by(void *arg)
 	return NULL;
 }
 
-static void bystander_close(struct bystander *b, struct te_engine *engine)
+static void bystander_close(struct bystander *b)
 {
 	target_close(&b->target);
-	if (b->local)
-		memory_close(b->target.options, engine, BYSTANDER_SET, b->local,
-			     b->region);
+	memory_close(&b->local);
 	tei_free(b);
 }
 
@@ -55,15 +53,15 @@ static int bystander_open(struct bystander *b, const struct options *o,
 	if (!rc)
 		rc = target_open(&b->target, engine);
 	if (!rc)
-		rc = memory_open(o, engine, BYSTANDER_SET, TE_ACCESS_LOCAL,
-				 &b->local, &b->region);
+		rc = memory_open(&b->local, o, NULL, engine, BYSTANDER_SET,
+				 TE_ACCESS_LOCAL);
 	if (rc)
 		return rc;
 	b->load = (struct load){
 		.engine = engine,
 		.segment = b->target.segment,
 		.remote = b->target.remote,
-		.local = b->local,
+		.local = b->local.addr,
 		.working_set = BYSTANDER_SET,
 		.size = BYSTANDER_SIZE,
 		.batch = BYSTANDER_N,
@@ -110,7 +108,7 @@ int fault_begin(struct fault *f, const struct options *o, struct target *target,
 	f->options = NULL;
 	pthread_join(f->bystander->thread, NULL);
 close_bystander:
-	bystander_close(f->bystander, engine);
+	bystander_close(f->bystander);
 	return rc;
 }
 
@@ -139,5 +137,5 @@ void fault_end(struct fault *f, const struct load *l, struct row *row)
 		failed += b->result.errors[i].n;
 	row->bystander_requests += b->result.requests;
 	row->bystander_errors += failed + (b->error != 0);
-	bystander_close(b, l->engine);
+	bystander_close(b);
 }

@@ -14,8 +14,7 @@ struct bystander {
 	struct load load;
 	struct load_result result;
 	struct series series;
-	void *local;
-	te_region_id region;
+	struct memory local;
 	pthread_t thread;
 	int error;
 };

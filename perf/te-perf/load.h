@@ -24,8 +24,8 @@
 struct load {
 	struct te_engine *engine; /* not owned */
 	te_segment_id segment;
-	uint64_t remote; /* address of the target's working set */
-	char *local;
+	uint64_t remote;      /* address of the target's working set */
+	char *local;          /* address of ours; not of a GPU's: the bytes */
 	uint64_t working_set; /* room for a batch of each thread */
 	uint64_t size;
 	uint32_t batch, n_threads;

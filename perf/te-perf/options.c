@@ -49,13 +49,24 @@ static int set_each(struct te_config *config, char *list)
 	return rc;
 }
 
+/* What is in a GPU is seen by requests of the engine to itself. */
+static int set_backends(struct te_config *config, const struct options *o)
+{
+	char both[80];
+
+	if (!options_name_gpu(o->location) || options_in_process(o))
+		return set_config(config, "backends", o->backend);
+	(void)snprintf(both, sizeof(both), "%.70s,loop", o->backend);
+	return set_config(config, "backends", both);
+}
+
 static int fill_config(struct te_config *config, const struct options *o)
 {
 	char *list;
 	int rc = 0;
 
 	if (strcmp(o->backend, "auto"))
-		rc = set_config(config, "backends", o->backend);
+		rc = set_backends(config, o);
 	if (!rc && o->insecure)
 		rc = set_config(config, "insecure", "true");
 	if (rc || !o->engine)
@@ -128,43 +139,6 @@ int role_args(struct role_args *a, const struct options *o, const char *role)
 	return tei_process_path(NULL, a->exe);
 }
 
-/* ---- memory ---- */
-
-int memory_open(const struct options *o, struct te_engine *engine, uint64_t len,
-		uint32_t access, void **memory, te_region_id *region)
-{
-	struct te_region r = {.length = len, .access = access};
-	int rc = 0;
-
-	/* A listener learns only now what an initiator wants. */
-	if (!tei_room_fits("te-perf", "a working set takes", len,
-			   "give a smaller --working-set"))
-		return -ENOMEM;
-	if (o->foreign)
-		*memory = tei_map_touched(len);
-	else
-		rc = te_memory_alloc(engine, len, memory);
-	if (rc || !*memory)
-		return rc ? rc : -ENOMEM;
-	tei_pattern_fill(*memory, len, 0, 0);
-	r.addr = *memory;
-	rc = te_region_add(engine, &r, region);
-	if (rc)
-		memory_close(o, engine, len, *memory, 0);
-	return rc;
-}
-
-void memory_close(const struct options *o, struct te_engine *engine,
-		  uint64_t len, void *memory, te_region_id region)
-{
-	if (region)
-		te_region_remove(engine, region);
-	if (o->foreign)
-		munmap(memory, len);
-	else
-		te_memory_free(engine, memory);
-}
-
 /* ---- what follows from the settings ---- */
 
 static bool parse_list(const char *setting, const char *text, uint64_t max,
@@ -213,9 +187,23 @@ static bool rows_fit(const struct options *o)
 	return false;
 }
 
+/* Those of the host are "cpu:N" and no name. */
+bool options_name_gpu(const char *location)
+{
+	return location && *location && strcmp(location, "*") != 0 &&
+	       strncmp(location, "cpu:", 4) != 0;
+}
+
 bool options_in_process(const struct options *o)
 {
 	return !strcmp(o->backend, "loop");
+}
+
+/* Tells whether a location, if there is one, fits into a line to a target. */
+static bool is_word(const char *location)
+{
+	return !location || (*location && strlen(location) < LOCATION_LEN &&
+			     !strpbrk(location, " \t\r\n,"));
 }
 
 static bool roles_fit(const struct options *o)
@@ -231,6 +219,13 @@ static bool roles_fit(const struct options *o)
 	else if (strcmp(o->fault, "none") &&
 		 (o->connect || options_in_process(o)))
 		wrong = "fault: needs a target of te-perf's own";
+	else if (strcmp(o->fault, "none") && options_name_gpu(o->location))
+		wrong = "fault: looks at our memory, which location puts into "
+			"a GPU";
+	else if (o->foreign && (o->location || o->remote_location))
+		wrong = "foreign: memory of malloc's kind has no location";
+	else if (!is_word(o->location) || !is_word(o->remote_location))
+		wrong = "location: give one, as cuda:0 or cpu:1";
 	if (wrong)
 		fprintf(stderr, "te-perf: %s\n", wrong);
 	return !wrong;

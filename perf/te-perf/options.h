@@ -12,9 +12,10 @@
 
 #include "perf/lib/report.h"
 
-#define ROUNDS_MAX 64
-#define ROWS_MAX   240  /* of a report: a table has no more */
-#define PROBE_ROOM 4096 /* behind the working set, for urgent requests */
+#define ROUNDS_MAX   64
+#define ROWS_MAX     240  /* of a report: a table has no more */
+#define LOCATION_LEN 32   /* of a name, with its end */
+#define PROBE_ROOM   4096 /* behind the working set, for urgent requests */
 
 /* The most of each set of a reference: some caches hold half of that. */
 #define REFERENCE_MEMORY_MAX (1ull << 30)
@@ -26,6 +27,7 @@ struct list {
 
 struct options {
 	char *backend, *op, *size, *batch, *threads, *engine, *role;
+	char *location, *remote_location; /* of ours, of the target's memory */
 	char *connect, *listen, *svg, *congestion, *reference_at, *fault;
 	uint64_t duration, working_set, interval, rounds, pause, timeout;
 	uint64_t read_share, peers, connects;
@@ -47,6 +49,8 @@ int role_args(struct role_args *a, const struct options *o, const char *role);
 
 /* Derive and check; false: wrong, said on stderr. */
 bool options_derive(struct options *o);
+/* Tells whether a location is of a GPU; false: of the host, or none. */
+bool options_name_gpu(const char *location);
 /* Tells whether the backend cannot leave a process. */
 bool options_in_process(const struct options *o);
 
@@ -56,11 +60,5 @@ bool options_in_process(const struct options *o);
  */
 int engine_open(const struct options *o, const char *host,
 		struct te_engine **out);
-
-/* Memory of the wanted kind, all of it touched. -errno. */
-int memory_open(const struct options *o, struct te_engine *engine, uint64_t len,
-		uint32_t access, void **memory, te_region_id *region);
-void memory_close(const struct options *o, struct te_engine *engine,
-		  uint64_t len, void *memory, te_region_id region);
 
 #endif

@@ -154,6 +154,11 @@ static json_t *row_json(const struct row *row, const struct options *o)
 	json_object_set_new(j, "spread", spread_json(row));
 	json_object_set_new(j, "rails", rails_json(&row->rails));
 	json_object_set_new(j, "errors", errors_json(row));
+	if (o->location)
+		json_object_set_new(j, "location", json_string(o->location));
+	if (o->remote_location)
+		json_object_set_new(j, "remote_location",
+				    json_string(o->remote_location));
 	if (o->interval)
 		json_object_set_new(j, "series", series_json(row));
 	if (o->reference)
@@ -580,6 +585,10 @@ static void print_notes(const struct results *r, const struct options *o)
 			print_gap(row);
 	}
 	print_rails(r);
+	if (o->location || o->remote_location)
+		printf("memory of %s, the target's of %s\n",
+		       o->location ? o->location : "the host",
+		       o->remote_location ? o->remote_location : "its host");
 	if (o->reference)
 		printf("raw sockets: congestion control %s\n",
 		       r->congestion[0] ? r->congestion : "unknown");

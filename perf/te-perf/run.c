@@ -80,7 +80,8 @@ static int prime(const struct load *l, uint64_t len)
  * Make the local working set new, and for reads the target's too, so that
  * both differ from whatever was there. @seed: another one each time. -errno.
  */
-static int verify_prepare(const struct load *l, uint64_t seed)
+static int verify_prepare(const struct load *l, struct memory *local,
+			  uint64_t seed)
 {
 	uint64_t len = l->working_set;
 	int rc;
@@ -88,10 +89,11 @@ static int verify_prepare(const struct load *l, uint64_t seed)
 	/* Even without reads: the first bytes open the connections. */
 	if (!l->read_share)
 		len = len < load_stride(l) ? len : load_stride(l);
-	tei_pattern_fill(l->local, len, 2 * seed, 0);
-	rc = prime(l, len);
+	rc = memory_fill(local, len, 2 * seed);
 	if (!rc)
-		tei_pattern_fill(l->local, l->working_set, 2 * seed + 1, 0);
+		rc = prime(l, len);
+	if (!rc)
+		rc = memory_fill(local, l->working_set, 2 * seed + 1);
 	return rc;
 }
 
@@ -99,6 +101,7 @@ static int verify_prepare(const struct load *l, uint64_t seed)
 
 struct checker {
 	const struct load *load;
+	struct memory *local;
 	struct te_batch *batch;
 	char *scratch; /* n_room slots, registered: backends may demand it */
 	te_region_id region;
@@ -106,17 +109,6 @@ struct checker {
 	uint64_t offset[CHUNK_SLOTS];
 	uint64_t checked, wrong;
 };
-
-static uint64_t differing(const char *a, const char *b, uint64_t len)
-{
-	uint64_t n = 0;
-
-	if (!memcmp(a, b, len))
-		return 0;
-	for (uint64_t i = 0; i < len; i++)
-		n += a[i] != b[i];
-	return n;
-}
 
 /* Read the waiting slots back and compare them. */
 static int read_back(struct checker *c)
@@ -138,8 +130,8 @@ static int read_back(struct checker *c)
 	if (!rc)
 		rc = wait_all(c->batch, c->n);
 	for (uint32_t i = 0; !rc && i < c->n; i++)
-		c->wrong += differing(pieces[i].iov_base,
-				      l->local + c->offset[i], l->size);
+		rc = memory_differing(c->local, c->offset[i],
+				      pieces[i].iov_base, l->size, &c->wrong);
 	c->n = 0;
 	return rc;
 }
@@ -151,11 +143,9 @@ static int check_slot(struct checker *c, uint32_t thread, uint64_t slot,
 	uint64_t offset = load_offset(l, thread, slot);
 
 	c->checked += l->size;
-	if (load_reads(l, slot)) {
-		c->wrong += tei_pattern_wrong(l->local + offset, l->size,
-					      2 * seed, offset);
-		return 0;
-	}
+	if (load_reads(l, slot))
+		return memory_wrong(c->local, offset, l->size, 2 * seed,
+				    &c->wrong);
 	c->offset[c->n++] = offset;
 	return c->n == c->n_room ? read_back(c) : 0;
 }
@@ -221,15 +211,16 @@ static int checker_init(struct checker *c, const struct load *l)
  * many): what was read with what the target had, what was written by reading
  * it back. *checked and *wrong are bytes. -errno.
  */
-static int verify_check(const struct load *l, const struct load_result *result,
-			uint64_t seed, double percent, uint64_t *checked,
-			uint64_t *wrong)
+static int verify_check(const struct load *l, struct memory *local,
+			const struct load_result *result, uint64_t seed,
+			double percent, uint64_t *checked, uint64_t *wrong)
 {
 	struct checker c;
 	int rc = checker_init(&c, l);
 
 	if (rc)
 		return rc;
+	c.local = local;
 	for (uint32_t i = 0; !rc && i < l->n_threads; i++)
 		rc = check_thread(&c, i, result->slots[i], seed, percent);
 	if (!rc)
@@ -247,9 +238,8 @@ struct run {
 	struct bound bound;
 	struct series series;
 	struct tei_progress progress;
-	void *local;
-	te_region_id region; /* of local */
-	uint64_t seed;       /* of the last load's bytes */
+	struct memory local;
+	uint64_t seed; /* of the last load's bytes */
 	struct results results;
 	bool misused; /* a setting is wrong that only the engine can judge */
 };
@@ -264,7 +254,7 @@ static struct load load_of(const struct run *run, const struct row *row)
 		.engine = run->engine,
 		.segment = run->target.segment,
 		.remote = run->target.remote,
-		.local = run->local,
+		.local = run->local.addr,
 		.working_set = o->working_set,
 		.size = row->size,
 		.batch = row->batch,
@@ -274,7 +264,7 @@ static struct load load_of(const struct run *run, const struct row *row)
 		.duration_ms = o->duration,
 		.pause_ns = o->pause * 1000000,
 		.hot = o->hot,
-		.stamp = o->verify >= 100,
+		.stamp = o->verify >= 100 && !run->local.of_gpu,
 		.keep_going = o->keep_going || strcmp(o->fault, "none") != 0,
 		.probe = o->priority_probe,
 	};
@@ -363,12 +353,15 @@ static int compare(struct run *run, struct row *row, const struct load *l,
 		   const struct load_result *result)
 {
 	const struct options *o = run->options;
+	int rc;
 
 	if (o->verify <= 0 || row_failed(row))
 		return 0;
-	if (o->spoil) /* for tests: the first slot is always compared */
-		l->local[0] ^= 1;
-	return verify_check(l, result, run->seed, o->verify,
+	/* For tests: the first slot is always compared. */
+	rc = o->spoil ? memory_spoil(&run->local) : 0;
+	if (rc)
+		return rc;
+	return verify_check(l, &run->local, result, run->seed, o->verify,
 			    &row->checked_bytes, &row->wrong_bytes);
 }
 
@@ -382,7 +375,7 @@ static int measure_round(struct run *run, struct row *row, double v[N_FIGURES],
 	int rc;
 
 	run->series.progress = &run->progress;
-	rc = verify_prepare(&l, ++run->seed);
+	rc = verify_prepare(&l, &run->local, ++run->seed);
 	if (rc)
 		return rc;
 	rails_read(run->engine, &before);
@@ -518,8 +511,8 @@ static int measure_all(struct run *run)
 static int open_local(struct run *run)
 {
 	const struct options *o = run->options;
-	int rc = memory_open(o, run->engine, o->working_set + PROBE_ROOM,
-			     TE_ACCESS_LOCAL, &run->local, &run->region);
+	int rc = memory_open(&run->local, o, o->location, run->engine,
+			     o->working_set + PROBE_ROOM, TE_ACCESS_LOCAL);
 
 	if (rc)
 		fprintf(stderr, "te-perf: memory: %s\n", te_strerror(rc));
@@ -533,7 +526,7 @@ static void warn_of_unused(const struct run *run)
 
 	for (size_t i = 1; i < r->n_rows; i++)
 		rails_add(&all, &r->row[i].rails);
-	rails_warn_unused(&all, run->local);
+	rails_warn_unused(&all, run->local.addr);
 }
 
 static int initiate_with(struct run *run)
@@ -579,9 +572,7 @@ close_target:
 	closed = target_close(&run->target);
 	if (!rc && !strcmp(o->fault, "none"))
 		rc = closed;
-	if (run->local)
-		memory_close(o, run->engine, o->working_set + PROBE_ROOM,
-			     run->local, run->region);
+	memory_close(&run->local);
 	te_engine_destroy(run->engine);
 	return rc;
 }

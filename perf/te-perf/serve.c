@@ -19,6 +19,7 @@
 #include "base/thread.h"
 #include "perf/lib/process.h"
 #include "perf/lib/reference.h"
+#include "perf/te-perf/memory.h"
 
 #define STOP_MS 5000
 #define FIRST_S 3 /* an initiator says something at once, or holds up others */
@@ -27,9 +28,7 @@ struct server {
 	const struct options *options; /* working_set: the most it lends */
 	struct options kind;           /* with what the initiator asks for */
 	struct te_engine *engine;
-	uint64_t len;
-	void *memory; /* NULL: not open yet */
-	te_region_id region;
+	struct memory memory;
 	struct tei_process reference;
 };
 
@@ -54,11 +53,13 @@ static void say_error(const char *what, int error)
 
 static void open_memory(struct server *s, const char *line)
 {
+	char location[LOCATION_LEN] = "*";
 	uint64_t len;
 	int foreign, rc;
 
-	if (s->memory ||
-	    sscanf(line, "open %" SCNu64 " %d", &len, &foreign) != 2) {
+	/* An older initiator names no location. */
+	if (s->memory.addr || sscanf(line, "open %" SCNu64 " %d %31s", &len,
+				     &foreign, location) < 2) {
 		say_error("open", -EINVAL);
 		return;
 	}
@@ -69,11 +70,11 @@ static void open_memory(struct server *s, const char *line)
 		return;
 	}
 	alarm(0); /* it is at work */
-	s->len = len;
 	s->kind.foreign = foreign;
-	rc = memory_open(&s->kind, s->engine, len,
-			 TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE,
-			 &s->memory, &s->region);
+	rc = memory_open(&s->memory, &s->kind, location, s->engine, len,
+			 TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE);
+	if (rc)
+		memory_close(&s->memory);
 	if (rc)
 		say_error("memory", rc);
 	else
@@ -162,8 +163,7 @@ int serve_main(const struct options *o)
 	while (fgets(line, sizeof(line), stdin) && answer_line(&s, line))
 		;
 	tei_process_stop(&s.reference, STOP_MS);
-	if (s.memory)
-		memory_close(&s.kind, s.engine, s.len, s.memory, s.region);
+	memory_close(&s.memory);
 	te_engine_destroy(s.engine);
 	return 0;
 }

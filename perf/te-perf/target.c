@@ -97,11 +97,12 @@ static int ask_target(struct target *t, const char *line, const char *word,
 
 static int ask_open(struct target *t)
 {
-	char line[64], answer[TEI_PROCESS_LINE];
+	char line[64 + LOCATION_LEN], answer[TEI_PROCESS_LINE];
+	const char *location = t->options->remote_location;
 	int rc;
 
-	snprintf(line, sizeof(line), "open %" PRIu64 " %d", t->len,
-		 t->options->foreign);
+	snprintf(line, sizeof(line), "open %" PRIu64 " %d %.31s", t->len,
+		 t->options->foreign, location ? location : "*");
 	rc = ask_target(t, line, "ready ", READY_MS, answer);
 	if (!rc)
 		snprintf(t->name, sizeof(t->name), "%s", answer + 6);
@@ -123,7 +124,7 @@ static int ask_usage(struct target *t, uint64_t timeout_ms, uint64_t *cpu_ns,
 int target_usage(struct target *t, uint64_t *cpu_ns, uint64_t *rss)
 {
 	*cpu_ns = *rss = 0;
-	return t->memory ? 0 : ask_usage(t, ANSWER_MS, cpu_ns, rss);
+	return t->memory.addr ? 0 : ask_usage(t, ANSWER_MS, cpu_ns, rss);
 }
 
 int target_reference(struct target *t, uint64_t len, struct tei_bare_peer *peer)
@@ -176,8 +177,13 @@ static int find_memory(struct target *t)
 {
 	struct te_segment_region region;
 	size_t n = 1;
-	int rc = te_segment_regions(t->engine, t->segment, &region, &n);
+	int rc;
 
+	if (t->memory.addr) {
+		t->remote = (uintptr_t)t->memory.addr;
+		return 0;
+	}
+	rc = te_segment_regions(t->engine, t->segment, &region, &n);
 	if (rc)
 		return rc;
 	if (!n || region.length < t->len)
@@ -189,9 +195,9 @@ static int find_memory(struct target *t)
 static int open_own(struct target *t)
 {
 	snprintf(t->name, sizeof(t->name), "%s", te_engine_name(t->engine));
-	return memory_open(t->options, t->engine, t->len,
-			   TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE,
-			   &t->memory, &t->region);
+	return memory_open(&t->memory, t->options, t->options->remote_location,
+			   t->engine, t->len,
+			   TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE);
 }
 
 int target_open(struct target *t, struct te_engine *engine)
@@ -222,11 +228,8 @@ int target_close(struct target *t)
 
 	if (t->segment)
 		te_segment_close(t->engine, t->segment);
-	if (t->memory)
-		memory_close(t->options, t->engine, t->len, t->memory,
-			     t->region);
+	memory_close(&t->memory);
 	code = tei_process_stop(&t->process, STOP_MS);
-	t->segment = t->region = 0;
-	t->memory = NULL;
+	t->segment = 0;
 	return code ? -EIO : 0;
 }

@@ -15,6 +15,7 @@
 
 #include "perf/lib/bare.h"
 #include "perf/lib/process.h"
+#include "perf/te-perf/memory.h"
 #include "perf/te-perf/options.h"
 
 struct target {
@@ -25,8 +26,7 @@ struct target {
 	char host[TEI_HOST_LEN_MAX + 1]; /* ours, as the target sees it */
 	struct te_engine *engine;        /* the initiator's; not owned */
 	uint64_t len;
-	void *memory; /* when it is ours */
-	te_region_id region;
+	struct memory memory; /* when it is ours */
 	char name[TEI_PROCESS_LINE];
 	te_segment_id segment; /* where to send to */
 	uint64_t remote;       /* first address of its memory */
