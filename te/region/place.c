@@ -124,7 +124,7 @@ int te_memory_alloc_at(struct te_engine *engine, uint64_t length,
 {
 	char why[TEI_RUNTIME_WHY_LEN] = "";
 	struct tei_gpu_named gpu;
-	struct tei_memory *memory;
+	struct tei_memory *memory = NULL;
 	int rc;
 
 	if (!location || !*location || !strcmp(location, "*"))
