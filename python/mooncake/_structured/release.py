@@ -23,8 +23,11 @@ class PoolOwner:
     to the pool with the last of them, so no view ever shows what came later.
     """
 
+    any_made = False  # in this process
+
     def __init__(self, lease: Any) -> None:
         self._lease = lease
+        PoolOwner.any_made = True
 
     def release(self) -> None:
         """Give the lease back; once more does nothing."""
@@ -141,6 +144,8 @@ def _may_have_owners(values: Iterable[Any]) -> list[Any]:
     if kinds <= _LEAVES:
         return []
     if kinds <= _LEAVES_AND_ARRAYS:
+        if not PoolOwner.any_made:  # what is in such an array would be ours
+            return []
         arrays = (values if len(kinds) == 1 else
                   [one for one in values if type(one) is np.ndarray])
         return ([one for one in arrays if one.dtype.hasobject]
