@@ -40,9 +40,8 @@ int memory_open(struct memory *m, const struct options *o, const char *location,
 		.of_gpu = options_name_gpu(location),
 	};
 	/* A listener learns only now what an initiator wants. */
-	if (!m->of_gpu &&
-	    !tei_room_fits("te-perf", "a working set takes", len,
-			   "give a smaller --working-set"))
+	if (!m->of_gpu && !tei_room_fits("te-perf", "a working set takes", len,
+					 "give a smaller --working-set"))
 		return -ENOMEM;
 	rc = allocate(m, location);
 	if (rc)
@@ -82,9 +81,9 @@ void memory_close(struct memory *m)
 
 static int open_bounce(struct memory *m)
 {
-	struct te_region r = {
-		.length = BOUNCE_LEN,
-		.access = TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE};
+	struct te_region r = {.length = BOUNCE_LEN,
+			      .access = TE_ACCESS_REMOTE_READ |
+					TE_ACCESS_REMOTE_WRITE};
 	void *bounce;
 	int rc;
 

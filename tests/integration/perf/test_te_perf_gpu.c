@@ -28,13 +28,20 @@ static int set_up(void **state)
 /* Measures requests of both directions, all of whose bytes are compared. */
 static void measure(const char *backend, const char *ours, const char *theirs)
 {
-	const char *const args[] = {
-		backend,   ours,   theirs,     "--op=mixed",
-		driver,    "--json", "--size=100k", "--batch=4",
-		"--duration=50ms", "--working-set=4m", "--verify=100", NULL};
+	const char *const args[] = {backend,
+				    ours,
+				    theirs,
+				    "--op=mixed",
+				    driver,
+				    "--json",
+				    "--size=100k",
+				    "--batch=4",
+				    "--duration=50ms",
+				    "--working-set=4m",
+				    "--verify=100",
+				    NULL};
 	json_t *report = tool_json("te-perf", args);
-	const json_t *row =
-		json_array_get(json_object_get(report, "rows"), 0);
+	const json_t *row = json_array_get(json_object_get(report, "rows"), 0);
 
 	assert_true(integer(row, "checked_bytes") >= 4 * 102400);
 	assert_int_equal(integer(row, "wrong_bytes"), 0);
@@ -63,10 +70,14 @@ static void one_wrong_byte_is_found(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < TEST_COUNT(ops); i++) {
-		const char *const args[] = {
-			ops[i],    "--size=4k", "--duration=20ms",
-			"--spoil", driver,      "--working-set=1m",
-			"--location=cuda:1",    NULL};
+		const char *const args[] = {ops[i],
+					    "--size=4k",
+					    "--duration=20ms",
+					    "--spoil",
+					    driver,
+					    "--working-set=1m",
+					    "--location=cuda:1",
+					    NULL};
 		char *text = tool_output("te-perf", args, 1);
 
 		assert_non_null(strstr(text, "te-perf: 1 wrong bytes"));
