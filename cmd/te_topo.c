@@ -7,10 +7,12 @@
  * understood.
  */
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/conf.h"
 #include "base/mem.h"
+#include "cmd/doctor/gpu_driver.h"
 #include "cmd/te_topo.h"
 
 #define ABOUT                                                                 \
@@ -72,6 +74,31 @@ static int print_json(const struct te_topo *topo, enum te_topo_form form)
 	return rc;
 }
 
+/*
+ * Asks the files of this machine, or those beside the copy of its /sys, how
+ * GPUs' memory gets to RDMA devices. "": there are none.
+ */
+static const char *way_of_gpus(const struct settings *s)
+{
+	struct tei_host host = {.root = ""};
+	char root[PATH_MAX] = "";
+	const char *way;
+
+	if (s->from || s->hwloc_xml)
+		return "";
+	if (s->sysfs) {
+		size_t len = strlen(s->sysfs);
+
+		if (len < 4 || len >= sizeof(root) ||
+		    strcmp(s->sysfs + len - 4, "/sys") != 0)
+			return "";
+		memcpy(root, s->sysfs, len - 4);
+	}
+	host.root = root;
+	way = tei_gpu_way(&host);
+	return way ? way : "?";
+}
+
 static int show(const struct settings *s, const struct te_topo *topo)
 {
 	int rc = 0;
@@ -89,7 +116,7 @@ static int show(const struct settings *s, const struct te_topo *topo)
 	else if (s->matrix)
 		rc = print_json(topo, TE_TOPO_MATRIX);
 	else if (!s->svg)
-		rc = tei_topo_print_text(topo, stdout);
+		rc = tei_topo_print_text(topo, way_of_gpus(s), stdout);
 	if (!rc && fflush(stdout))
 		rc = -errno;
 	if (rc)

@@ -35,8 +35,11 @@ const char *tei_topo_word_worker(const struct te_topo *topo, uint32_t nic,
 
 /* ---- tables (te_topo_text.c) ---- */
 
-/* -ENOMEM, -EIO. */
-int tei_topo_print_text(const struct te_topo *topo, FILE *out);
+/*
+ * @way: of GPUs' memory to RDMA devices, as tei_gpu_way() says; "": of another
+ * machine, nothing is said. -ENOMEM, -EIO.
+ */
+int tei_topo_print_text(const struct te_topo *topo, const char *way, FILE *out);
 
 /* ---- the drawing (te_topo_svg.c) ---- */
 

@@ -335,11 +335,24 @@ static int print_nics(const struct te_topo *topo,
 
 /* ---- memories by NICs ---- */
 
+/* How a GPU's memory gets to a NIC; "": it is the host's, or nobody knows. */
+static const char *way_to(const struct te_topo *topo, uint32_t nic,
+			  const struct te_topo_memory *m, const char *way)
+{
+	struct te_topo_nic to;
+
+	if (m->kind != TE_TOPO_CUDA || te_topo_nic(topo, nic, &to))
+		return "";
+	return to.kind == TE_TOPO_ETH && *way ? "staged" : way;
+}
+
 static void distance_row(const struct te_topo *topo, uint32_t memory,
-			 uint32_t from, uint32_t to, struct table *t)
+			 const char *way, uint32_t from, uint32_t to,
+			 struct table *t)
 {
 	struct te_topo_distance d;
 	struct te_topo_memory m;
+	const char *by;
 	char bytes[32];
 
 	(void)te_topo_memory(topo, memory, &m);
@@ -351,13 +364,15 @@ static void distance_row(const struct te_topo *topo, uint32_t memory,
 		cell(t, "%s", *m.model ? m.model : m.pci.bus_id);
 	for (; from < to; from++) {
 		(void)te_topo_distance(topo, memory, from, &d);
-		cell(t, "%s%s", word_near(d.near), d.preferred ? "*" : "");
+		by = way_to(topo, from, &m, way);
+		cell(t, "%s%s%s%s", word_near(d.near), d.preferred ? "*" : "",
+		     *by ? " " : "", by);
 	}
 }
 
 static int print_distances(const struct te_topo *topo,
-			   const struct te_topo_machine *m, uint32_t from,
-			   FILE *out)
+			   const struct te_topo_machine *m, const char *way,
+			   uint32_t from, FILE *out)
 {
 	uint32_t to =
 		from + NICS_A_ROW < m->n_nics ? from + NICS_A_ROW : m->n_nics;
@@ -375,13 +390,13 @@ static int print_distances(const struct te_topo *topo,
 		cell(&t, "%s", nic.name);
 	}
 	for (i = 0; i < m->n_memories; i++)
-		distance_row(topo, i, from, to, &t);
+		distance_row(topo, i, way, from, to, &t);
 	print(&t, out);
 	table_fini(&t);
 	return 0;
 }
 
-static void print_notes(const struct te_topo *topo, FILE *out)
+static void print_notes(const struct te_topo *topo, bool ways, FILE *out)
 {
 	struct te_topo_note note;
 	uint32_t i;
@@ -390,11 +405,16 @@ static void print_notes(const struct te_topo *topo, FILE *out)
 		    "(same PCIe switch),\nroot (same host bridge), node, "
 		    "socket, far.\n",
 		    out);
+	if (ways)
+		(void)fputs("dma-buf, peermem: the NIC accesses the GPU's "
+			    "memory. staged: the host copies it.\n?: te-doctor "
+			    "says what does not tell.\n",
+			    out);
 	for (i = 0; !te_topo_note(topo, i, &note); i++)
 		(void)fprintf(out, "%s  ! %s\n", i ? "" : "\n", note.text);
 }
 
-int tei_topo_print_text(const struct te_topo *topo, FILE *out)
+int tei_topo_print_text(const struct te_topo *topo, const char *way, FILE *out)
 {
 	struct te_topo_machine m;
 	char line[TE_TOPO_LINE];
@@ -410,10 +430,10 @@ int tei_topo_print_text(const struct te_topo *topo, FILE *out)
 	if (!rc)
 		rc = print_nics(topo, &m, out);
 	for (from = 0; !rc && from < m.n_nics; from += NICS_A_ROW)
-		rc = print_distances(topo, &m, from, out);
+		rc = print_distances(topo, &m, way, from, out);
 	if (rc)
 		return rc;
 	if (m.n_nics)
-		print_notes(topo, out);
+		print_notes(topo, m.n_gpus && *way, out);
 	return ferror(out) ? -EIO : 0;
 }

@@ -8,12 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/doctor/gpu_driver.h"
 #include "cmd/doctor/host.h"
 
-#define NVIDIA      0x10de
-#define DISPLAY     0x03 /* class of PCI devices: GPUs, with a screen or not */
-#define OPEN_SINCE  515  /* first version with open kernel modules */
-#define VERSION_LEN 32
+#define NVIDIA  0x10de
+#define DISPLAY 0x03 /* class of PCI devices: GPUs, with a screen or not */
 
 static const struct tei_rule acs_rule = {
 	"pci.acs", "bridges that send traffic between their devices directly",
@@ -225,61 +224,8 @@ static size_t check_gpus(const struct tei_host *h, struct tei_report *r)
 
 /* ---- kernel modules ---- */
 
-enum known { NO, YES, NOT_KNOWN };
-
-struct driver {
-	char version[VERSION_LEN]; /* "550.54.14"; "": not known */
-	enum known open;           /* its kernel modules */
-};
-
-/* Counts the characters of "550.54.14" that text begins with; 0: it is none. */
-static size_t version_len(const char *text)
-{
-	static const char digits[] = "0123456789";
-	size_t len = strspn(text, "0123456789."), first = strspn(text, digits);
-
-	return first > 0 && text[first] == '.' &&
-			       strspn(text + first + 1, digits) > 0 &&
-			       len < VERSION_LEN
-		       ? len
-		       : 0;
-}
-
-/* A word of "NVRM version: ... Kernel Module  550.54.14  Thu Feb 22 ..." */
-static void find_version(const char *line, char out[VERSION_LEN])
-{
-	size_t len = 0;
-
-	for (; *line && !len; line += strcspn(line, " ")) {
-		line += strspn(line, " ");
-		len = version_len(line);
-		if (line[len] != ' ' && line[len] != '\0')
-			len = 0;
-		memcpy(out, line, len);
-	}
-	out[len] = '\0';
-}
-
-static void find_driver(const struct tei_host *h, struct driver *out)
-{
-	char line[256], version[256];
-	size_t len;
-
-	*out = (struct driver){.open = NOT_KNOWN};
-	if (tei_host_line(h, line, sizeof(line), "proc/driver/nvidia/version"))
-		find_version(line, out->version);
-	if (strstr(line, "Open Kernel Module"))
-		out->open = YES;
-	else if (strstr(line, "Kernel Module"))
-		out->open = NO;
-	(void)tei_host_line(h, version, sizeof(version),
-			    "sys/module/nvidia/version");
-	len = version_len(version);
-	if (len && !version[len])
-		memcpy(out->version, version, len + 1);
-}
-
-static void check_driver(const struct driver *driver, struct tei_report *r)
+static void check_driver(const struct tei_gpu_driver *driver,
+			 struct tei_report *r)
 {
 	static const char *const kinds[] = {
 		", kernel modules that are not open", ", open kernel modules",
@@ -340,52 +286,21 @@ static bool check_device(const char *bus_id, void *arg)
 
 /* ---- the way of a GPU's memory to NICs ---- */
 
-/* Says in @why of what dma-buf is made, or what it lacks. */
-static enum known has_dma_buf(const struct tei_host *h,
-			      const struct driver *driver, char *why,
-			      size_t room)
-{
-	unsigned long since = strtoul(driver->version, NULL, 10);
-	unsigned long linux_major, linux_minor = 0;
-	char release[64], *end;
-	bool is_old;
-
-	(void)tei_host_line(h, release, sizeof(release),
-			    "proc/sys/kernel/osrelease");
-	linux_major = strtoul(release, &end, 10);
-	if (*end == '.')
-		linux_minor = strtoul(end + 1, NULL, 10);
-	is_old = linux_major < 5 || (linux_major == 5 && linux_minor < 12);
-	(void)snprintf(why, room, "kernel modules %s%s, Linux %.32s",
-		       *driver->version ? driver->version : "?",
-		       driver->open == NO ? ", which are not open" : "",
-		       release);
-	if (driver->open == NO || (*driver->version && since < OPEN_SINCE) ||
-	    (linux_major && is_old))
-		return NO;
-	if (driver->open == YES && *driver->version && linux_major)
-		return YES;
-	(void)snprintf(why, room, "%s does not tell",
-		       linux_major ? "/proc/driver/nvidia/version"
-				   : "/proc/sys/kernel/osrelease");
-	return NOT_KNOWN;
-}
-
-static void check_peermem(const struct tei_host *h, const struct driver *driver,
+static void check_peermem(const struct tei_host *h,
+			  const struct tei_gpu_driver *driver,
 			  struct tei_report *r)
 {
-	bool peermem = tei_host_exists(h, "sys/module/nvidia_peermem") ||
-		       tei_host_exists(h, "sys/module/nv_peer_mem");
+	bool peermem = tei_gpu_has_peermem(h);
 	static const char *const dma_buf[] = {"no dma-buf", "dma-buf",
 					      "dma-buf is not known"};
 	char why[128], dev[TEI_HOST_NAME];
-	enum known has = has_dma_buf(h, driver, why, sizeof(why));
+	enum tei_known has = tei_gpu_has_dma_buf(h, driver, why, sizeof(why));
 	enum tei_mark mark = TEI_MARK_OK;
 	const char *so = "";
 
-	if (!peermem && has == NOT_KNOWN)
+	if (!peermem && has == TEI_NOT_KNOWN)
 		mark = TEI_MARK_UNKNOWN;
-	if (!peermem && has == NO) {
+	if (!peermem && has == TEI_NO) {
 		bool rdma = tei_host_entry(h, "sys/class/infiniband", 0, dev);
 
 		mark = rdma ? TEI_MARK_WARN : TEI_MARK_OK;
@@ -421,7 +336,7 @@ enum found { NOWHERE, LEADS_NOWHERE, NAMELESS, OTHER, SAME };
 struct library {
 	enum found found;
 	char path[PATH_LEN];
-	char version[VERSION_LEN]; /* of OTHER and SAME */
+	char version[TEI_GPU_VERSION_LEN]; /* of OTHER and SAME */
 };
 
 static const char *name_of(const char *path)
@@ -450,10 +365,10 @@ static bool follow(const struct tei_host *h, char path[PATH_LEN])
 }
 
 /* "usr/lib64/libcuda.so.550.54.14": the version is what is behind ".so.". */
-static bool take_version(const char *path, char out[VERSION_LEN])
+static bool take_version(const char *path, char out[TEI_GPU_VERSION_LEN])
 {
 	const char *text = strstr(name_of(path), ".so.");
-	size_t len = text ? version_len(text + 4) : 0;
+	size_t len = text ? tei_gpu_version_len(text + 4) : 0;
 
 	if (!len || text[4 + len])
 		return false;
@@ -463,7 +378,7 @@ static bool take_version(const char *path, char out[VERSION_LEN])
 
 /* The version is in the name of the file that links lead to. */
 static void find_in(const struct tei_host *h, const char *folder,
-		    const char *name, const struct driver *driver,
+		    const char *name, const struct tei_gpu_driver *driver,
 		    struct library *out)
 {
 	int links = 0;
@@ -485,7 +400,8 @@ static void find_in(const struct tei_host *h, const char *folder,
 
 /* The best of all folders: which one a process takes is not known here. */
 static void find_library(const struct tei_host *h, const char *name,
-			 const struct driver *driver, struct library *best)
+			 const struct tei_gpu_driver *driver,
+			 struct library *best)
 {
 	struct library library;
 	size_t i;
@@ -503,7 +419,8 @@ static void find_library(const struct tei_host *h, const char *name,
  * brings all libraries.
  */
 static void check_other(const struct tei_host *h, const struct library *cuda,
-			const struct driver *driver, struct tei_report *r)
+			const struct tei_gpu_driver *driver,
+			struct tei_report *r)
 {
 	struct library ml;
 
@@ -522,7 +439,8 @@ static void check_other(const struct tei_host *h, const struct library *cuda,
 					 : ": CUDA does not start");
 }
 
-static void check_library(const struct tei_host *h, const struct driver *driver,
+static void check_library(const struct tei_host *h,
+			  const struct tei_gpu_driver *driver,
 			  struct tei_report *r)
 {
 	struct library cuda;
@@ -566,12 +484,12 @@ static void check_persistence(const struct tei_host *h, struct tei_report *r)
 void tei_check_gpu(const struct tei_host *h, struct tei_report *r)
 {
 	struct walk walk = {.h = h, .r = r};
-	struct driver driver;
+	struct tei_gpu_driver driver;
 
 	tei_host_each(h, "sys/bus/pci/devices", check_device, &walk);
 	if (!check_gpus(h, r))
 		return;
-	find_driver(h, &driver);
+	tei_gpu_driver_find(h, &driver);
 	check_driver(&driver, r);
 	check_peermem(h, &driver, r);
 	check_library(h, &driver, r);

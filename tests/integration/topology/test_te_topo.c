@@ -64,6 +64,31 @@ static void text_shows_nics_distances_and_notes(void **state)
 	free(text);
 }
 
+/* By the driver's files, which lie beside the copy of /sys. */
+static void text_says_how_gpus_get_to_nics(void **state)
+{
+	static const char version[] =
+		"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  "
+		"550.54.14  Release Build\n";
+	const char *const args[] = {"--sysfs", sys, NULL};
+	char *text = run(args, 0);
+
+	(void)state;
+	test_contains(text, "switch* ?");
+	free(text);
+	test_tree_write(dir, "sys/module/nvidia_peermem/initstate", "live\n");
+	text = run(args, 0);
+	test_contains(text, "switch* peermem");
+	test_contains(text, "far staged"); /* of a NIC without RDMA */
+	free(text);
+	test_tree_write(dir, "proc/driver/nvidia/version", version);
+	test_tree_write(dir, "proc/sys/kernel/osrelease", "6.1.0\n");
+	text = run(args, 0);
+	test_contains(text, "switch* dma-buf");
+	test_contains(text, "the NIC accesses the GPU's memory");
+	free(text);
+}
+
 static void both_forms_of_json_are_read_again(void **state)
 {
 	static const char *const forms[] = {"--json", "--matrix"};
@@ -218,6 +243,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(text_shows_nics_distances_and_notes),
+		cmocka_unit_test(text_says_how_gpus_get_to_nics),
 		cmocka_unit_test(both_forms_of_json_are_read_again),
 		cmocka_unit_test(a_drawing_is_well_formed),
 		cmocka_unit_test(names_that_are_markup_are_drawn_as_text),
