@@ -23,7 +23,7 @@ struct loop_copy {
 	int err;
 };
 
-static void move_to(struct tei_list *slices, struct tei_slice *slice)
+static void requeue(struct tei_list *slices, struct tei_slice *slice)
 {
 	tei_list_del(&slice->link);
 	tei_list_add_tail(slices, &slice->link);
@@ -35,7 +35,7 @@ static void free_copy(struct loop_copy *c)
 	tei_free(c);
 }
 
-static void made(struct tei_region_copy *copy, int err)
+static void copy_done(struct tei_region_copy *copy, int err)
 {
 	struct loop_copy *c = copy->arg;
 	struct tei_rail *rail = c->target->base->rail;
@@ -43,7 +43,7 @@ static void made(struct tei_region_copy *copy, int err)
 	c->target->n_copies--;
 	c->made = true;
 	c->err = err;
-	rail->busy = true;
+	rail->busy = loop_rail(rail)->room_came = true;
 	if (c->slice) {
 		tei_list_del(&c->slice->link);
 		tei_list_add_head(&loop_rail(rail)->queue, &c->slice->link);
@@ -52,16 +52,19 @@ static void made(struct tei_region_copy *copy, int err)
 	}
 }
 
-/* Room comes when copies of others end, too, of which nobody tells us. */
-static int starve(struct tei_slice *slice)
+/*
+ * Has the slice wait until one of our copies has ended, or for a ms: peers use
+ * the stage, too.
+ */
+static int await_room(struct tei_slice *slice)
 {
 	struct tei_rail *rail = slice->ep->rail;
 	uint64_t at = tei_now_ns() + RETRY_NS;
 
-	move_to(&loop_rail(rail)->starving, slice);
+	requeue(&loop_rail(rail)->awaiting_room, slice);
 	if (!rail->timer_ns || rail->timer_ns > at)
 		rail->timer_ns = at;
-	return 0;
+	return -EAGAIN;
 }
 
 static int open_copy(struct tei_slice *slice, struct tei_endpoint *target,
@@ -93,16 +96,16 @@ int tei_loop_begin_copy(struct tei_slice *slice, struct tei_endpoint *target,
 		rc = open_copy(slice, target, pin, remote, n, &c->copy);
 	if (rc) {
 		tei_free(c);
-		return rc == -EAGAIN ? starve(slice) : rc;
+		return rc == -EAGAIN ? await_room(slice) : rc;
 	}
 	c->target = loop_half(target);
 	c->slice = slice;
 	c->length = c->copy->length;
-	c->copy->done = made;
+	c->copy->done = copy_done;
 	c->copy->arg = c;
 	loop_slice(slice)->copy = c;
 	c->target->n_copies++;
-	move_to(&loop_rail(slice->ep->rail)->copying, slice);
+	requeue(&loop_rail(slice->ep->rail)->copying, slice);
 	tei_region_copy_begin(c->copy, c->length);
 	return 0;
 }

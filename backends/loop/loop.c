@@ -37,7 +37,7 @@ static int loop_rail_open(struct tei_rail *rail)
 	tei_list_init(&loop_rail(rail)->halves);
 	tei_list_init(&loop_rail(rail)->queue);
 	tei_list_init(&loop_rail(rail)->copying);
-	tei_list_init(&loop_rail(rail)->starving);
+	tei_list_init(&loop_rail(rail)->awaiting_room);
 	loop_rail(rail)->maps = tei_maps_open();
 	loop_rail(rail)->stream = tei_copier_streaming();
 	return 0;
@@ -170,7 +170,7 @@ static int loop_post(struct tei_endpoint *ep, struct tei_slice *const slices[],
 	return taken;
 }
 
-void tei_loop_end(struct tei_slice *slice, int err)
+static void end(struct tei_slice *slice, int err)
 {
 	struct loop_rail *rail = loop_rail(slice->ep->rail);
 
@@ -185,18 +185,18 @@ void tei_loop_end(struct tei_slice *slice, int err)
 static void loop_cancel(struct tei_endpoint *ep, struct tei_slice *slice)
 {
 	(void)ep;
-	tei_loop_end(slice, -ECANCELED);
+	end(slice, -ECANCELED);
 }
 
-static void end_of(struct tei_list *slices, const struct tei_endpoint *ep,
-		   int err)
+static void end_slices_of(struct tei_list *slices,
+			  const struct tei_endpoint *ep, int err)
 {
 	tei_list_for_each_safe (pos, tmp, slices) {
 		struct tei_slice *slice =
 			tei_list_entry(pos, struct tei_slice, link);
 
 		if (slice->ep == ep)
-			tei_loop_end(slice, err);
+			end(slice, err);
 	}
 }
 
@@ -207,9 +207,9 @@ static int loop_flush(struct tei_endpoint *ep, int err)
 
 	break_halves(half);
 	half->reported = true;
-	end_of(&rail->queue, ep, err);
-	end_of(&rail->copying, ep, err);
-	end_of(&rail->starving, ep, err);
+	end_slices_of(&rail->queue, ep, err);
+	end_slices_of(&rail->copying, ep, err);
+	end_slices_of(&rail->awaiting_room, ep, err);
 	half->dropping = false;
 	half->flushing = half->n_copies > 0;
 	return half->flushing ? -EINPROGRESS : 0;
@@ -451,8 +451,8 @@ static int move_next(struct tei_slice *slice, uint64_t *moved)
 	return rc;
 }
 
-/* Moves the first slice in the queue one step on. */
-static void step_slice(struct tei_slice *slice)
+/* Moves the first slice in the queue one step on. False: it awaits room. */
+static bool step_slice(struct tei_slice *slice)
 {
 	struct loop_slice *s = loop_slice(slice);
 	uint64_t moved = 0;
@@ -460,13 +460,16 @@ static void step_slice(struct tei_slice *slice)
 
 	rc = s->copy ? tei_loop_end_copy(slice, &moved)
 		     : move_next(slice, &moved);
+	if (rc == -EAGAIN)
+		return false;
 	count_moved(slice->ep->rail, moved);
 	if (rc || (s->at == slice->length && !s->copy))
-		tei_loop_end(slice, rc);
+		end(slice, rc);
+	return true;
 }
 
-/* Says that copies into and out of regions have ended, to who waits for it. */
-static int end_quietly(struct loop_half *half)
+/* Reports to the core, if it waits for that, that a half has no copies. */
+static int report_quiet(struct loop_half *half)
 {
 	bool flushing = half->flushing, dropping = half->dropping;
 
@@ -487,7 +490,7 @@ static int report_broken(struct loop_rail *rail)
 			tei_list_entry(pos, struct loop_half, link);
 
 		if (!half->n_copies)
-			n += end_quietly(half);
+			n += report_quiet(half);
 		if (!half->broken || half->reported)
 			continue;
 		half->reported = true;
@@ -497,6 +500,13 @@ static int report_broken(struct loop_rail *rail)
 	return n;
 }
 
+/* Has slices that await room go before those that came later. */
+static void try_again(struct loop_rail *rail)
+{
+	tei_list_splice_tail(&rail->awaiting_room, &rail->queue);
+	tei_list_splice_tail(&rail->queue, &rail->awaiting_room);
+}
+
 static int loop_progress(struct tei_rail *base, int budget)
 {
 	struct loop_rail *rail = loop_rail(base);
@@ -504,14 +514,16 @@ static int loop_progress(struct tei_rail *base, int budget)
 
 	base->busy = false;
 	n = report_broken(rail);
-	tei_list_splice_tail(&rail->queue, &rail->starving);
-	for (; n < budget && !tei_list_empty(&rail->queue); n++) {
+	if (base->timed_out || rail->room_came)
+		try_again(rail);
+	base->timed_out = rail->room_came = false;
+	while (n < budget && !tei_list_empty(&rail->queue)) {
 		struct tei_slice *slice = tei_list_entry(
 			rail->queue.next, struct tei_slice, link);
 
 		if (loop_half(slice->ep)->broken)
 			break; /* flush() comes */
-		step_slice(slice);
+		n += step_slice(slice);
 	}
 	return n;
 }

@@ -20,10 +20,11 @@ struct loop_copy;
 
 struct loop_rail {
 	struct tei_list halves;
-	struct tei_list queue;    /* slices, in the order of post() */
-	struct tei_list copying;  /* slices with a copy under way */
-	struct tei_list starving; /* slices that await room for one */
-	unsigned int n_queued;    /* in all of them */
+	struct tei_list queue;         /* slices, in the order of post() */
+	struct tei_list copying;       /* slices with a copy under way */
+	struct tei_list awaiting_room; /* slices without, for want of memory */
+	unsigned int n_queued;         /* in all of them */
+	bool room_came;
 	uint64_t last_id;
 	int maps; /* tei_maps_open()'s, for large memory */
 	struct tei_copier stream;
@@ -39,7 +40,7 @@ struct loop_half {
 	uint64_t id;
 	unsigned int n_copies; /* under way, of a target */
 	bool broken, reported;
-	bool flushing, dropping; /* they await the end of copies */
+	bool flushing, dropping; /* the core waits for the end of copies */
 };
 
 struct loop_slice {
@@ -72,14 +73,13 @@ static inline struct loop_slice *loop_slice(const struct tei_slice *slice)
  * shorter now; touching it would be a signal.
  */
 int tei_loop_copy(struct tei_slice *slice, uint8_t *remote, uint64_t n);
-void tei_loop_end(struct tei_slice *slice, int err);
 
 /* ---- copied.c ---- */
 
 /*
  * Begins to copy up to @n bytes of the region that @pin holds, which go on
- * without it, or has the slice await room. Returns 0, -EFAULT (the slice's own
- * memory), -ENOMEM.
+ * without it. Returns 0, -EAGAIN (no room: the slice is in awaiting_room),
+ * -EFAULT (the slice's own memory), -ENOMEM.
  */
 int tei_loop_begin_copy(struct tei_slice *slice, struct tei_endpoint *target,
 			uint64_t pin, void *remote, uint64_t n);

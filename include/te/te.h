@@ -273,9 +273,10 @@ TE_API int te_memory_alloc(struct te_engine *engine, uint64_t length,
  * not be touched by the processor. It is of the GPU's primary context, which is
  * made if nobody uses it, and stays in use until the memory is freed.
  *
- * Blocks: for the driver, also when it is freed. Returns 0, or a line says why
- * and: -EINVAL (length 0, or no such location), -ENODEV (no such GPU or node,
- * or no driver), -ENOMEM, -EIO (the driver fails), -ESTALE (in a forked child).
+ * Blocks: for the driver, also when it is freed. Returns 0, -EINVAL (length 0,
+ * or no such location), -ENODEV (no such GPU or node, or no driver), -ENOMEM,
+ * -EIO (the driver fails), -ESTALE (in a forked child). A line in the log says
+ * what is wrong with a location, or with the driver.
  */
 TE_API int te_memory_alloc_at(struct te_engine *engine, uint64_t length,
 			      const char *location, void **out);

@@ -52,11 +52,13 @@ static int set_each(struct te_config *config, char *list)
 /* What is in a GPU is seen by requests of the engine to itself. */
 static int set_backends(struct te_config *config, const struct options *o)
 {
-	char both[80];
+	char both[256];
 
 	if (!options_name_gpu(o->location) || options_in_process(o))
 		return set_config(config, "backends", o->backend);
-	(void)snprintf(both, sizeof(both), "%.70s,loop", o->backend);
+	if (snprintf(both, sizeof(both), "%s,loop", o->backend) >=
+	    (int)sizeof(both))
+		return set_config(config, "backends", o->backend);
 	return set_config(config, "backends", both);
 }
 
@@ -234,7 +236,9 @@ static bool roles_fit(const struct options *o)
 /* Tells whether memory of both sides fits, as far as they are on this host. */
 static bool memory_fits(const struct options *o)
 {
-	uint64_t need = o->working_set * (o->connect ? 1 : 2);
+	bool ours = !options_name_gpu(o->location);
+	bool theirs = !o->connect && !options_name_gpu(o->remote_location);
+	uint64_t need = o->working_set * ((ours ? 1u : 0) + (theirs ? 1u : 0));
 	uint64_t set = o->working_set < REFERENCE_MEMORY_MAX
 			       ? o->working_set
 			       : REFERENCE_MEMORY_MAX;

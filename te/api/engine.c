@@ -114,6 +114,7 @@ static void init(struct te_engine *engine)
 	tei_list_init(&engine->memories);
 	tei_list_init(&engine->transfer->stages);
 	tei_list_init(&engine->transfer->starving);
+	tei_list_init(&engine->transfer->own_ends);
 	tei_handles_init(&engine->segments);
 	tei_regions_init(engine->regions);
 	tei_inbox_init(engine->inbox, engine);

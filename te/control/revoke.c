@@ -15,6 +15,7 @@
 #include "te/control/peer.h"
 #include "te/core/engine.h"
 #include "te/transfer/link.h"
+#include "te/transfer/transfer.h"
 #include "te/worker/worker.h"
 
 #define DEFAULT_MS 2000u
@@ -22,12 +23,14 @@
 /* A call that revokes: lies on its stack, and in inbound.revokes meanwhile. */
 struct revocation {
 	struct tei_list link;
-	struct tei_call start, own; /* to control, to the worker */
-	struct tei_call own_done;   /* back to control */
+	struct tei_call start, own;        /* to control, to the worker */
+	struct tei_own_end own_end;        /* its call: back to control */
+	struct tei_call forget, forgotten; /* the same, when time is over */
 	struct te_engine *engine;
 	const uint8_t *incarnation; /* NULL: all */
 	bool anew;        /* else what was revoked before is waited for */
-	bool own_pending; /* our own link to ourselves is being closed */
+	bool own_pending; /* our own links to ourselves are being closed */
+	bool forgetting;  /* forget is under way */
 	bool abandoned;   /* the caller waits only until nobody has it */
 	bool done;        /* guarded by engine->mu */
 	struct tei_cond cond;
@@ -164,13 +167,17 @@ static struct tei_peer *own_peer(struct te_engine *engine)
 
 static void own_done(struct tei_call *call)
 {
-	struct revocation *r = TEI_CONTAINER(call, struct revocation, own_done);
+	struct revocation *r =
+		TEI_CONTAINER(call, struct revocation, own_end.done);
 
 	r->own_pending = false;
 	tei_revokes_check(r->engine);
 }
 
-/* Stops using the old link, and closes it right here. With the token. */
+/*
+ * Stops using the old links, and closes them: right here, unless copies into
+ * memory of a GPU are under way. With the token.
+ */
 static void end_own(struct tei_call *call)
 {
 	struct revocation *r = TEI_CONTAINER(call, struct revocation, own);
@@ -179,7 +186,34 @@ static void end_own(struct tei_call *call)
 	if (peer)
 		tei_peer_sync(peer);
 	tei_links_close_broken(r->engine->worker);
-	tei_loop_post(r->engine->loop, &r->own_done);
+	tei_own_links_await(r->engine, &r->own_end);
+}
+
+static void forgotten(struct tei_call *call)
+{
+	struct revocation *r =
+		TEI_CONTAINER(call, struct revocation, forgotten);
+
+	r->forgetting = r->own_pending = false;
+	tei_revokes_check(r->engine);
+}
+
+/* Has nobody wait for them any more. With the token, after end_own(). */
+static void forget_own(struct tei_call *call)
+{
+	struct revocation *r = TEI_CONTAINER(call, struct revocation, forget);
+
+	tei_list_del(&r->own_end.link);
+	/* Behind own_done(), if that has been posted. */
+	tei_loop_post(r->engine->loop, &r->forgotten);
+}
+
+static void await_own(struct revocation *r)
+{
+	r->own_pending = true;
+	r->own.fn = end_own;
+	r->own_end.done.fn = own_done;
+	tei_worker_post(r->engine->worker, &r->own);
 }
 
 static void revoke_own(struct revocation *r)
@@ -192,10 +226,17 @@ static void revoke_own(struct revocation *r)
 	peer = own_peer(r->engine);
 	if (peer)
 		tei_peer_tell_epoch(peer, epoch);
-	r->own_pending = true;
-	r->own.fn = end_own;
-	r->own_done.fn = own_done;
-	tei_worker_post(r->engine->worker, &r->own);
+}
+
+/*
+ * Tells whether it is of this engine. By another name than its own an engine is
+ * an inbound peer of itself, too.
+ */
+static bool is_own(const struct revocation *r)
+{
+	return !r->incarnation ||
+	       !memcmp(r->incarnation, r->engine->incarnation,
+		       TE_INCARNATION_LEN);
 }
 
 /* ---- the call ---- */
@@ -204,7 +245,7 @@ static bool is_complete(struct revocation *r)
 {
 	struct sweep sweep = {.incarnation = r->incarnation};
 
-	if (r->own_pending)
+	if (r->own_pending || r->forgetting)
 		return false;
 	if (r->abandoned)
 		return true;
@@ -259,12 +300,7 @@ static void revoke(struct revocation *r)
 		revoke_one(engine, r->incarnation);
 	else
 		tei_revoke_all(engine);
-	/*
-	 * By another name than its own an engine is an inbound peer of itself,
-	 * too.
-	 */
-	if (!r->incarnation ||
-	    !memcmp(r->incarnation, engine->incarnation, TE_INCARNATION_LEN))
+	if (is_own(r))
 		revoke_own(r);
 }
 
@@ -275,6 +311,8 @@ static void start_revocation(struct tei_call *call)
 	tei_list_add_tail(&r->engine->control->inbound.revokes, &r->link);
 	if (r->anew)
 		revoke(r);
+	if (is_own(r))
+		await_own(r);
 	tei_revokes_check(r->engine);
 }
 
@@ -286,6 +324,12 @@ static void abandon(void *arg)
 	if (r->done)
 		return; /* only this thread sets it */
 	r->abandoned = true;
+	if (r->own_pending) {
+		r->forgetting = true;
+		r->forget.fn = forget_own;
+		r->forgotten.fn = forgotten;
+		tei_worker_post(r->engine->worker, &r->forget);
+	}
 	tei_revokes_check(r->engine);
 }
 

@@ -165,8 +165,8 @@ int tei_cuda_alloc(struct tei_runtime *cuda, int number, uint64_t length,
 		   uint64_t *addr, char *why);
 void tei_cuda_free(struct tei_runtime *cuda, int number, uint64_t addr);
 int tei_cuda_pin(struct tei_runtime *cuda, void *addr, uint64_t length,
-		 char *why);
-void tei_cuda_unpin(struct tei_runtime *cuda, void *addr);
+		 int *number, char *why);
+void tei_cuda_unpin(struct tei_runtime *cuda, int number, void *addr);
 
 /* ---- cuda_copy.c ---- */
 

@@ -51,7 +51,7 @@ int tei_cuda_alloc(struct tei_runtime *cuda, int number, uint64_t length,
 			(void)cuda->call.primary_ctx_release(device);
 	}
 	(void)tei_cuda_relax(cuda, mode);
-	return error ? refuse(cuda, "cuMemAlloc", error, length, why) : 0;
+	return error ? refuse(cuda, "memory of a GPU", error, length, why) : 0;
 }
 
 void tei_cuda_free(struct tei_runtime *cuda, int number, uint64_t addr)
@@ -71,49 +71,53 @@ void tei_cuda_free(struct tei_runtime *cuda, int number, uint64_t addr)
 
 /*
  * Makes current the primary context of any GPU that is in use: memory that is
- * locked in one is locked for all. 0 or the driver's error.
+ * locked in one is locked for all. Returns its number; -1: none is, or the
+ * driver fails.
  */
 static int enter_any(struct tei_runtime *cuda, struct cuda_entered *entered)
 {
-	int n = 0, error = cuda->call.device_get_count(&n);
+	int n = 0;
 
 	*entered = (struct cuda_entered){.retained = -1};
-	if (error == CUDA_ERROR_NOT_INITIALIZED)
-		return 0;
-	for (int i = 0; i < n && !error; i++) {
-		error = tei_cuda_enter(cuda, 0, i, entered);
-		if (error || entered->pushed)
-			break;
+	if (cuda->call.device_get_count(&n))
+		return -1;
+	for (int i = 0; i < n; i++) {
+		if (tei_cuda_enter(cuda, 0, i, entered))
+			return -1;
+		if (entered->pushed)
+			return i;
 	}
-	return error;
+	return -1;
 }
 
 int tei_cuda_pin(struct tei_runtime *cuda, void *addr, uint64_t length,
-		 char *why)
+		 int *number, char *why)
 {
 	struct cuda_entered entered;
 	int mode = tei_cuda_relax(cuda, CU_STREAM_CAPTURE_MODE_RELAXED);
-	int error = enter_any(cuda, &entered);
+	int error = 0;
 
-	if (!error && entered.pushed)
+	*number = enter_any(cuda, &entered);
+	if (*number >= 0)
 		error = cuda->call.mem_host_register(
 			addr, (size_t)length, CU_MEMHOSTREGISTER_PORTABLE);
 	tei_cuda_leave(cuda, &entered);
 	(void)tei_cuda_relax(cuda, mode);
 	if (error)
 		return refuse(cuda, "cuMemHostRegister", error, length, why);
-	if (entered.pushed)
+	if (*number >= 0)
 		return 0;
 	(void)snprintf(why, TEI_RUNTIME_WHY_LEN, "no GPU is in use");
 	return -ENODEV;
 }
 
-void tei_cuda_unpin(struct tei_runtime *cuda, void *addr)
+void tei_cuda_unpin(struct tei_runtime *cuda, int number, void *addr)
 {
 	struct cuda_entered entered;
 	int mode = tei_cuda_relax(cuda, CU_STREAM_CAPTURE_MODE_RELAXED);
 
-	if (!enter_any(cuda, &entered))
+	/* A context that has ended has unlocked it. */
+	if (!tei_cuda_enter(cuda, 0, number, &entered) && entered.pushed)
 		(void)cuda->call.mem_host_unregister(addr);
 	tei_cuda_leave(cuda, &entered);
 	(void)tei_cuda_relax(cuda, mode);

@@ -318,7 +318,8 @@ int tei_gpus_pin(struct te_engine *engine, void *addr, uint64_t length,
 			return rc;
 		if (!out->runtime)
 			continue;
-		rc = tei_runtimes[i]->pin(out->runtime, addr, length, why);
+		rc = tei_runtimes[i]->pin(out->runtime, addr, length,
+					  &out->number, why);
 		if (!rc)
 			out->ops = tei_runtimes[i];
 		if (rc != -ENODEV)

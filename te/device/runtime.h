@@ -7,7 +7,7 @@
  * loaded when it is needed, and never unloaded, since its threads go on.
  *
  * Threads: any, except where an operation says otherwise. No operation leaves
- * another context current in a thread, or makes one on a GPU.
+ * another context current in a thread. None but alloc() makes one on a GPU.
  */
 #ifndef TE_DEVICE_RUNTIME_H
 #define TE_DEVICE_RUNTIME_H
@@ -135,12 +135,13 @@ struct tei_runtime_ops {
 		     uint64_t *addr, char why[TEI_RUNTIME_WHY_LEN]);
 	void (*free)(struct tei_runtime *runtime, int number, uint64_t addr);
 	/*
-	 * Locks the host's memory for copies by all GPUs. Returns 0, or @why
-	 * says why and: -ENODEV (the process uses no GPU now), -ENOMEM, -EIO.
+	 * Locks the host's memory for copies by all GPUs; *@number: of the one
+	 * by which, for unpin(). Returns 0, or @why says why and: -ENODEV (the
+	 * process can use no GPU, or uses none now), -ENOMEM, -EIO.
 	 */
 	int (*pin)(struct tei_runtime *runtime, void *addr, uint64_t length,
-		   char why[TEI_RUNTIME_WHY_LEN]);
-	void (*unpin)(struct tei_runtime *runtime, void *addr);
+		   int *number, char why[TEI_RUNTIME_WHY_LEN]);
+	void (*unpin)(struct tei_runtime *runtime, int number, void *addr);
 
 	/*
 	 * Opens what copies to and from the GPU of @facts need, in the context

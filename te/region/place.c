@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* place.c - memory of a place that the caller names: a GPU, a NUMA node */
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/mempolicy.h>
@@ -39,7 +40,7 @@ void tei_memory_leave_gpu(struct tei_memory *memory)
 		gpu->ops->free(gpu->runtime, gpu->number,
 			       (uintptr_t)memory->addr);
 	else if (gpu->ops)
-		gpu->ops->unpin(gpu->runtime, memory->addr);
+		gpu->ops->unpin(gpu->runtime, gpu->number, memory->addr);
 }
 
 static int alloc_gpu(const struct tei_gpu_named *gpu, uint64_t length,
@@ -76,7 +77,7 @@ static int node_in(const char *location, int *node, char *why)
 	char path[64], *end = NULL;
 	long number = -1;
 
-	if (!strncmp(location, "cpu:", 4))
+	if (!strncmp(location, "cpu:", 4) && isdigit(location[4]))
 		number = strtol(location + 4, &end, 10);
 	if (!end || end == location + 4 || *end || number < 0 ||
 	    number >= NODES_MAX) {
@@ -138,11 +139,11 @@ int te_memory_alloc_at(struct te_engine *engine, uint64_t length,
 		rc = gpu.ops ? alloc_gpu(&gpu, length, &memory, why)
 			     : alloc_node(engine, length, location, &memory,
 					  why);
-	if (rc) {
+	if (rc)
 		LOG_WARN("engine %s: no %" PRIu64 " bytes of %.40s: %s",
 			 engine->name, length, location, why);
+	if (rc)
 		return rc;
-	}
 	tei_mutex_lock(&engine->mu);
 	tei_list_add_tail(&engine->memories, &memory->link);
 	tei_mutex_unlock(&engine->mu);

@@ -518,6 +518,7 @@ static bool flush_halves(struct tei_link *link)
 }
 
 static void self_close(struct tei_link *link);
+static void own_link_closed(struct te_engine *engine);
 
 static void close_initiator(struct tei_link *link)
 {
@@ -538,6 +539,7 @@ static void close_initiator(struct tei_link *link)
 	if (link->out.mate) {
 		self_close(link);
 		tei_works_quiet(link);
+		own_link_closed(link->engine);
 	}
 	if (must_confirm(link))
 		ask_drop(link);
@@ -748,6 +750,42 @@ static void self_connect(struct tei_link *link)
 			link->out.mate = mate;
 	}
 	self_connected(link, rc);
+}
+
+static bool is_being_closed(const struct te_engine *engine)
+{
+	const struct tei_worker *w = engine->worker;
+
+	for (uint32_t i = 0; i < w->n_rails; i++) {
+		tei_list_for_each (node, &w->rails[i]->links) {
+			const struct tei_link *link =
+				tei_list_entry(node, struct tei_link, of_rail);
+
+			if (!link->ep.target && link->out.mate &&
+			    link->flushing)
+				return true;
+		}
+	}
+	return false;
+}
+
+static void own_link_closed(struct te_engine *engine)
+{
+	struct tei_list *ends = &engine->transfer->own_ends, *node;
+
+	if (tei_list_empty(ends) || is_being_closed(engine))
+		return;
+	while ((node = tei_list_pop(ends)))
+		tei_loop_post(
+			engine->loop,
+			&tei_list_entry(node, struct tei_own_end, link)->done);
+}
+
+void tei_own_links_await(struct te_engine *engine, struct tei_own_end *end)
+{
+	tei_list_init(&end->link);
+	tei_list_add_tail(&engine->transfer->own_ends, &end->link);
+	own_link_closed(engine);
 }
 
 static void self_close(struct tei_link *link)

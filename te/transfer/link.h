@@ -38,6 +38,7 @@
 #include "te/region/group.h"
 #include "te/worker/worker.h"
 
+struct tei_own_end;
 struct tei_inbound_peer;
 struct tei_link;
 struct tei_peer;
@@ -174,6 +175,11 @@ void tei_link_open(struct tei_peer *peer, uint32_t rail);
 void tei_link_break(struct tei_link *link, int why);
 /* Close what broke. True: there was something. */
 bool tei_links_close_broken(struct tei_worker *w);
+/*
+ * Posts @end->done when no link of the engine to itself is being closed any
+ * more: what it has copied has landed. Maybe at once.
+ */
+void tei_own_links_await(struct te_engine *engine, struct tei_own_end *end);
 /* Give the backend the link's ready slices. */
 void tei_link_post(struct tei_link *link);
 

@@ -226,7 +226,8 @@ static void end_stale(struct tei_peer *peer, bool settled)
 		struct tei_link *link =
 			tei_list_entry(node, struct tei_link, link);
 
-		if (settled) {
+		/* Whose halves are both ours is quiet when they are closed. */
+		if (settled && !link->out.mate) {
 			link->out.settled = true;
 			tei_works_quiet(link);
 		}

@@ -69,7 +69,8 @@ int tei_region_copy_open(struct tei_endpoint *ep, uint64_t pin, void *local,
 	assert(region->stage && length && length <= TEI_REGION_COPY_MAX);
 	if (!c)
 		return -ENOMEM;
-	c->use = write ? TEI_STAGE_IN : TEI_STAGE_ASKED;
+	/* What we asked for ourselves waits for no peer to take it. */
+	c->use = write || ep->link->in.self_of ? TEI_STAGE_IN : TEI_STAGE_ASKED;
 	c->base.memory = tei_stage_take_some(region->stage, c->use, &length);
 	if (!c->base.memory) {
 		tei_free(c);

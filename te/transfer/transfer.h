@@ -46,6 +46,13 @@ struct tei_transfer {
 	struct tei_near_seen near_seen; /* token */
 	struct tei_list stages;   /* with copies, by active; held. Token */
 	struct tei_list starving; /* peers that await their room. Token */
+	struct tei_list own_ends; /* struct tei_own_end. Token */
+};
+
+/* Waits for the links of this engine to itself that are being closed. */
+struct tei_own_end {
+	struct tei_list link; /* of transfer.own_ends; or in none */
+	struct tei_call done; /* posted to control */
 };
 
 /* ---- as the worker calls this room, see struct tei_worker_ops ---- */

@@ -498,17 +498,30 @@ EXPORT int cuMemHostRegister_v2(void *at, size_t size, unsigned int flags)
 	(void)flags;
 	if (error)
 		return error;
+	if (!depth)
+		return fake_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
 	piece = piece_new();
 	fake_cuda_need(piece && size);
 	*piece = (struct piece){.at = (uintptr_t)at,
 				.length = size,
+				.device = stack[depth - 1]->device,
 				.type = CU_MEMORYTYPE_HOST};
 	return fake_cuda_leave(0);
 }
 
+/* In the context where it was registered: no driver promises more. */
 EXPORT int cuMemHostUnregister(void *at)
 {
-	return cuMemFree_v2((uintptr_t)at);
+	int error = fake_cuda_enter("cuMemHostUnregister");
+	const struct piece *piece;
+
+	if (error)
+		return error;
+	piece = piece_at((uintptr_t)at);
+	if (!piece || !depth || stack[depth - 1]->device != piece->device)
+		error = CUDA_ERROR_INVALID_CONTEXT;
+	(void)fake_cuda_leave(0);
+	return error ? error : cuMemFree_v2((uintptr_t)at);
 }
 
 EXPORT int fake_cuda_pool_alloc(int device, CUdeviceptr *out, size_t size)

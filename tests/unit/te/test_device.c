@@ -437,15 +437,20 @@ static void memory_of_the_host_goes_on_behind_what_is_pinned(void **state)
 	struct te_engine *engine = engine_with(cuda.file, NULL);
 	struct tei_memory_found found;
 	static _Alignas(4096) char memory[SIZE];
+	CUcontext context;
 
 	(void)state;
 	assert_int_equal(cuda.init(0), 0);
+	assert_int_equal(cuda.primary_ctx_retain(&context, 0), 0);
+	assert_int_equal(cuda.ctx_push(context), 0);
 	assert_int_equal(cuda.mem_host_register(memory, SIZE / 2, 0), 0);
 	assert_int_equal(find(engine, (uintptr_t)memory, SIZE, NULL, &found),
 			 0);
 	assert_int_equal(found.facts.kind, TEI_MEMORY_PINNED);
 	assert_int_equal(add(engine, (uintptr_t)memory, SIZE, "cpu:0"), 0);
 	assert_int_equal(cuda.mem_host_unregister(memory), 0);
+	assert_int_equal(cuda.ctx_pop(&context), 0);
+	assert_int_equal(cuda.primary_ctx_release(0), 0);
 	te_engine_destroy(engine);
 }
 

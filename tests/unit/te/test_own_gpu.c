@@ -69,6 +69,10 @@ static void bytes_go_in_and_out(void **state)
 		assert_int_equal(
 			test_stat(own.engine, "te_gpu_bytes_total", "staged"),
 			2 * length);
+		assert_int_equal(test_stat(own.engine,
+					   "te_rail_sent_bytes_total",
+					   "loop/0"),
+				 2 * length);
 		own_close(&own);
 	}
 }
@@ -181,6 +185,55 @@ static void a_region_goes_after_its_copies(void **state)
 	own_close(&own);
 }
 
+/* What is under way may land until it returns, and says so. */
+static void a_revocation_waits_for_copies(void **state)
+{
+	struct own own = own_open("loop,tcp", "1m");
+	struct iovec piece;
+	struct te_batch *batch = submit_held(&own, TE_WRITE, &piece);
+	struct te_completion c;
+
+	(void)state;
+	memset(own.bytes[0], 0, LEN);
+	memset(host, 7, LEN);
+	assert_int_equal(te_batch_wait(batch, 20), -ETIMEDOUT);
+	assert_int_equal(te_peer_revoke(own.engine, NULL, 20), -ETIMEDOUT);
+	assert_int_equal(te_peer_revoke_wait(own.engine, NULL, 20), -ETIMEDOUT);
+	assert_true(te_batch_result(batch, 0, &c) == -EAGAIN ||
+		    !(c.flags & TE_REMOTE_QUIET));
+	cuda.hold(false);
+	assert_int_equal(te_peer_revoke_wait(own.engine, NULL, RIG_WAIT_MS), 0);
+	memset(own.bytes[0], 0, LEN);
+	c = rig_end(batch);
+	assert_int_equal(c.error, -ESTALE);
+	for (size_t i = 0; i < LEN; i++)
+		assert_int_equal(own.bytes[0][i], 0);
+	assert_int_equal(move(&own, TE_WRITE, 0, 0, LEN), 0);
+	own_close(&own);
+}
+
+/* Copies of some of them are held, and there is no room for the others. */
+static void an_engine_may_end_while_requests_await_room(void **state)
+{
+	enum { MANY = 8 };
+	static struct te_request requests[MANY];
+	struct own own = own_open("loop,tcp", "1m");
+	struct iovec piece = {host, LEN};
+	struct te_batch *batch;
+
+	(void)state;
+	for (size_t i = 0; i < MANY; i++)
+		requests[i] = rig_request(own.self, i % 2 ? TE_READ : TE_WRITE,
+					  as_pointer(own.at[0]), &piece);
+	assert_int_equal(te_batch_create(own.engine, MANY, &batch), 0);
+	cuda.hold(true);
+	assert_int_equal(te_batch_submit(batch, requests, MANY), 0);
+	assert_int_equal(te_batch_wait(batch, 20), -ETIMEDOUT);
+	assert_int_equal(te_peer_revoke(own.engine, NULL, 20), -ETIMEDOUT);
+	cuda.hold(false);
+	own_close(&own);
+}
+
 static void an_engine_may_end_while_copies_are_under_way(void **state)
 {
 	static const uint32_t ops[] = {TE_WRITE, TE_READ};
@@ -277,6 +330,8 @@ int main(void)
 		T(many_share_little_room),
 		T(a_cancelled_one_ends_without_its_copy),
 		T(a_region_goes_after_its_copies),
+		T(a_revocation_waits_for_copies),
+		T(an_engine_may_end_while_requests_await_room),
 		T(an_engine_may_end_while_copies_are_under_way),
 		T(what_the_driver_refuses_is_an_error),
 		T(local_memory_that_is_gone_is_an_error),

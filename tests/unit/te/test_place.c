@@ -101,7 +101,8 @@ static void a_driver_that_fails_leaves_nothing(void **state)
 {
 	(void)state;
 	cuda.fail_call("cuMemAlloc", CUDA_ERROR_OUT_OF_MEMORY);
-	assert_refused("cuda:0", -ENOMEM, "cuMemAlloc: there are no 1048576");
+	assert_refused("cuda:0", -ENOMEM,
+		       "memory of a GPU: there are no 1048576");
 	cuda.fail_call("cuMemAlloc", CUDA_ERROR_ILLEGAL_ADDRESS);
 	assert_refused("cuda:0", -EIO, "CUDA_ERROR_ILLEGAL_ADDRESS (700)");
 	cuda.fail_call("cuMemAlloc", 0);
@@ -171,6 +172,29 @@ static void the_hosts_is_locked_where_a_gpu_is_in_use(void **state)
 	fake_cuda_free(&cuda, 3, used);
 }
 
+/* A driver that has no GPU for us does not matter to the host's memory. */
+static void the_hosts_does_not_need_a_gpu(void **state)
+{
+	(void)state;
+	cuda.fail_call("cuDeviceGetCount", CUDA_ERROR_NO_DEVICE);
+	te_memory_free(owner, alloc("cpu:0"));
+	cuda.fail_call("cuDeviceGetCount", 0);
+}
+
+/* It is unlocked by the GPU that has locked it, though others are in use. */
+static void another_gpu_may_come_into_use(void **state)
+{
+	CUdeviceptr second = fake_cuda_alloc(&cuda, 1, 4096), first;
+	void *at = alloc("cpu:0");
+
+	(void)state;
+	first = fake_cuda_alloc(&cuda, 0, 4096);
+	te_memory_free(owner, at);
+	assert_null(cuda.bytes((uintptr_t)at));
+	fake_cuda_free(&cuda, 0, first);
+	fake_cuda_free(&cuda, 1, second);
+}
+
 static void an_engine_frees_what_is_left(void **state)
 {
 	CUdeviceptr used = fake_cuda_alloc(&cuda, 0, 4096);
@@ -231,6 +255,8 @@ int main(void)
 		T(without_a_driver_there_is_no_gpu),
 		T(memory_of_a_node_prefers_it),
 		T(the_hosts_is_locked_where_a_gpu_is_in_use),
+		T(the_hosts_does_not_need_a_gpu),
+		T(another_gpu_may_come_into_use),
 		T(an_engine_frees_what_is_left),
 		T(no_location_is_as_te_memory_alloc),
 		T(without_memory_nothing_is_left),
