@@ -190,12 +190,12 @@ static void a_revocation_waits_for_copies(void **state)
 {
 	struct own own = own_open("loop,tcp", "1m");
 	struct iovec piece;
-	struct te_batch *batch = submit_held(&own, TE_WRITE, &piece);
 	struct te_completion c;
+	struct te_batch *batch;
 
 	(void)state;
-	memset(own.bytes[0], 0, LEN);
 	memset(host, 7, LEN);
+	batch = submit_held(&own, TE_WRITE, &piece);
 	assert_int_equal(te_batch_wait(batch, 20), -ETIMEDOUT);
 	assert_int_equal(te_peer_revoke(own.engine, NULL, 20), -ETIMEDOUT);
 	assert_int_equal(te_peer_revoke_wait(own.engine, NULL, 20), -ETIMEDOUT);
