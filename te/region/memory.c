@@ -199,6 +199,14 @@ int tei_memory_map(const struct te_engine *engine, uint64_t length, int node,
 	return 0;
 }
 
+void *tei_memory_keep(struct te_engine *engine, struct tei_memory *memory)
+{
+	tei_mutex_lock(&engine->mu);
+	tei_list_add_tail(&engine->memories, &memory->link);
+	tei_mutex_unlock(&engine->mu);
+	return memory->addr;
+}
+
 int te_memory_alloc(struct te_engine *engine, uint64_t length, void **out)
 {
 	struct tei_memory *memory;
@@ -211,10 +219,7 @@ int te_memory_alloc(struct te_engine *engine, uint64_t length, void **out)
 	rc = tei_memory_map(engine, length, -1, &memory);
 	if (rc)
 		return rc;
-	tei_mutex_lock(&engine->mu);
-	tei_list_add_tail(&engine->memories, &memory->link);
-	tei_mutex_unlock(&engine->mu);
-	*out = memory->addr;
+	*out = tei_memory_keep(engine, memory);
 	return 0;
 }
 

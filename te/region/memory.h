@@ -34,6 +34,8 @@ struct tei_memory {
  */
 int tei_memory_map(const struct te_engine *engine, uint64_t length, int node,
 		   struct tei_memory **out);
+/* Has the engine know it until te_memory_free(). Returns its address. */
+void *tei_memory_keep(struct te_engine *engine, struct tei_memory *memory);
 /* Frees what the engine does not know: unlocks it, unmaps it. */
 void tei_memory_drop(struct tei_memory *memory);
 

@@ -144,9 +144,6 @@ int te_memory_alloc_at(struct te_engine *engine, uint64_t length,
 			 engine->name, length, location, why);
 	if (rc)
 		return rc;
-	tei_mutex_lock(&engine->mu);
-	tei_list_add_tail(&engine->memories, &memory->link);
-	tei_mutex_unlock(&engine->mu);
-	*out = memory->addr;
+	*out = tei_memory_keep(engine, memory);
 	return 0;
 }
