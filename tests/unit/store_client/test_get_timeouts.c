@@ -66,10 +66,10 @@ static int tear_down(void **state)
 static void get(struct rig *r, uint32_t n, size_t bytes)
 {
 	static const char *const names[VALUES] = {"0", "1", "2"};
-	struct te_store_key keys[VALUES];
-	struct te_store_value values[VALUES];
+	struct te_store_key keys[VALUES] = {{0}};
+	struct te_store_value values[VALUES] = {{0}};
 	struct iovec pieces[VALUES];
-	int64_t results[VALUES];
+	int64_t results[VALUES] = {0};
 
 	for (uint32_t i = 0; i < n; i++) {
 		pieces[i] = (struct iovec){r->room + i * bytes, bytes};
