@@ -2,7 +2,7 @@
 /*
  * copied.c - regions of a GPU's memory, by copies that the host has made
  *
- * One copy of a slice is under way at a time. Copies end between calls of
+ * A slice has one copy under way at a time. Copies end between calls of
  * progress(), which then goes on with the slice; those of slices that have
  * ended meanwhile are let go.
  */
@@ -18,7 +18,6 @@ struct loop_copy {
 	struct tei_region_copy *copy;
 	struct loop_half *target; /* stays as long as it has copies */
 	struct tei_slice *slice;  /* NULL: it has ended */
-	uint64_t length;
 	bool made;
 	int err;
 };
@@ -100,13 +99,12 @@ int tei_loop_begin_copy(struct tei_slice *slice, struct tei_endpoint *target,
 	}
 	c->target = loop_half(target);
 	c->slice = slice;
-	c->length = c->copy->length;
 	c->copy->done = copy_done;
 	c->copy->arg = c;
 	loop_slice(slice)->copy = c;
 	c->target->n_copies++;
 	requeue(&loop_rail(slice->ep->rail)->copying, slice);
-	tei_region_copy_begin(c->copy, c->length);
+	tei_region_copy_begin(c->copy, c->copy->length);
 	return 0;
 }
 
@@ -116,9 +114,9 @@ int tei_loop_end_copy(struct tei_slice *slice, uint64_t *moved)
 	int rc = c->err;
 
 	if (!rc && slice->op == TEI_READ)
-		rc = tei_loop_copy(slice, c->copy->memory, c->length);
+		rc = tei_loop_copy(slice, c->copy->memory, c->copy->length);
 	if (!rc)
-		*moved = c->length;
+		*moved = c->copy->length;
 	loop_slice(slice)->copy = NULL;
 	free_copy(c);
 	return rc;

@@ -20,7 +20,7 @@ struct memory {
 	uint64_t len;
 	te_region_id region;
 	bool foreign, of_gpu;
-	/* Of a GPU's, once it is filled or compared: */
+	/* Way to a GPU's, once it is filled or compared: */
 	char *bounce; /* the host's */
 	te_region_id bounce_region;
 	te_segment_id self;

@@ -49,7 +49,7 @@ static int set_each(struct te_config *config, char *list)
 	return rc;
 }
 
-/* What is in a GPU is seen by requests of the engine to itself. */
+/* Adds the backend by which the engine looks into a GPU: itself. */
 static int set_backends(struct te_config *config, const struct options *o)
 {
 	char both[256];
@@ -189,7 +189,7 @@ static bool rows_fit(const struct options *o)
 	return false;
 }
 
-/* Those of the host are "cpu:N" and no name. */
+/* Locations of the host are "cpu:N" and those that name nothing. */
 bool options_name_gpu(const char *location)
 {
 	return location && *location && strcmp(location, "*") != 0 &&

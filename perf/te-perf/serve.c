@@ -73,12 +73,12 @@ static void open_memory(struct server *s, const char *line)
 	s->kind.foreign = foreign;
 	rc = memory_open(&s->memory, &s->kind, location, s->engine, len,
 			 TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE);
-	if (rc)
+	if (rc) {
 		memory_close(&s->memory);
-	if (rc)
 		say_error("memory", rc);
-	else
-		printf("ready %s\n", te_engine_name(s->engine));
+		return;
+	}
+	printf("ready %s\n", te_engine_name(s->engine));
 }
 
 static void open_reference(struct server *s, const char *line)

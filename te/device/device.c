@@ -60,7 +60,7 @@ static int driver_of(struct te_engine *engine, size_t i, bool load,
 	return rc == -ENOMEM ? rc : 0;
 }
 
-static bool names_nothing(const char *location)
+bool tei_location_is_any(const char *location)
 {
 	return !location || !*location || !strcmp(location, "*");
 }
@@ -72,8 +72,8 @@ static int number_in(const char *location, const char *runtime)
 	long number;
 	char *end;
 
-	if (names_nothing(location) || strncmp(location, runtime, len) != 0 ||
-	    location[len] != ':')
+	if (tei_location_is_any(location) ||
+	    strncmp(location, runtime, len) != 0 || location[len] != ':')
 		return -1;
 	number = strtol(location + len + 1, &end, 10);
 	return end != location + len + 1 && !*end && number >= 0 &&
@@ -154,7 +154,7 @@ static int check_location(const char *location,
 	int number = number_in(location, tei_runtimes[i]->name);
 
 	/* Managed memory is where it was last used. */
-	if (names_nothing(location) || number == facts->gpu ||
+	if (tei_location_is_any(location) || number == facts->gpu ||
 	    facts->kind == TEI_MEMORY_MANAGED)
 		return 0;
 	if (facts->kind == TEI_MEMORY_PINNED) {

@@ -128,7 +128,7 @@ int te_memory_alloc_at(struct te_engine *engine, uint64_t length,
 	struct tei_memory *memory = NULL;
 	int rc;
 
-	if (!location || !*location || !strcmp(location, "*"))
+	if (tei_location_is_any(location))
 		return te_memory_alloc(engine, length, out);
 	if (!tei_engine_alive(engine))
 		return -ESTALE;
@@ -139,11 +139,11 @@ int te_memory_alloc_at(struct te_engine *engine, uint64_t length,
 		rc = gpu.ops ? alloc_gpu(&gpu, length, &memory, why)
 			     : alloc_node(engine, length, location, &memory,
 					  why);
-	if (rc)
+	if (rc) {
 		LOG_WARN("engine %s: no %" PRIu64 " bytes of %.40s: %s",
 			 engine->name, length, location, why);
-	if (rc)
 		return rc;
+	}
 	*out = tei_memory_keep(engine, memory);
 	return 0;
 }

@@ -244,14 +244,15 @@ class MemberReader:
         """Up to _TOGETHER_MAX bytes by one operation: within one lease."""
         made: dict[str, Any] = {}
         memories: dict[str, np.ndarray] = {}
+        together = 0  # bytes of them
         for name, layout in layouts.items():
             payload = self.buffers[name]
             size = payload["bytes"] - layout.head
-            if memories and size + sum(
-                    one.nbytes for one in memories.values()) > _TOGETHER_MAX:
+            if memories and together + size > _TOGETHER_MAX:
                 made |= self._read_group(layouts, memories)
-                memories = {}
+                memories, together = {}, 0
             memories[name] = allocate(size, payload["key"])
+            together += size
         return made | self._read_group(layouts, memories)
 
     def _read_group(self, layouts: Mapping[str, _Layout],
