@@ -13,6 +13,7 @@
 #include "base/lookup.h"
 #include "base/mem.h"
 #include "te/core/config.h"
+#include "te/directory/crypto.h"
 
 /* ---- where a directory is ---- */
 
@@ -220,6 +221,9 @@ int tei_directory_open(const struct tei_config *config,
 	}
 	if (place.kind == TEI_PLACE_NONE)
 		return 0;
+	rc = tei_dir_crypto_start();
+	if (rc)
+		return rc;
 	dir = make_directory(config, &place);
 	if (!dir)
 		return -ENOMEM;
@@ -326,6 +330,7 @@ static int find_address(void *arg, struct tei_address *out, int max)
 	struct tei_entry entry;
 	int n = get_entry(arg, &entry);
 
+	tei_dir_crypto_end_thread();
 	if (!n)
 		n = tei_entry_addresses(&entry, out, max);
 	return n > 0 || n == -ENOMEM ? n : -ECONNREFUSED;

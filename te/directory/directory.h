@@ -142,7 +142,8 @@ int tei_dir_link_fail(struct tei_dir_link *link, int rc, const char *format,
 int tei_dir_secret(uint8_t out[TEI_DIR_SECRET_LEN]);
 /*
  * Makes the token that shows a metadata server that the entry @key is ours. An
- * engine that this user starts again has the same. -ENOMEM.
+ * engine that this user starts again has the same. -ENOMEM, -ECANCELED (the
+ * process exits).
  */
 int tei_dir_token(const struct tei_directory *dir, const char *key,
 		  char out[TEI_DIR_TOKEN_LEN + 1]);

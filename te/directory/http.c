@@ -92,7 +92,8 @@ static int call(struct tei_dir_link *link, const char *method, const char *key,
 	if (strcmp(method, "GET") != 0) { /* readers show none */
 		rc = tei_dir_token(link->dir, key, token);
 		if (rc)
-			return tei_dir_link_fail(link, rc, "out of memory");
+			return tei_dir_link_fail(link, rc, "%s",
+						 te_strerror(rc));
 		c.token = token;
 	}
 	make_url(link->dir, key, more, url);

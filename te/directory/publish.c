@@ -7,12 +7,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include <openssl/crypto.h>
-
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
+#include "te/directory/crypto.h"
 #include "te/directory/directory.h"
 
 #define AGAIN_MS  100u /* doubled with each failure, up to REST of the TTL */
@@ -257,9 +256,7 @@ static void *publish_entry(void *arg)
 	if (p->published)
 		withdraw(p);
 	tei_dir_link_close(&p->link);
-	/* Whoever waits for the end may be the process's: what OpenSSL keeps
-	 * for this thread, since it makes tokens, goes before. */
-	OPENSSL_thread_stop();
+	tei_dir_crypto_end_thread();
 	tei_mutex_lock(&p->mu);
 	p->ended = true;
 	tei_cond_broadcast(&p->changed);

@@ -21,6 +21,7 @@
 #include <openssl/rand.h>
 
 #include "base/log.h"
+#include "te/directory/crypto.h"
 #include "te/directory/directory.h"
 
 #define FILE_NAME "directory-secret"
@@ -142,9 +143,14 @@ int tei_dir_token(const struct tei_directory *dir, const char *key,
 		  char out[TEI_DIR_TOKEN_LEN + 1])
 {
 	uint8_t of_dir[TEI_DIR_SECRET_LEN], of_key[TEI_DIR_SECRET_LEN];
+	bool made;
 
-	if (!make_mac(dir->secret, dir->text, of_dir) ||
-	    !make_mac(of_dir, key, of_key))
+	if (!tei_dir_crypto_enter())
+		return -ECANCELED;
+	made = make_mac(dir->secret, dir->text, of_dir) &&
+	       make_mac(of_dir, key, of_key);
+	tei_dir_crypto_leave();
+	if (!made)
 		return -ENOMEM;
 	for (size_t i = 0; i < sizeof(of_key); i++)
 		(void)snprintf(out + 2 * i, 3, "%02x", of_key[i]);
