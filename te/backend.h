@@ -46,6 +46,7 @@ enum tei_backend_caps {
 	TEI_CAP_BACKING = 1u << 4,    /* likes memory that has an fd */
 	TEI_CAP_BY_NAME = 1u << 5,    /* opened only where settings name it */
 	TEI_CAP_COPIES = 1u << 6,     /* has GPU memory of targets copied */
+	TEI_CAP_ACROSS = 1u << 7,     /* copies it from and to GPU memory */
 };
 
 struct tei_device {
@@ -217,6 +218,12 @@ struct tei_backend_ops {
 	int (*region_add)(struct tei_rail *rail, uint64_t id, void *addr,
 			  uint64_t length, uint32_t access, void *key,
 			  size_t *len);
+	/*
+	 * Tells whether slices to the region of @key have GPU memory only as
+	 * their local memory, which comes as it is. NULL: none has. Never
+	 * blocks.
+	 */
+	bool (*region_is_across)(const void *key, size_t len);
 	/*
 	 * Let nobody begin to touch it any more. 0: nobody does; -EBUSY: ask
 	 * again. NULL: by then nobody can. Same threads as region_add().
@@ -423,6 +430,60 @@ struct tei_gpu_memory {
  */
 int tei_region_gpu(struct tei_engine_core *core, uint64_t id, uint64_t addr,
 		   struct tei_gpu_memory *out);
+
+/*
+ * Memory of GPUs of one host, for backends with TEI_CAP_ACROSS: a target's that
+ * other processes open, and copies between it and our own.
+ */
+#define TEI_GPU_NAME_LEN 64u
+
+struct tei_gpu_shared {
+	uint8_t name[TEI_GPU_NAME_LEN]; /* for other processes */
+	uint64_t base, length; /* of all that the name gives access to */
+};
+/*
+ * Names the allocation that region @id is of. To be called only by
+ * region_add(). Returns 0; -ENOENT: it is memory of the host; -EOPNOTSUPP: it
+ * cannot be named, logged. Blocks: for the driver. Takes lock 12.
+ */
+int tei_region_share(struct tei_engine_core *core, uint64_t id,
+		     struct tei_gpu_shared *out);
+
+/* Memory of a peer's GPU that is open here. */
+struct tei_gpu_window;
+/*
+ * Opens what a peer has shared, for copies in the context of our own memory at
+ * @local. @name: NULL if the peer is this very process. Returns 0;
+ * -EOPNOTSUPP: this process does not get to it, or @local is in no region of a
+ * GPU, logged; -ENOMEM. Blocks: for the driver. Token.
+ */
+int tei_gpu_window_open(struct tei_engine_core *core, const void *local,
+			const uint8_t *name, uint64_t base,
+			struct tei_gpu_window **out);
+/* Closes it; no copy touches it. Token. */
+void tei_gpu_window_close(struct tei_gpu_window *window);
+
+/* Copies that are begun together, and end together. Token. */
+struct tei_gpu_burst;
+/* NULL: no memory. */
+struct tei_gpu_burst *tei_gpu_burst_new(struct tei_engine_core *core);
+void tei_gpu_burst_free(struct tei_gpu_burst *burst); /* not under way */
+/*
+ * Adds a copy of *@length bytes between @local and @offset in the window, into
+ * it if @write; of fewer where @local's region ends, or 0 where the burst is
+ * full or of another context. *@length: how many. -EFAULT: @local is in no
+ * region of a GPU.
+ */
+int tei_gpu_burst_add(struct tei_gpu_burst *burst,
+		      const struct tei_gpu_window *window, uint64_t offset,
+		      void *local, uint64_t *length, bool write);
+/*
+ * Begins what was added, something. @done(@arg, 0 or -EIO) follows with the
+ * token from outside the backend's calls, when nothing is touched any more; the
+ * burst is empty again. Until then flush() says -EINPROGRESS.
+ */
+void tei_gpu_burst_begin(struct tei_gpu_burst *burst,
+			 void (*done)(void *arg, int err), void *arg);
 
 /* NULL at the end; in order of preference. In backends/list.c. */
 extern const struct tei_backend_ops *const tei_backends[];

@@ -146,6 +146,8 @@ static void view_free(struct shm_endpoint *ep, struct shm_view *view)
 {
 	if (view->base)
 		munmap(view->base, view->mapped);
+	if (view->window)
+		tei_shm_gpu_close(ep, view);
 	if (ep->last == view)
 		ep->last = NULL;
 	tei_list_del(&view->link);
@@ -287,6 +289,7 @@ static int ask_some(struct shm_endpoint *ep)
 static struct shm_view *view_make(struct shm_endpoint *ep,
 				  const struct tei_slice *slice, int *err)
 {
+	const struct shm_rail *rail = shm_rail(ep->base->rail);
 	struct shm_view *view;
 	struct shm_key key;
 	int rc;
@@ -298,7 +301,8 @@ static struct shm_view *view_make(struct shm_endpoint *ep,
 	if (ep->n_views >= SHM_VIEWS_MAX)
 		make_room(ep);
 	if (ep->n_views >= SHM_VIEWS_MAX ||
-	    (key.kind == SHM_FOREIGN && !ep->foreign))
+	    (key.kind == SHM_FOREIGN && !ep->foreign) ||
+	    (key.kind == SHM_GPU && !shm_config(rail)->gpu))
 		return NULL;
 	*err = -ENOMEM;
 	view = tei_calloc(1, sizeof(*view));
@@ -333,12 +337,6 @@ static int check_slice(const struct shm_view *view,
 static bool may_ask_again(const struct shm_view *view)
 {
 	return is_idle(view) && tei_now_ms() - view->barred_ms >= BARRED_MS;
-}
-
-void tei_shm_view_bar(struct shm_view *view)
-{
-	view->state = SHM_VIEW_BARRED;
-	view->barred_ms = tei_now_ms();
 }
 
 struct shm_view *tei_shm_view_get(struct shm_endpoint *ep,
@@ -432,8 +430,15 @@ static int open_view(struct shm_endpoint *ep, struct shm_view *view,
 		rc = fd < 0 ? -EMFILE
 			    : shm_arena_map(fd, &view->key, &view->base,
 					    &view->mapped);
-	if (rc == -EPROTO)
+	if (m->kind == SHM_GPU)
+		rc = tei_shm_gpu_open(ep, view, m);
+	if (rc == -EPROTO || rc == -EBADMSG)
 		return rc;
+	if (rc == -EOPNOTSUPP) {
+		tei_shm_view_bar(view);
+		tei_shm_view_settled(ep, view);
+		return 0;
+	}
 	if (rc) {
 		could_not_map(ep, view);
 		return 0;

@@ -42,6 +42,9 @@ static void init(struct shm_endpoint *ep, struct tei_endpoint *base)
 	tei_list_init(&ep->queue);
 	tei_list_init(&ep->all_views);
 	tei_list_init(&ep->to_ask);
+	tei_list_init(&ep->gpu_link);
+	tei_list_init(&ep->gpu_queue);
+	tei_list_init(&ep->gpu_burst);
 }
 
 int tei_shm_endpoint_open(struct tei_endpoint *base, void *addr, size_t *len)
@@ -127,7 +130,23 @@ int tei_shm_endpoint_connect(struct tei_endpoint *base, const void *addr,
 
 /* ---- quiet ---- */
 
-/* Removals of regions look at both, from other threads. */
+static bool has_ended(const struct shm_endpoint *ep)
+{
+	struct pollfd fd = {.fd = ep->process.fd, .events = POLLIN};
+
+	return ep->process.fd < 0 || poll(&fd, 1, 0) > 0;
+}
+
+bool tei_shm_is_gpu_still(const struct shm_endpoint *ep)
+{
+	return !ep->orphan || !ep->pages ||
+	       !(tei_shm_see(ep->pages).gpu_mark & 1) || has_ended(ep);
+}
+
+/*
+ * Removals of regions look at both, from other threads. The process stays
+ * watched while a GPU copies for it.
+ */
 static void close_sources(struct shm_endpoint *ep, bool dead)
 {
 	struct shm_rail *rail = shm_rail(ep->base->rail);
@@ -136,7 +155,8 @@ static void close_sources(struct shm_endpoint *ep, bool dead)
 	tei_shm_source_close(rail, &ep->socket);
 	if (dead) {
 		ep->dead = true;
-		tei_shm_source_close(rail, &ep->process);
+		if (!ep->base->target || tei_shm_is_gpu_still(ep))
+			tei_shm_source_close(rail, &ep->process);
 	}
 	tei_mutex_unlock(&rail->mu);
 }
@@ -149,7 +169,7 @@ static void fence(struct shm_endpoint *ep)
 	if (!ep->pages)
 		return;
 	tei_shm_set_fence(ep->pages);
-	ep->seen = tei_shm_mark(ep->pages);
+	ep->seen = tei_shm_see(ep->pages);
 }
 
 /* A socket that is closed, or shut down, at both ends. */
@@ -167,15 +187,25 @@ bool tei_shm_has_left(const struct shm_endpoint *ep)
 	return ep->dead || poll(&fd, 1, 0) > 0 || has_hung_up(ep);
 }
 
+bool tei_shm_has_let_go(const struct shm_endpoint *ep)
+{
+	return has_ended(ep) ||
+	       (tei_shm_is_gpu_still(ep) && (ep->dead || has_hung_up(ep)));
+}
+
 static bool is_quiet(const struct shm_endpoint *ep)
 {
-	return !ep->base->target || !ep->pages ||
-	       tei_shm_is_past(ep->pages, ep->seen) || tei_shm_has_left(ep);
+	if (!ep->base->target || !ep->pages)
+		return true;
+	return (tei_shm_is_past(ep->pages, ep->seen) || tei_shm_has_left(ep)) &&
+	       (!ep->orphan || tei_shm_is_gpu_past(ep->pages, ep->seen) ||
+		has_ended(ep));
 }
 
 /*
  * The peer hears the end. Our half stays open while it has to be seen whether
- * the peer's is closed.
+ * the peer's is closed: because of a late chunk, or of a GPU's memory that the
+ * peer has to close.
  */
 static void close_socket(struct shm_endpoint *ep)
 {
@@ -183,7 +213,8 @@ static void close_socket(struct shm_endpoint *ep)
 
 	if (ep->socket.fd >= 0 && has_hung_up(ep)) {
 		close_sources(ep, true);
-	} else if (ep->socket.fd < 0 || is_quiet(ep)) {
+	} else if (ep->socket.fd < 0 ||
+		   (is_quiet(ep) && !tei_shm_has_gpu_grant(ep))) {
 		close_sources(ep, false);
 	} else {
 		epoll_ctl(rail->epoll_fd, EPOLL_CTL_DEL, ep->socket.fd, NULL);
@@ -207,6 +238,14 @@ void tei_shm_drained(struct shm_endpoint *ep)
 		to_broken(ep);
 }
 
+static void unwatch_all(struct shm_endpoint *ep)
+{
+	const struct shm_rail *rail = shm_rail(ep->base->rail);
+
+	tei_shm_unwatch(rail, &ep->socket);
+	tei_shm_unwatch(rail, &ep->process);
+}
+
 /* Begins the end of an endpoint, which hears nothing more from its peer. */
 static void start_end(struct shm_endpoint *ep, int err)
 {
@@ -217,7 +256,10 @@ static void start_end(struct shm_endpoint *ep, int err)
 	tei_list_del(&ep->active);
 	if (ep->base->target)
 		fence(ep);
-	close_socket(ep);
+	if (tei_shm_gpu_end(ep))
+		close_socket(ep);
+	else /* the peer sees it closed when nothing is touched any more */
+		unwatch_all(ep);
 	tei_list_add_tail(&rail->draining, &ep->draining);
 }
 
@@ -352,19 +394,21 @@ int tei_shm_flush(struct tei_endpoint *base, int err)
 {
 	struct shm_endpoint *ep = shm_endpoint(base);
 	struct shm_rail *rail = shm_rail(base->rail);
+	bool all;
 
 	if (!ep->broken)
 		start_end(ep, err);
 	tei_list_del(&ep->broken_link);
 	tei_list_del(&ep->draining);
+	all = tei_shm_gpu_flush(ep, err);
 	end_list(&ep->urgent, err);
 	end_list(&ep->queue, err);
 	end_waiting(&ep->all_views, err);
 	end_waiting(&ep->to_ask, err);
 	end_refused(ep, err);
-	base->rail->busy = !tei_list_empty(&rail->active);
+	base->rail->busy = tei_shm_is_busy(rail);
 	tei_shm_set_timer(rail);
-	return 0;
+	return all ? 0 : -EINPROGRESS;
 }
 
 /*
@@ -399,6 +443,8 @@ void tei_shm_endpoint_close(struct tei_endpoint *base)
 	await_quiet(ep);
 	tei_shm_grants_free(ep);
 	tei_shm_views_free(ep);
+	tei_gpu_burst_free(ep->burst);
+	tei_list_del(&ep->gpu_link);
 	tei_hash_fini(&ep->views);
 	close_sources(ep, true);
 	if (ep->pages)

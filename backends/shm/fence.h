@@ -16,8 +16,12 @@
  * most one chunk is ever late, also of a process that was stopped in the middle
  * of it; and one that is dead is quiet.
  *
- * Nothing that the other side writes here is trusted: the target reads only
- * `mark`, the initiator only `fence` and the slots, at indices it has checked.
+ * Copies that GPUs make have a mark of their own, which is odd until they have
+ * ended: many of them are begun as one chunk. The end of the initiator's socket
+ * does not end them, that of its process does: its driver has stopped the GPU.
+ *
+ * Nothing that the other side writes here is trusted: the target reads only the
+ * marks, the initiator only `fence` and the slots, at indices it has checked.
  */
 #ifndef SHM_FENCE_H
 #define SHM_FENCE_H
@@ -34,6 +38,7 @@
 struct shm_pages {
 	uint8_t token[SHM_TOKEN_LEN]; /* the target's; a probe looks for it */
 	_Alignas(64) _Atomic uint64_t mark;
+	_Atomic uint64_t gpu_mark; /* the same, of copies that a GPU makes */
 	_Alignas(64) _Atomic uint32_t fence;
 	_Alignas(64) _Atomic uint64_t slot[SHM_SLOTS]; /* generation; 0: none */
 };
@@ -42,17 +47,17 @@ _Static_assert(sizeof(struct shm_pages) == SHM_PAGES_LEN, "on the wire");
 /* ---- initiator ---- */
 
 /*
- * Marks a chunk as begun: nothing may be touched before. *@mark is our copy of
- * the word, which is even.
+ * Marks a chunk as begun: nothing may be touched before. @word: mark or
+ * gpu_mark; *@mark is our copy of it, which is even.
  */
-static inline void tei_shm_touch_begin(struct shm_pages *p, uint64_t *mark)
+static inline void tei_shm_touch_begin(_Atomic uint64_t *word, uint64_t *mark)
 {
-	atomic_store(&p->mark, ++*mark);
+	atomic_store(word, ++*mark);
 }
 
-static inline void tei_shm_touch_end(struct shm_pages *p, uint64_t *mark)
+static inline void tei_shm_touch_end(_Atomic uint64_t *word, uint64_t *mark)
 {
-	atomic_store_explicit(&p->mark, ++*mark, memory_order_release);
+	atomic_store_explicit(word, ++*mark, memory_order_release);
 }
 
 /* Tells whether the target has fenced; valid only between begin and end. */
@@ -85,19 +90,31 @@ static inline void tei_shm_revoke(struct shm_pages *p, uint32_t slot)
 	atomic_store(&p->slot[slot], 0);
 }
 
-/*
- * Returns the mark to keep from right after a fence or revocation, for
- * is_past().
- */
-static inline uint64_t tei_shm_mark(struct shm_pages *p)
+/* Both marks, as they were right after a fence or a revocation. */
+struct shm_seen {
+	uint64_t mark, gpu_mark;
+};
+
+static inline struct shm_seen tei_shm_see(struct shm_pages *p)
 {
-	return atomic_load(&p->mark);
+	return (struct shm_seen){atomic_load(&p->mark),
+				 atomic_load(&p->gpu_mark)};
 }
 
-/* Tells whether the chunk that @seen was in the middle of, if any, is over. */
-static inline bool tei_shm_is_past(struct shm_pages *p, uint64_t seen)
+/*
+ * Tell whether the chunk that the initiator was in the middle of then, if any,
+ * is over; and the copies that a GPU made for it.
+ */
+static inline bool tei_shm_is_past(struct shm_pages *p, struct shm_seen seen)
 {
-	return !(seen & 1) || atomic_load(&p->mark) != seen;
+	return !(seen.mark & 1) || atomic_load(&p->mark) != seen.mark;
+}
+
+static inline bool tei_shm_is_gpu_past(struct shm_pages *p,
+				       struct shm_seen seen)
+{
+	return !(seen.gpu_mark & 1) ||
+	       atomic_load(&p->gpu_mark) != seen.gpu_mark;
 }
 
 #endif

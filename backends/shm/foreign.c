@@ -198,12 +198,12 @@ int tei_shm_foreign_move(struct shm_endpoint *ep, struct tei_list *queue,
 	ssize_t n = 0;
 	int rc = 0, err;
 
-	tei_shm_touch_begin(ep->pages, &ep->mark);
+	tei_shm_touch_begin(&ep->pages->mark, &ep->mark);
 	if (tei_shm_is_fenced(ep->pages))
 		rc = -ESTALE;
 	else if (!is_over(ep, queue))
 		n = copy_batch(ep, queue);
-	tei_shm_touch_end(ep->pages, &ep->mark);
+	tei_shm_touch_end(&ep->pages->mark, &ep->mark);
 	if (!rc && !is_alive(ep))
 		rc = -ECONNRESET; /* whose bytes those were is not known */
 	if (rc)

@@ -14,84 +14,6 @@
 
 #include "backends/shm/shm.h"
 
-/* Walking a slice's local pieces. */
-
-#define RUN_MAX (256u << 10) /* no piece is looked at long before its turn */
-
-/*
- * Skips pieces that are used up or empty. Pieces that continue the one before,
- * as merged requests do, become one run.
- */
-static void settle_piece(const struct tei_slice *slice, struct shm_slice *s)
-{
-	const struct iovec *iov = slice->iov;
-
-	while (s->piece < slice->n_iov && s->offset >= s->run) {
-		s->offset -= s->run;
-		s->start = iov[s->piece].iov_base;
-		s->run = iov[s->piece].iov_len;
-		s->piece++;
-		while (s->piece < slice->n_iov && s->run < RUN_MAX &&
-		       iov[s->piece].iov_base == s->start + s->run) {
-			s->run += iov[s->piece].iov_len;
-			s->piece++;
-		}
-	}
-}
-
-static void shm_slice_init(struct tei_slice *slice, struct shm_view *view)
-{
-	struct shm_slice *s = shm_slice(slice);
-
-	*s = (struct shm_slice){.view = view, .offset = slice->skip};
-	settle_piece(slice, s);
-}
-
-uint8_t *tei_shm_slice_at(const struct tei_slice *slice, uint64_t *room)
-{
-	const struct shm_slice *s = shm_slice(slice);
-
-	*room = s->run - s->offset;
-	if (*room > slice->length - s->at)
-		*room = slice->length - s->at;
-	return s->start + s->offset;
-}
-
-void tei_shm_slice_pass(struct tei_slice *slice, uint64_t n)
-{
-	struct tei_rail *rail = slice->ep->rail;
-	struct shm_slice *s = shm_slice(slice);
-	_Atomic uint64_t *moved = slice->op == TEI_WRITE
-					  ? &rail->sent_bytes
-					  : &rail->received_bytes;
-
-	s->at += n;
-	s->offset += n;
-	settle_piece(slice, s);
-	/*
-	 * Only who drives writes it. An atomic addition would wait until all
-	 * that was copied has left the store buffer.
-	 */
-	atomic_store_explicit(
-		moved, atomic_load_explicit(moved, memory_order_relaxed) + n,
-		memory_order_relaxed);
-}
-
-uint64_t tei_shm_slice_crc(const struct tei_slice *slice, uint64_t n,
-			   uint64_t *from)
-{
-	uint64_t at = shm_slice(slice)->at;
-	uint64_t first = slice->crc_from > at ? slice->crc_from : at;
-	uint64_t end = slice->crc_from + slice->crc_len;
-
-	if (end > at + n)
-		end = at + n;
-	if (!slice->crc_len || first >= end)
-		return 0;
-	*from = first - at;
-	return end - first;
-}
-
 #define SLICE_COST   4096 /* bytes of a turn that the smallest one counts for */
 #define FAIR_TURNS   16
 #define STREAM_LEAST 4096 /* bytes of a slice; what is less is soon read */
@@ -113,6 +35,10 @@ static void activate(struct shm_endpoint *ep)
 
 static void enqueue(struct shm_endpoint *ep, struct tei_slice *slice)
 {
+	if (shm_slice(slice)->view->window) {
+		tei_shm_gpu_enqueue(ep, slice);
+		return;
+	}
 	tei_list_add_tail(slice->priority == TE_PRIORITY_URGENT ? &ep->urgent
 								: &ep->queue,
 			  &slice->link);
@@ -125,7 +51,7 @@ static void refuse_slice(struct shm_endpoint *ep, struct tei_slice *slice,
 {
 	struct shm_rail *rail = shm_rail(ep->base->rail);
 
-	shm_slice_init(slice, NULL);
+	tei_shm_slice_init(slice, NULL);
 	shm_slice(slice)->err = err;
 	tei_list_add_tail(&rail->refused, &slice->link);
 	tei_shm_kick(rail);
@@ -142,7 +68,7 @@ static void take_slice(struct shm_endpoint *ep, struct tei_slice *slice)
 		refuse_slice(ep, slice, err);
 		return;
 	}
-	shm_slice_init(slice, view);
+	tei_shm_slice_init(slice, view);
 	if (view->state == SHM_VIEW_READY)
 		enqueue(ep, slice);
 	else
@@ -181,14 +107,18 @@ void tei_shm_cancel(struct tei_endpoint *base, struct tei_slice *slice)
 	struct shm_endpoint *ep = shm_endpoint(base);
 	struct shm_rail *rail = shm_rail(base->rail);
 
+	if (shm_slice(slice)->bursting) { /* ended by progress() */
+		shm_slice(slice)->err = -ECANCELED;
+		return;
+	}
 	tei_list_del(&slice->link);
 	if (!has_work(ep))
 		tei_list_del(&ep->active);
-	base->rail->busy = !tei_list_empty(&rail->active);
+	base->rail->busy = tei_shm_is_busy(rail);
 	tei_shm_slice_end(slice, -ECANCELED);
 }
 
-static int verdict(const struct shm_view *view)
+int tei_shm_verdict(const struct shm_view *view)
 {
 	if (view->state == SHM_VIEW_BARRED)
 		return -EOPNOTSUPP;
@@ -207,7 +137,7 @@ void tei_shm_view_settled(struct shm_endpoint *ep, struct shm_view *view)
 		if (view->state == SHM_VIEW_READY)
 			enqueue(ep, slice);
 		else
-			tei_shm_slice_end(slice, verdict(view));
+			tei_shm_slice_end(slice, tei_shm_verdict(view));
 	}
 	tei_shm_view_put(ep, view);
 	activate(ep);
@@ -338,7 +268,8 @@ static uint64_t copy_some(struct shm_endpoint *ep, struct tei_list *queue,
 		if (s->view->state != SHM_VIEW_READY ||
 		    !tei_shm_is_granted(ep->pages, s->view->slot,
 					s->view->generation)) {
-			tei_shm_to_ended(ended, slice, verdict(s->view));
+			tei_shm_to_ended(ended, slice,
+					 tei_shm_verdict(s->view));
 			continue;
 		}
 		if (!s->view->base)
@@ -358,7 +289,7 @@ static int move_arena(struct shm_endpoint *ep, struct tei_list *queue,
 	struct shm_rail *rail = shm_rail(ep->base->rail);
 	int rc = 0;
 
-	tei_shm_touch_begin(ep->pages, &ep->mark);
+	tei_shm_touch_begin(&ep->pages->mark, &ep->mark);
 	if (tei_shm_is_fenced(ep->pages))
 		rc = -ESTALE;
 	else
@@ -366,7 +297,7 @@ static int move_arena(struct shm_endpoint *ep, struct tei_list *queue,
 	if (rail->unfenced)
 		tei_copy_fence();
 	rail->unfenced = false;
-	tei_shm_touch_end(ep->pages, &ep->mark);
+	tei_shm_touch_end(&ep->pages->mark, &ep->mark);
 	return rc;
 }
 

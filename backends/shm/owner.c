@@ -28,7 +28,8 @@
 #include "base/mem.h"
 #include <te/te.h>
 
-#define LOOKS_MIN 100 /* before one that is slow is looked at */
+#define LOOKS_MIN 100          /* before one that is slow is looked at */
+#define GPU_UNIT  (2ull << 20) /* bytes */
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -91,32 +92,71 @@ static int share_whole(const struct shm_rail *rail, const void *addr,
 	return share(&backing, access);
 }
 
+/*
+ * A GPU's memory that may be handed out: who opens it may read and write all of
+ * it, and a driver shares less than GPU_UNIT together with what lies beside it.
+ * -ENOENT: it is the host's. -EOPNOTSUPP.
+ */
+static int share_gpu(const struct shm_rail *rail, const struct shm_key *key,
+		     struct tei_gpu_shared *out)
+{
+	const uint32_t both = TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE;
+	int rc = tei_region_share(rail->base->core, key->id, out);
+
+	if (rc)
+		return rc;
+	if (!shm_config(rail)->gpu || (key->access & both) != both)
+		return -EOPNOTSUPP;
+	if (!shm_config(rail)->gpu_parts &&
+	    (out->base != key->addr || out->length != key->length ||
+	     out->length % GPU_UNIT))
+		return -EOPNOTSUPP;
+	return 0;
+}
+
+/* Fills kind and what is handed out. -EOPNOTSUPP and others. */
+static int share_region(const struct shm_rail *rail, struct shm_region *region)
+{
+	struct shm_key *key = &region->key;
+	int rc = share_gpu(rail, key, &region->shared);
+
+	region->fd = -1;
+	key->kind = SHM_GPU;
+	if (rc != -ENOENT)
+		return rc;
+	rc = share_whole(rail, (void *)(uintptr_t)key->addr, key->length,
+			 key->access);
+	if (rc < 0 && (rc != -EOPNOTSUPP || !rail->foreign))
+		return rc;
+	key->kind = rc < 0 ? SHM_FOREIGN : SHM_ARENA;
+	if (rc >= 0)
+		region->fd = rc;
+	return 0;
+}
+
 int tei_shm_region_add(struct tei_rail *base, uint64_t id, void *addr,
 		       uint64_t length, uint32_t access, void *key, size_t *len)
 {
 	struct shm_rail *rail = shm_rail(base);
 	struct shm_region *region;
-	int fd;
+	int rc;
 
 	if (*len < SHM_KEY_LEN)
 		return -ENOBUFS;
-	fd = share_whole(rail, addr, length, access);
-	if (fd < 0 && (fd != -EOPNOTSUPP || !rail->foreign))
-		return fd;
 	region = tei_calloc(1, sizeof(*region));
-	if (!region) {
-		if (fd >= 0)
-			close(fd);
+	if (!region)
 		return -ENOMEM;
-	}
 	region->key = (struct shm_key){
 		.id = id,
 		.addr = (uintptr_t)addr,
 		.length = length,
 		.access = (uint16_t)access,
-		.kind = fd < 0 ? SHM_FOREIGN : SHM_ARENA,
 	};
-	region->fd = fd;
+	rc = share_region(rail, region);
+	if (rc) {
+		tei_free(region);
+		return rc;
+	}
 	tei_list_init(&region->grants);
 	tei_shm_key_encode(&region->key, key);
 	*len = SHM_KEY_LEN;
@@ -130,11 +170,33 @@ int tei_shm_region_add(struct tei_rail *base, uint64_t id, void *addr,
 
 static void grant_free(struct shm_grant *grant)
 {
-	grant->ep->taken[grant->slot / 64] &=
-		~((uint64_t)1 << grant->slot % 64);
+	if (grant->ep)
+		grant->ep->taken[grant->slot / 64] &=
+			~((uint64_t)1 << grant->slot % 64);
 	tei_list_del(&grant->of_region);
 	tei_list_del(&grant->of_endpoint);
+	if (grant->orphan)
+		tei_shm_orphan_put(grant->orphan);
 	tei_free(grant);
+}
+
+static bool is_of_gpu(const struct shm_grant *grant)
+{
+	return grant->region->key.kind == SHM_GPU;
+}
+
+bool tei_shm_has_gpu_grant(const struct shm_endpoint *ep)
+{
+	struct shm_rail *rail = shm_rail(ep->base->rail);
+	bool any = false;
+
+	tei_mutex_lock(&rail->mu);
+	tei_list_for_each (node, &ep->grants) {
+		any |= is_of_gpu(
+			tei_list_entry(node, struct shm_grant, of_endpoint));
+	}
+	tei_mutex_unlock(&rail->mu);
+	return any;
 }
 
 void tei_shm_grants_free(struct shm_endpoint *ep)
@@ -142,6 +204,10 @@ void tei_shm_grants_free(struct shm_endpoint *ep)
 	struct shm_rail *rail = shm_rail(ep->base->rail);
 
 	tei_mutex_lock(&rail->mu);
+	if (ep->orphan && !tei_shm_has_let_go(ep))
+		tei_shm_orphan_keep(rail, ep, tei_shm_is_gpu_still(ep));
+	tei_free(ep->orphan);
+	ep->orphan = NULL;
 	while (!tei_list_empty(&ep->grants))
 		grant_free(tei_list_entry(ep->grants.next, struct shm_grant,
 					  of_endpoint));
@@ -156,9 +222,25 @@ static void revoke_all(struct shm_rail *rail, struct shm_region *region)
 		struct shm_grant *grant =
 			tei_list_entry(node, struct shm_grant, of_region);
 
+		if (!grant->ep)
+			continue;
 		tei_shm_revoke(grant->ep->pages, grant->slot);
-		grant->seen = tei_shm_mark(grant->ep->pages);
+		grant->seen = tei_shm_see(grant->ep->pages);
 	}
+}
+
+/*
+ * Tells whether nobody can be using it. Memory of a GPU must be closed, too:
+ * its owner may free it then.
+ */
+static bool is_over(const struct shm_grant *grant, bool look)
+{
+	if (grant->orphan)
+		return tei_shm_orphan_is_over(grant->orphan);
+	if (is_of_gpu(grant))
+		return look && tei_shm_has_let_go(grant->ep);
+	return tei_shm_is_past(grant->ep->pages, grant->seen) ||
+	       (look && tei_shm_has_left(grant->ep));
 }
 
 /* Frees the grants that nobody can be using; returns whether none is left. */
@@ -169,10 +251,8 @@ static bool free_past(struct shm_rail *rail, struct shm_region *region,
 	tei_list_for_each_safe (node, tmp, &region->grants) {
 		struct shm_grant *grant =
 			tei_list_entry(node, struct shm_grant, of_region);
-		struct shm_endpoint *ep = grant->ep;
 
-		if (tei_shm_is_past(ep->pages, grant->seen) ||
-		    (look && tei_shm_has_left(ep)))
+		if (is_over(grant, look))
 			grant_free(grant);
 	}
 	return tei_list_empty(&region->grants);
@@ -192,7 +272,7 @@ static void tell_all(struct shm_rail *rail, const struct shm_region *region)
 		const struct shm_grant *grant =
 			tei_list_entry(node, struct shm_grant, of_region);
 
-		if (grant->ep->socket.fd >= 0)
+		if (grant->ep && grant->ep->socket.fd >= 0)
 			(void)tei_shm_send(grant->ep->socket.fd, &m, -1);
 	}
 }
@@ -200,7 +280,8 @@ static void tell_all(struct shm_rail *rail, const struct shm_region *region)
 /*
  * Quiet when nobody is in the middle of a chunk of it: microseconds, unless
  * that process was stopped right there. Then there is no other way than to wait
- * until it goes on or dies.
+ * until it goes on or dies. Memory of a GPU is quiet when its user has said
+ * that it has closed it.
  */
 int tei_shm_region_hide(struct tei_rail *base, uint64_t id)
 {
@@ -228,7 +309,15 @@ void tei_shm_region_remove(struct tei_rail *base, uint64_t id)
 
 	tei_mutex_lock(&rail->mu);
 	region = find_region(rail, id);
-	assert(region && tei_list_empty(&region->grants));
+	assert(region);
+	tei_list_for_each_safe (node, tmp, &region->grants) {
+		struct shm_grant *grant =
+			tei_list_entry(node, struct shm_grant, of_region);
+
+		assert(grant->orphan); /* the engine ends */
+		tei_list_del(node);
+		grant->region = NULL;
+	}
 	tei_hash_remove(&rail->regions, &region->node);
 	tei_mutex_unlock(&rail->mu);
 	if (region->fd >= 0)
@@ -350,6 +439,8 @@ static int make_grant(struct shm_rail *rail, struct shm_endpoint *ep,
 	(void)rail;
 	if (slot == SHM_SLOTS)
 		return -EOPNOTSUPP;
+	if (region->key.kind == SHM_GPU && tei_shm_orphan_prepare(ep))
+		return -ENOMEM;
 	grant = tei_calloc(1, sizeof(*grant));
 	if (!grant)
 		return -ENOMEM;
@@ -383,6 +474,11 @@ static int record(struct shm_rail *rail, struct shm_endpoint *ep, uint64_t id,
 	m->generation = grant->generation;
 	m->kind = region->key.kind;
 	*fd = region->fd;
+	if (m->kind == SHM_GPU) {
+		m->addr = region->shared.base;
+		m->length = region->shared.length;
+		memcpy(m->name, region->shared.name, SHM_NAME_LEN);
+	}
 	return 0;
 }
 
@@ -400,7 +496,7 @@ static int grant(struct shm_endpoint *ep, const struct shm_message *ask,
 		return -EACCES;
 	rc = tei_region_pin(ep->base, ask->key, SHM_KEY_LEN, key.addr,
 			    key.length, key.access, &local, pin);
-	if (rc)
+	if (rc < 0)
 		return rc;
 	tei_mutex_lock(&rail->mu);
 	rc = record(rail, ep, key.id, answer, fd);
@@ -426,8 +522,30 @@ static int answer_ask(struct shm_endpoint *ep, const struct shm_message *ask)
 	return rc == -EAGAIN ? -EBADMSG : rc; /* asks, but does not read */
 }
 
+/* The initiator has closed a GPU's memory. */
+static void take_return(struct shm_endpoint *ep, const struct shm_message *m)
+{
+	struct shm_rail *rail = shm_rail(ep->base->rail);
+	const struct shm_region *region;
+	struct shm_grant *grant = NULL;
+
+	tei_mutex_lock(&rail->mu);
+	region = find_region(rail, m->id);
+	if (region && region->key.kind == SHM_GPU)
+		grant = grant_of(ep, region);
+	if (grant && grant->generation == m->generation) {
+		tei_shm_revoke(ep->pages, grant->slot);
+		grant_free(grant);
+	}
+	tei_mutex_unlock(&rail->mu);
+}
+
 int tei_shm_owner_message(struct shm_endpoint *ep, const struct shm_message *m)
 {
+	if (m->op == SHM_RETURN) {
+		take_return(ep, m);
+		return 0;
+	}
 	if (m->op != SHM_ASK)
 		return -EBADMSG;
 	return ep->fenced ? 0 : answer_ask(ep, m);

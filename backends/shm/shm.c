@@ -215,7 +215,7 @@ void tei_shm_source_close(const struct shm_rail *rail,
 			  struct shm_source *source)
 {
 	if (source->fd >= 0) {
-		epoll_ctl(rail->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
+		tei_shm_unwatch(rail, source);
 		(void)shutdown(source->fd, SHUT_RDWR);
 		close(source->fd);
 	}
@@ -252,6 +252,8 @@ static void init(struct shm_rail *rail, struct tei_rail *base)
 	tei_list_init(&rail->waiting);
 	tei_list_init(&rail->draining);
 	tei_list_init(&rail->active);
+	tei_list_init(&rail->gpus);
+	tei_list_init(&rail->orphans);
 	tei_list_init(&rail->broken);
 	tei_list_init(&rail->refused);
 }
@@ -386,6 +388,7 @@ static void shm_rail_close(struct tei_rail *base)
 		accepted_end(rail, tei_list_entry(rail->accepted.next,
 						  struct shm_accepted, link));
 	free_dead(rail);
+	tei_shm_orphans_end(rail);
 	tei_shm_unlisten(rail);
 	tei_hash_fini(&rail->regions);
 	tei_mutex_fini(&rail->mu);
@@ -600,13 +603,13 @@ static int shm_progress(struct tei_rail *base, int budget)
 	rail->in_progress = true;
 	if (base->timed_out)
 		end_timer(rail);
-	moved = tei_shm_move(rail);
+	moved = tei_shm_move(rail) + tei_shm_gpu_move(rail);
 	if (!moved || ++rail->unlooked >= LOOK_EVERY)
 		n = poll_sockets(rail, budget);
 	if (n >= 0)
 		n += report_broken(rail);
 	rail->in_progress = false;
-	base->busy = !tei_list_empty(&rail->active);
+	base->busy = tei_shm_is_busy(rail);
 	return n < 0 ? n : n + moved;
 }
 
@@ -623,6 +626,12 @@ static const struct tei_setting settings[] = {
 	{TEI_SETTING_AS(struct shm_config, foreign, "shm.foreign"),
 	 .expert = true, .type = TEI_CONF_BOOL, .def = "true",
 	 .help = "reach memory not made by te_memory_alloc() through the kernel"},
+	{TEI_SETTING_AS(struct shm_config, gpu, "shm.gpu"),
+	 .type = TEI_CONF_BOOL, .def = "true",
+	 .help = "have GPUs copy between processes of this host (CUDA IPC)"},
+	{TEI_SETTING_AS(struct shm_config, gpu_parts, "shm.gpu_parts"),
+	 .expert = true, .type = TEI_CONF_BOOL, .def = "false",
+	 .help = "also where peers may then reach all of an allocation of which a region is a part"},
 	{TEI_SETTING_AS(struct shm_config, stream_from, "shm.stream_from"),
 	 .expert = true, .type = TEI_CONF_SIZE, .def = "64k", .unit = "bytes",
 	 .max = 1LL << 40,
@@ -676,7 +685,7 @@ extern const struct tei_backend_ops tei_backend_shm;
 const struct tei_backend_ops tei_backend_shm = {
 	.name = "shm",
 	.abi = TEI_BACKEND_ABI,
-	.caps = TEI_CAP_ONE_SIDED | TEI_CAP_BACKING,
+	.caps = TEI_CAP_ONE_SIDED | TEI_CAP_BACKING | TEI_CAP_ACROSS,
 	.rail_size = sizeof(struct shm_rail),
 	.endpoint_size = sizeof(struct shm_endpoint),
 	.slice_size = sizeof(struct shm_slice),
@@ -689,6 +698,7 @@ const struct tei_backend_ops tei_backend_shm = {
 	.rail_describe = shm_describe,
 	.rail_match = shm_match,
 	.region_add = tei_shm_region_add,
+	.region_is_across = tei_shm_is_across,
 	.region_hide = tei_shm_region_hide,
 	.region_remove = tei_shm_region_remove,
 	.endpoint_open = tei_shm_endpoint_open,

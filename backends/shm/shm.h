@@ -9,6 +9,9 @@
  * attach.c    the initiator's messages: welcome, asking for regions; mappings
  * owner.c     the target's messages: hello, granting; its table of regions
  * move.c      slices: queued, copied chunk by chunk, done
+ * gpu.c       slices between memory of GPUs, by copies that a GPU makes
+ * orphan.c    the target's regions that a peer has open yet, without endpoint
+ * slice.c     walking the local pieces of a slice
  * foreign.c   memory that cannot be mapped: process_vm_readv() and _writev()
  * copy.c      streaming copies
  * wire.c      blobs, messages and the sockets that carry them
@@ -25,9 +28,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 
 #include "backends/shm/fence.h"
 #include "backends/shm/wire.h"
+#include "base/clock.h"
 #include "base/copy.h"
 #include "base/hash.h"
 #include "base/list.h"
@@ -49,7 +54,7 @@
 #define SHM_RECENT_LEN   64
 
 struct shm_config {
-	bool enabled, foreign;
+	bool enabled, foreign, gpu, gpu_parts;
 	uint64_t stream_from, hot, chunk, foreign_chunk;
 	uint64_t connect_timeout; /* ms */
 	char *dir, *allow_uids;
@@ -79,18 +84,31 @@ struct shm_accepted { /* accepted, no hello yet */
 struct shm_region {
 	struct tei_hash_node node; /* rail->regions */
 	struct shm_key key;
-	int fd;           /* to be handed out; -1: foreign */
+	int fd;           /* to be handed out; -1: foreign, or a GPU's */
 	uint32_t n_looks; /* since it is being removed */
+	struct tei_list grants;
+	struct tei_gpu_shared shared; /* of kind SHM_GPU */
+};
+
+/*
+ * Descriptors by which a peer without endpoint shows that it has closed the
+ * memory of GPUs that it was granted.
+ */
+struct shm_orphan {
+	struct tei_list link; /* rail->orphans, once its endpoint is closed */
+	int socket, process;  /* -1: tells nothing */
 	struct tei_list grants;
 };
 
 struct shm_grant {
-	struct tei_list of_region, of_endpoint;
-	struct shm_region *region; /* not owned */
-	struct shm_endpoint *ep;   /* not owned */
+	struct tei_list of_region;
+	struct tei_list of_endpoint; /* or of the orphan */
+	struct shm_region *region;   /* not owned; NULL: removed */
+	struct shm_endpoint *ep;     /* not owned; NULL: see orphan */
+	struct shm_orphan *orphan;   /* not owned; NULL: see ep */
 	uint32_t slot;
 	uint64_t generation;
-	uint64_t seen; /* mark when it was revoked */
+	struct shm_seen seen; /* when it was revoked */
 };
 
 /* ---- as initiator ---- */
@@ -115,8 +133,10 @@ struct shm_view {
 	uint64_t barred_ms;
 	int refused; /* errno the owner gave; 0: removed */
 	uint64_t generation;
-	uint8_t *base; /* mapped; NULL: foreign */
+	uint8_t *base; /* mapped; NULL: foreign, or a GPU's */
 	size_t mapped;
+	struct tei_gpu_window *window; /* of a GPU's; NULL: not open */
+	uint64_t window_at;            /* offset of the region in it */
 };
 
 struct shm_endpoint {
@@ -135,8 +155,9 @@ struct shm_endpoint {
 	struct tei_list grants;   /* guarded by rail.mu */
 	uint64_t taken[(SHM_SLOTS + 63) / 64]; /* slots; guarded by rail.mu */
 	uint64_t last_generation;              /* guarded by rail.mu */
-	uint64_t seen;                         /* mark when it was fenced */
-	bool fenced, dead;                     /* dead: its memory is */
+	struct shm_seen seen;                  /* when it was fenced */
+	struct shm_orphan *orphan; /* made with the first grant of a GPU's */
+	bool fenced, dead;         /* dead: its memory is */
 
 	/* Initiator. */
 	bool up, foreign;       /* foreign: process_vm_readv() is allowed */
@@ -149,6 +170,14 @@ struct shm_endpoint {
 	uint32_t n_slices, n_views, n_asked, n_turns;
 	uint32_t n_short; /* arenas in a row that could not be mapped */
 	uint64_t mark;
+	/* Copies between memory of GPUs, see gpu.c. */
+	struct tei_list gpu_link;    /* rail->gpus: something is to be done */
+	struct tei_list gpu_queue;   /* slices, without a copy under way */
+	struct tei_list gpu_burst;   /* slices of the burst under way */
+	struct tei_gpu_burst *burst; /* NULL: none was needed yet */
+	uint64_t gpu_mark;
+	bool bursting, landed, flushing; /* landed: the burst has ended */
+	int burst_err;
 };
 
 struct shm_slice {
@@ -158,6 +187,7 @@ struct shm_slice {
 	uint64_t run, offset;  /* its length, and where in it we are */
 	uint32_t piece;        /* the first after it */
 	int err;               /* it is to end with */
+	bool bursting;         /* in ep->gpu_burst */
 };
 
 /* Remembers which addresses were written lately, and so lie in the caches. */
@@ -185,6 +215,7 @@ struct shm_rail {
 	struct tei_list accepted, dead;
 	struct tei_list waiting, draining; /* target endpoints */
 	struct tei_list active;            /* initiator endpoints, by turns */
+	struct tei_list gpus;              /* of them, by gpu_link */
 	struct tei_list broken;            /* endpoints */
 	struct tei_list refused;           /* slices */
 	struct tei_copier stream;
@@ -194,6 +225,7 @@ struct shm_rail {
 
 	struct tei_mutex mu;     /* lock 14 */
 	struct tei_hash regions; /* guarded by mu */
+	struct tei_list orphans; /* guarded by mu */
 };
 
 static inline struct shm_rail *shm_rail(const struct tei_rail *rail)
@@ -254,6 +286,12 @@ int tei_shm_peer_process(int socket, uint32_t pid, uint64_t start);
 /* Have progress() called soon, for what is refused or broken. */
 void tei_shm_kick(struct shm_rail *rail);
 int tei_shm_watch(const struct shm_rail *rail, struct shm_source *source);
+static inline void tei_shm_unwatch(const struct shm_rail *rail,
+				   const struct shm_source *source)
+{
+	if (source->fd >= 0)
+		epoll_ctl(rail->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
+}
 void tei_shm_source_close(const struct shm_rail *rail,
 			  struct shm_source *source);
 /* Sets the timer for draining endpoints and accepted connections. */
@@ -281,8 +319,58 @@ void tei_shm_break(struct shm_endpoint *ep, int err);
  * memory is gone. Under rail.mu, or with the drive token.
  */
 bool tei_shm_has_left(const struct shm_endpoint *ep);
+/* The same: no GPU copies for the peer of what it was granted just now. */
+bool tei_shm_is_gpu_still(const struct shm_endpoint *ep);
+/* The same: it has closed what it was granted of GPUs, or has ended. */
+bool tei_shm_has_let_go(const struct shm_endpoint *ep);
 /* Target: look whether draining is over. */
 void tei_shm_drained(struct shm_endpoint *ep);
+
+/* ---- gpu.c ---- */
+
+/* region_is_across(). */
+bool tei_shm_is_across(const void *key, size_t len);
+/* Tells whether progress() has something to do that no fd announces. */
+static inline bool tei_shm_is_busy(const struct shm_rail *rail)
+{
+	return !tei_list_empty(&rail->active) || !tei_list_empty(&rail->gpus);
+}
+/*
+ * Opens the region that was granted. Returns 0; -EBADMSG; or -EOPNOTSUPP,
+ * -ENOMEM: it is not open.
+ */
+int tei_shm_gpu_open(struct shm_endpoint *ep, struct shm_view *view,
+		     const struct shm_message *m);
+/* Closes it, and tells the owner. No copy is under way. */
+void tei_shm_gpu_close(struct shm_endpoint *ep, struct shm_view *view);
+/* Takes a slice of a view that is open. */
+void tei_shm_gpu_enqueue(struct shm_endpoint *ep, struct tei_slice *slice);
+/* Begins and ends copies. From inside progress() only. Returns how many. */
+int tei_shm_gpu_move(struct shm_rail *rail);
+/*
+ * Closes all views of an endpoint that ends. False: copies are under way;
+ * progress() does it then.
+ */
+bool tei_shm_gpu_end(struct shm_endpoint *ep);
+/* Ends slices with @err. False: some have copies under way. */
+bool tei_shm_gpu_flush(struct shm_endpoint *ep, int err);
+
+/* ---- orphan.c ---- */
+
+/* Prepares for a grant of a GPU's memory. -ENOMEM. */
+int tei_shm_orphan_prepare(struct shm_endpoint *ep);
+/*
+ * Keeps what its peer has open of GPUs, when an endpoint is closed. @still: no
+ * GPU copies for it just now. Under rail.mu.
+ */
+void tei_shm_orphan_keep(struct shm_rail *rail, struct shm_endpoint *ep,
+			 bool still);
+/* Tells whether its peer has let go. Under rail.mu. */
+bool tei_shm_orphan_is_over(const struct shm_orphan *orphan);
+/* Frees it, if it has no grant. Under rail.mu. */
+void tei_shm_orphan_put(struct shm_orphan *orphan);
+/* Waits for peers to let go, not for long, and frees all. */
+void tei_shm_orphans_end(struct shm_rail *rail);
 
 /* ---- attach.c ---- */
 
@@ -298,7 +386,11 @@ struct shm_view *tei_shm_view_get(struct shm_endpoint *ep,
 /* A slice is done with it. */
 void tei_shm_view_put(struct shm_endpoint *ep, struct shm_view *view);
 /* Bars the view for a while; requests go over other rails. */
-void tei_shm_view_bar(struct shm_view *view);
+static inline void tei_shm_view_bar(struct shm_view *view)
+{
+	view->state = SHM_VIEW_BARRED;
+	view->barred_ms = tei_now_ms();
+}
 /* Forget all that the owner has taken back. From inside progress() only. */
 void tei_shm_views_sweep(struct shm_endpoint *ep);
 /* The owner has taken it back. */
@@ -317,8 +409,13 @@ void tei_shm_hello(struct shm_rail *rail, struct shm_accepted *accepted,
 		   const struct shm_message *m);
 /* The target's messages. 0 or why the endpoint breaks. */
 int tei_shm_owner_message(struct shm_endpoint *ep, const struct shm_message *m);
-/* Frees the grants of an endpoint that is quiet. */
+/*
+ * Frees the grants of an endpoint that is quiet, but for what its peer has open
+ * of GPUs.
+ */
 void tei_shm_grants_free(struct shm_endpoint *ep);
+/* Tells whether it was granted memory of a GPU, and has not returned it. */
+bool tei_shm_has_gpu_grant(const struct shm_endpoint *ep);
 
 /* ---- attach.c ---- */
 
@@ -337,11 +434,15 @@ void tei_shm_cancel(struct tei_endpoint *ep, struct tei_slice *slice);
 int tei_shm_move(struct shm_rail *rail);
 /* The view's slices can go on, or end. From inside progress() only. */
 void tei_shm_view_settled(struct shm_endpoint *ep, struct shm_view *view);
+/* The error that slices to a view which is not READY, or revoked, end with. */
+int tei_shm_verdict(const struct shm_view *view);
 /* done(): @slice is in no list any more. */
 void tei_shm_slice_end(struct tei_slice *slice, int err);
 
-/* ---- move.c ---- */
+/* ---- slice.c ---- */
 
+/* Sets out at the slice's first byte; @view: NULL, it is refused. */
+void tei_shm_slice_init(struct tei_slice *slice, struct shm_view *view);
 /* Returns where the slice's next bytes are, and how many in one piece. */
 uint8_t *tei_shm_slice_at(const struct tei_slice *slice, uint64_t *room);
 /* The next @n bytes of that piece have passed; they are counted. */

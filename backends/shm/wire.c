@@ -98,7 +98,7 @@ bool tei_shm_key_decode(const void *in, size_t len, struct shm_key *k)
 	k->access = tei_read_u16(&r);
 	tei_read_u32(&r);
 	return tei_reader_done(&r) && version == SHM_VERSION &&
-	       (k->kind == SHM_ARENA || k->kind == SHM_FOREIGN) && k->length &&
+	       k->kind >= SHM_ARENA && k->kind <= SHM_GPU && k->length &&
 	       k->length <= TE_LENGTH_MAX && k->addr + k->length > k->addr;
 }
 
@@ -148,6 +148,11 @@ bool tei_shm_address_decode(const void *in, size_t len, struct shm_address *a)
 
 /* ---- messages ---- */
 
+static bool has_name(const struct shm_message *m)
+{
+	return m->op == SHM_GRANT && m->kind == SHM_GPU;
+}
+
 static void encode(const struct shm_message *m, uint8_t out[SHM_MESSAGE_LEN])
 {
 	struct tei_writer w;
@@ -165,6 +170,10 @@ static void encode(const struct shm_message *m, uint8_t out[SHM_MESSAGE_LEN])
 	tei_write_u64(&w, m->length);
 	tei_write_u32(&w, m->slot);
 	tei_write_u32(&w, m->access);
+	if (has_name(m)) {
+		tei_write_bytes(&w, m->name, SHM_NAME_LEN);
+		return;
+	}
 	tei_write_bytes(&w, m->key, SHM_KEY_LEN);
 	write_zeros(&w, 32);
 }
@@ -188,9 +197,12 @@ static bool decode(const uint8_t in[SHM_MESSAGE_LEN], struct shm_message *m)
 	m->length = tei_read_u64(&r);
 	m->slot = tei_read_u32(&r);
 	m->access = tei_read_u32(&r);
-	memcpy(m->key, tei_read_bytes(&r, SHM_KEY_LEN), SHM_KEY_LEN);
+	if (has_name(m))
+		memcpy(m->name, tei_read_bytes(&r, SHM_NAME_LEN), SHM_NAME_LEN);
+	else
+		memcpy(m->key, tei_read_bytes(&r, SHM_KEY_LEN), SHM_KEY_LEN);
 	return magic == MAGIC && version == SHM_VERSION && m->op >= SHM_HELLO &&
-	       m->op <= SHM_FORGET;
+	       m->op <= SHM_RETURN;
 }
 
 int tei_shm_send(int socket, const struct shm_message *m, int fd)

@@ -17,6 +17,7 @@
 #define SHM_VERSION      1u
 #define SHM_TOKEN_LEN    16
 #define SHM_KEY_LEN      32
+#define SHM_NAME_LEN     64
 #define SHM_HOST_LEN     56
 #define SHM_MESSAGE_LEN  128
 #define SHM_PATH_MAX     200 /* with the terminating 0 */
@@ -37,6 +38,7 @@ struct shm_host {
 enum shm_kind {
 	SHM_ARENA = 1,   /* the owner hands out a descriptor to map */
 	SHM_FOREIGN = 2, /* other memory: process_vm_readv(), _writev() */
+	SHM_GPU = 3,     /* a GPU's: the driver's name of it is handed out */
 };
 
 struct shm_key {
@@ -59,6 +61,7 @@ enum shm_op {
 	SHM_ASK = 3,     /* initiator: let me use the region of that key */
 	SHM_GRANT = 4,   /* target: status; slot, generation; the arena */
 	SHM_FORGET = 5,  /* target: that region is gone, unmap it */
+	SHM_RETURN = 6,  /* initiator: a GPU's, which is closed here */
 };
 
 struct shm_message {
@@ -68,6 +71,7 @@ struct shm_message {
 	uint64_t generation, addr, length;
 	uint32_t slot, access;
 	uint8_t key[SHM_KEY_LEN];
+	uint8_t name[SHM_NAME_LEN]; /* GRANT of a GPU's; in place of the key */
 };
 
 void tei_shm_host_encode(const struct shm_host *h, uint8_t out[SHM_HOST_LEN]);

@@ -79,6 +79,11 @@ static const struct row {
 	 true, NULL},
 	{AT(memcpy_out), "cuMemcpyDtoHAsync", false, "cuMemcpyDtoHAsync_v2"},
 	{AT(memcpy_in), "cuMemcpyHtoDAsync", false, "cuMemcpyHtoDAsync_v2"},
+	{AT(memcpy_any), "cuMemcpyAsync", false, NULL},
+	{AT(ipc_get_mem_handle), "cuIpcGetMemHandle", false, NULL},
+	{AT(ipc_open_mem_handle), "cuIpcOpenMemHandle", false,
+	 "cuIpcOpenMemHandle_v2"},
+	{AT(ipc_close_mem_handle), "cuIpcCloseMemHandle", false, NULL},
 };
 
 /*
@@ -466,6 +471,9 @@ const struct tei_runtime_ops tei_cuda_ops = {
 	.free = tei_cuda_free,
 	.pin = tei_cuda_pin,
 	.unpin = tei_cuda_unpin,
+	.share = tei_cuda_share,
+	.attach = tei_cuda_attach,
+	.detach = tei_cuda_detach,
 	.copier_open = tei_cuda_copier_open,
 	.copier_close = tei_cuda_copier_close,
 	.copy = tei_cuda_copy,

@@ -33,6 +33,9 @@ enum cuda_result {
 	CUDA_ERROR_NO_DEVICE = 100,
 	CUDA_ERROR_INVALID_DEVICE = 101,
 	CUDA_ERROR_INVALID_CONTEXT = 201,
+	CUDA_ERROR_ALREADY_MAPPED = 208,
+	CUDA_ERROR_PEER_ACCESS_UNSUPPORTED = 217,
+	CUDA_ERROR_INVALID_HANDLE = 400,
 	CUDA_ERROR_NOT_FOUND = 500,
 	CUDA_ERROR_NOT_READY = 600,
 	CUDA_ERROR_ILLEGAL_ADDRESS = 700,
@@ -68,6 +71,11 @@ enum cuda_memory_type {
 #define CU_MEMHOSTREGISTER_PORTABLE         1u
 #define CU_STREAM_CAPTURE_MODE_RELAXED      2
 #define CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD 1
+#define CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS  1u
+
+typedef struct {
+	char reserved[64];
+} CUipcMemHandle;
 
 /*
  * Functions of the driver that are called. Of most the library has several, a
@@ -119,6 +127,12 @@ struct cuda_functions {
 			  CUstream stream);
 	int (*memcpy_in)(CUdeviceptr to, const void *from, size_t length,
 			 CUstream stream);
+	int (*memcpy_any)(CUdeviceptr to, CUdeviceptr from, size_t length,
+			  CUstream stream);
+	int (*ipc_get_mem_handle)(CUipcMemHandle *out, CUdeviceptr at);
+	int (*ipc_open_mem_handle)(CUdeviceptr *out, CUipcMemHandle handle,
+				   unsigned int flags);
+	int (*ipc_close_mem_handle)(CUdeviceptr at);
 };
 
 /* ---- cuda.c, for the other files of this runtime ---- */
@@ -168,7 +182,41 @@ int tei_cuda_pin(struct tei_runtime *cuda, void *addr, uint64_t length,
 		 int *number, char *why);
 void tei_cuda_unpin(struct tei_runtime *cuda, int number, void *addr);
 
+/* ---- cuda_share.c ---- */
+
+int tei_cuda_share(struct tei_runtime *cuda,
+		   const struct tei_memory_facts *facts,
+		   uint8_t name[TEI_SHARED_LEN], char *why);
+int tei_cuda_attach(struct tei_gpu_copier *copier,
+		    const uint8_t name[TEI_SHARED_LEN], uint64_t *addr,
+		    char *why);
+void tei_cuda_detach(struct tei_gpu_copier *copier, uint64_t addr);
+
 /* ---- cuda_copy.c ---- */
+
+struct tei_gpu_copier {
+	struct tei_runtime *cuda;
+	struct cuda_entered entered; /* of open, until close; not pushed */
+	CUcontext context;
+	void *memory;
+	CUstream streams[TEI_COPY_WAYS];
+	CUevent marks[TEI_COPY_WAYS][TEI_COPY_MARKS];
+};
+
+/* Calls in the copier's context, which others may have destroyed. */
+struct cuda_visit {
+	int mode;
+	bool entered;
+};
+
+/*
+ * Makes the copier's context current; tei_cuda_end_visit() in any case. False:
+ * it is gone; @why.
+ */
+bool tei_cuda_begin_visit(struct tei_gpu_copier *copier,
+			  struct cuda_visit *visit, char *why);
+void tei_cuda_end_visit(struct tei_gpu_copier *copier,
+			const struct cuda_visit *visit);
 
 int tei_cuda_copier_open(struct tei_runtime *cuda,
 			 const struct tei_memory_facts *facts, uint64_t length,

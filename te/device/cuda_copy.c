@@ -8,30 +8,19 @@
 
 #include "base/mem.h"
 
-#define WAYS 2
-
-struct tei_gpu_copier {
-	struct tei_runtime *cuda;
-	struct cuda_entered entered; /* of open, until close; not pushed */
-	CUcontext context;
-	void *memory;
-	CUstream streams[WAYS];
-	CUevent marks[WAYS][TEI_COPY_MARKS];
-};
-
 static bool is_recording(int error)
 {
 	return error >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
 	       error <= CUDA_ERROR_CAPTURED_EVENT;
 }
 
-/* Makes the streams and marks of both ways. 0 or an error. */
+/* Makes the streams and marks of all ways. 0 or an error. */
 static int make_ways(struct tei_gpu_copier *copier)
 {
 	const struct cuda_functions *call = &copier->cuda->call;
 	int error = 0;
 
-	for (int way = 0; way < WAYS && !error; way++) {
+	for (int way = 0; way < TEI_COPY_WAYS && !error; way++) {
 		error = call->stream_create(&copier->streams[way],
 					    CU_STREAM_NON_BLOCKING);
 		for (unsigned int i = 0; i < TEI_COPY_MARKS && !error; i++)
@@ -46,7 +35,7 @@ static void free_ways(struct tei_gpu_copier *copier)
 {
 	const struct cuda_functions *call = &copier->cuda->call;
 
-	for (int way = 0; way < WAYS; way++) {
+	for (int way = 0; way < TEI_COPY_WAYS; way++) {
 		if (!copier->streams[way])
 			continue;
 		(void)call->stream_synchronize(copier->streams[way]);
@@ -163,15 +152,8 @@ int tei_cuda_copier_open(struct tei_runtime *cuda,
 	return -EOPNOTSUPP;
 }
 
-/* Calls in the copier's context, which others may have destroyed. */
-struct visit {
-	int mode;
-	bool entered;
-};
-
-/* Makes it current; end_visit() in any case. False: it is gone; @why. */
-static bool begin_visit(struct tei_gpu_copier *copier, struct visit *visit,
-			char *why)
+bool tei_cuda_begin_visit(struct tei_gpu_copier *copier,
+			  struct cuda_visit *visit, char *why)
 {
 	struct tei_runtime *cuda = copier->cuda;
 	int error;
@@ -184,7 +166,8 @@ static bool begin_visit(struct tei_gpu_copier *copier, struct visit *visit,
 	return visit->entered;
 }
 
-static void end_visit(struct tei_gpu_copier *copier, const struct visit *visit)
+void tei_cuda_end_visit(struct tei_gpu_copier *copier,
+			const struct cuda_visit *visit)
 {
 	CUcontext popped;
 
@@ -196,33 +179,49 @@ static void end_visit(struct tei_gpu_copier *copier, const struct visit *visit)
 void tei_cuda_copier_close(struct tei_gpu_copier *copier)
 {
 	char why[TEI_RUNTIME_WHY_LEN];
-	struct visit visit;
+	struct cuda_visit visit;
 	int mode;
 
 	/* A context that was destroyed has taken all of it along. */
-	if (begin_visit(copier, &visit, why)) {
+	if (tei_cuda_begin_visit(copier, &visit, why)) {
 		free_ways(copier);
 		(void)copier->cuda->call.mem_free_host(copier->memory);
 	}
-	end_visit(copier, &visit);
+	tei_cuda_end_visit(copier, &visit);
 	mode = tei_cuda_relax(copier->cuda, CU_STREAM_CAPTURE_MODE_RELAXED);
 	tei_cuda_leave(copier->cuda, &copier->entered);
 	(void)tei_cuda_relax(copier->cuda, mode);
 	tei_free(copier);
 }
 
-/* Waits for the copies of both ways; the context is current. 0 or an error. */
+/* Waits for the copies of all ways; the context is current. 0 or an error. */
 static int quiesce(struct tei_gpu_copier *copier)
 {
 	int error = 0;
 
-	for (int way = 0; way < WAYS; way++) {
+	for (int way = 0; way < TEI_COPY_WAYS; way++) {
 		int rc = copier->cuda->call.stream_synchronize(
 			copier->streams[way]);
 
 		error = error ? error : rc;
 	}
 	return error;
+}
+
+static int begin_one(const struct cuda_functions *call, enum tei_copy_way way,
+		     const struct tei_copy *copy, CUstream stream)
+{
+	switch (way) {
+	case TEI_COPY_OUT:
+		return call->memcpy_out(copy->host, copy->gpu, copy->length,
+					stream);
+	case TEI_COPY_IN:
+		return call->memcpy_in(copy->gpu, copy->host, copy->length,
+				       stream);
+	default:
+		return call->memcpy_any(copy->gpu, copy->from, copy->length,
+					stream);
+	}
 }
 
 /* Begins all copies in the context, which is current. *@begun: some were. */
@@ -236,12 +235,7 @@ static int begin(struct tei_gpu_copier *copier, enum tei_copy_way way,
 
 	*begun = false;
 	for (uint32_t i = 0; i < n; i++) {
-		error = way == TEI_COPY_OUT
-				? call->memcpy_out(copies[i].host,
-						   copies[i].gpu,
-						   copies[i].length, stream)
-				: call->memcpy_in(copies[i].gpu, copies[i].host,
-						  copies[i].length, stream);
+		error = begin_one(call, way, &copies[i], stream);
 		if (error)
 			return error;
 		*begun = true;
@@ -270,11 +264,11 @@ int tei_cuda_copy(struct tei_gpu_copier *copier, enum tei_copy_way way,
 		  char *why)
 {
 	int rc = -ENOTRECOVERABLE;
-	struct visit visit;
+	struct cuda_visit visit;
 
-	if (begin_visit(copier, &visit, why))
+	if (tei_cuda_begin_visit(copier, &visit, why))
 		rc = copy(copier, way, copies, n, mark, why);
-	end_visit(copier, &visit);
+	tei_cuda_end_visit(copier, &visit);
 	return rc;
 }
 
@@ -297,10 +291,10 @@ int tei_cuda_is_copied(struct tei_gpu_copier *copier, enum tei_copy_way way,
 		       unsigned int mark, char *why)
 {
 	int rc = -ENOTRECOVERABLE;
-	struct visit visit;
+	struct cuda_visit visit;
 
-	if (begin_visit(copier, &visit, why))
+	if (tei_cuda_begin_visit(copier, &visit, why))
 		rc = is_copied(copier, way, mark, why);
-	end_visit(copier, &visit);
+	tei_cuda_end_visit(copier, &visit);
 	return rc;
 }

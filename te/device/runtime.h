@@ -50,16 +50,21 @@ struct tei_gpu_copier; /* what copies between host and GPU need; the same */
 enum tei_copy_way {
 	TEI_COPY_OUT, /* from the GPU to the host */
 	TEI_COPY_IN,
+	TEI_COPY_ACROSS, /* from a GPU's memory to a GPU's, the same or not */
+	TEI_COPY_WAYS
 };
 
 #define TEI_COPY_MARKS 64u /* that a copier has for each way */
 
-/* Bytes to be copied between a GPU's memory and the host's. */
+/* Bytes to be copied between a GPU's memory and the host's, or a GPU's. */
 struct tei_copy {
-	uint64_t gpu; /* address of the GPU's */
-	void *host;   /* in the copier's memory */
+	uint64_t gpu;  /* address of the GPU's; ACROSS: to which */
+	void *host;    /* in the copier's memory; not ACROSS */
+	uint64_t from; /* ACROSS: address of the GPU's */
 	uint64_t length;
 };
+
+#define TEI_SHARED_LEN 64u /* bytes of a name that share() gives */
 
 struct tei_runtime_ops {
 	const char *name; /* "cuda": before the colon of a location */
@@ -142,6 +147,28 @@ struct tei_runtime_ops {
 	int (*pin)(struct tei_runtime *runtime, void *addr, uint64_t length,
 		   int *number, char why[TEI_RUNTIME_WHY_LEN]);
 	void (*unpin)(struct tei_runtime *runtime, int number, void *addr);
+
+	/*
+	 * Names an allocation for other processes of this host: all of the one
+	 * that begins at @facts->base. Returns 0, or @why says why and:
+	 * -EOPNOTSUPP (not this memory, or nothing on this host), -EIO.
+	 */
+	int (*share)(struct tei_runtime *runtime,
+		     const struct tei_memory_facts *facts,
+		     uint8_t name[TEI_SHARED_LEN],
+		     char why[TEI_RUNTIME_WHY_LEN]);
+	/*
+	 * Opens memory that another process has named, in the copier's context,
+	 * which reaches it by itself where hardware allows; *addr: of its first
+	 * byte here. It must not be open there, and its owner must not free it
+	 * before detach(). Blocks: for the driver. Returns 0, or @why says why
+	 * and: -EOPNOTSUPP (this GPU does not get to it), -EIO.
+	 */
+	int (*attach)(struct tei_gpu_copier *copier,
+		      const uint8_t name[TEI_SHARED_LEN], uint64_t *addr,
+		      char why[TEI_RUNTIME_WHY_LEN]);
+	/* Closes it, by any copier of that context. No copy touches it. */
+	void (*detach)(struct tei_gpu_copier *copier, uint64_t addr);
 
 	/*
 	 * Opens what copies to and from the GPU of @facts need, in the context

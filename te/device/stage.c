@@ -40,7 +40,7 @@ static void init(struct tei_stage *stage, const struct tei_memory_found *found)
 	stage->context = found->facts.context;
 	atomic_init(&stage->refs, 1);
 	tei_list_init(&stage->active);
-	for (int way = 0; way < 2; way++) {
+	for (int way = 0; way < TEI_COPY_WAYS; way++) {
 		tei_list_init(&stage->ways[way].waiting);
 		for (uint32_t i = 0; i < TEI_COPY_MARKS; i++)
 			tei_list_init(&stage->ways[way].bunches[i].jobs);
@@ -273,7 +273,7 @@ static void give_up(struct tei_stage *stage, const char *why)
 			  "be moved again once its regions are added anew",
 			  stage->ops->name, stage->gpu, why);
 	atomic_store_explicit(&stage->broken, true, memory_order_relaxed);
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < TEI_COPY_WAYS; i++) {
 		struct tei_stage_way *way = &stage->ways[i];
 
 		for (; way->n; way->n--, way->first++)
@@ -399,7 +399,7 @@ bool tei_stage_turn(struct tei_stage *stage)
 		give_up(stage, "");
 		return any;
 	}
-	for (int way = 0; way < 2 && !is_broken(stage); way++) {
+	for (int way = 0; way < TEI_COPY_WAYS && !is_broken(stage); way++) {
 		launch(stage, (enum tei_copy_way)way);
 		any |= harvest(stage, (enum tei_copy_way)way);
 	}

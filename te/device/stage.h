@@ -69,7 +69,7 @@ struct tei_stage {
 	/* Token. */
 	struct tei_list active; /* of who turns it, while it has jobs */
 	uint32_t n_jobs;
-	struct tei_stage_way ways[2]; /* by enum tei_copy_way */
+	struct tei_stage_way ways[TEI_COPY_WAYS];
 	_Atomic bool broken; /* its context is dead: all jobs fail; relaxed */
 	uint64_t *used;      /* a bit for each block */
 	uint32_t n_blocks, n_free;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu.c - regions of a GPU's memory, as backends register them */
 #include <errno.h>
+#include <inttypes.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "te/core/engine.h"
 #include "te/device/export.h"
@@ -72,6 +74,34 @@ int tei_region_gpu(struct tei_engine_core *core, uint64_t id, uint64_t addr,
 				       .how = exported->how};
 	find_piece(exported, addr, out);
 	return 0;
+}
+
+int tei_region_share(struct tei_engine_core *core, uint64_t id,
+		     struct tei_gpu_shared *out)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+	struct tei_regions *r = core->engine->regions;
+	const struct tei_region *region;
+	struct tei_memory_found memory = {.facts = {.kind = TEI_MEMORY_HOST}};
+	char why[TEI_RUNTIME_WHY_LEN];
+	int rc;
+
+	tei_mutex_lock(&r->mu);
+	region = tei_handle_get(&r->handles, id);
+	if (region)
+		memory = region->memory;
+	tei_mutex_unlock(&r->mu);
+	if (memory.facts.kind != TEI_MEMORY_DEVICE)
+		return -ENOENT;
+	out->base = memory.facts.base;
+	out->length = memory.facts.length;
+	rc = memory.ops->share(memory.runtime, &memory.facts, out->name, why);
+	if (rc && tei_log_info_allowed(&limit))
+		LOG_INFO("engine %s: memory of %s:%d at 0x%" PRIx64
+			 " is not shared with processes of this host: %s",
+			 core->engine->name, memory.ops->name, memory.facts.gpu,
+			 memory.facts.base, why);
+	return rc ? -EOPNOTSUPP : 0;
 }
 
 int tei_region_open_stage(struct te_engine *engine, struct tei_region *region,

@@ -639,13 +639,14 @@ struct outcome {
 
 /*
  * Tells whether the rail's device takes memory of that kind at all, or the rail
- * has it copied.
+ * has it copied, or copies it from and to GPUs.
  */
 static bool takes(const struct tei_rail *rail, const struct tei_region *region)
 {
 	return region->memory.facts.kind != TEI_MEMORY_DEVICE ||
 	       (rail->ops->caps & TEI_CAP_DEVICE_MEM) ||
-	       (region->stage && rail->ops->caps & TEI_CAP_COPIES);
+	       (region->stage &&
+		rail->ops->caps & (TEI_CAP_COPIES | TEI_CAP_ACROSS));
 }
 
 /*

@@ -866,8 +866,11 @@ static void elsewhere(struct tei_work *work)
 	struct tei_request *r = work->request;
 	uint32_t i;
 
-	for (i = 0; i < work->n; i++)
+	for (i = 0; i < work->n; i++) {
 		r[i].avoid |= (uint64_t)1 << work->rail->rail.index;
+		if (!(r[i].reach & ~r[i].avoid))
+			tei_request_rematch(&r[i], -EOPNOTSUPP);
+	}
 	if (tei_work_is_merged(work))
 		redo(work);
 	else if (r->error || !(r->reach & ~r->avoid))

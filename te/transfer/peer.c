@@ -549,6 +549,7 @@ static void find_reaches(struct tei_warmer *m)
 {
 	const struct tei_remote *remote = m->peer->w.remote;
 	size_t i, step = remote->n_regions / LOOK_MAX + 1;
+	uint64_t across;
 
 	if (m->reaches.remote == remote &&
 	    m->reaches.version == remote->version)
@@ -558,7 +559,7 @@ static void find_reaches(struct tei_warmer *m)
 	for (i = 0; i < remote->n_regions; i += step)
 		add_reach(&m->reaches,
 			  tei_pairs_that_reach(m->peer, remote,
-					       &remote->regions[i]));
+					       &remote->regions[i], &across));
 	if (!remote->n_regions)
 		add_reach(&m->reaches, UINT64_MAX);
 }

@@ -195,19 +195,34 @@ bool tei_pairs_may_come(const struct tei_peer *peer, uint32_t mine)
 	return box->down || silent;
 }
 
+static bool is_across(const struct tei_peer *peer, uint32_t rail,
+		      const struct tei_blob *key)
+{
+	const struct tei_backend_ops *ops =
+		peer->engine->worker->rails[rail]->rail.ops;
+
+	return ops->region_is_across &&
+	       ops->region_is_across(key->bytes, key->len);
+}
+
 uint64_t tei_pairs_that_reach(const struct tei_peer *peer,
 			      const struct tei_remote *remote,
-			      const struct tei_remote_region *region)
+			      const struct tei_remote_region *region,
+			      uint64_t *across)
 {
 	uint64_t reach = 0;
 	uint32_t i;
 
+	*across = 0;
 	for (i = 0; i < peer->engine->worker->n_rails; i++) {
 		const struct tei_pair *pair = &peer->w.pairs[i];
 
-		if (pair->usable && pair->remote_pos < remote->n_rails &&
-		    region->key[pair->remote_pos].bytes)
-			reach |= (uint64_t)1 << i;
+		if (!pair->usable || pair->remote_pos >= remote->n_rails ||
+		    !region->key[pair->remote_pos].bytes)
+			continue;
+		reach |= (uint64_t)1 << i;
+		if (is_across(peer, i, &region->key[pair->remote_pos]))
+			*across |= (uint64_t)1 << i;
 	}
 	return reach;
 }

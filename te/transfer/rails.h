@@ -30,10 +30,14 @@ bool tei_pairs_match(struct tei_peer *peer);
  * has no link, or a rail of the peer's of its backend has never had one. Token.
  */
 bool tei_pairs_may_come(const struct tei_peer *peer, uint32_t mine);
-/* A bit for each rail of ours by which @region of @remote is reached. Token. */
+/*
+ * A bit for each rail of ours by which @region of @remote is reached; *@across:
+ * for those of them that move only between memory of GPUs. Token.
+ */
 uint64_t tei_pairs_that_reach(const struct tei_peer *peer,
 			      const struct tei_remote *remote,
-			      const struct tei_remote_region *region);
+			      const struct tei_remote_region *region,
+			      uint64_t *across);
 /* The same for those whose rail of the peer is near @region. Token. */
 uint64_t tei_pairs_near(const struct tei_peer *peer,
 			const struct tei_remote_region *region);
@@ -67,11 +71,13 @@ void tei_unmatched_look(struct tei_peer *peer);
  * its region of the peer; 0: nothing is known, or all are alike. Token.
  */
 uint64_t tei_near_of(const struct tei_request *r);
-/*
- * A bit for each rail that moves bytes of the request's local memory: of a
- * GPU's not every one does. *@staged: all of that can be copied by the host.
- * Token.
- */
-uint64_t tei_takers_of(const struct tei_request *r, bool *staged);
+/* Kinds of local memory of a request, as rails see it. */
+struct tei_takers {
+	uint64_t rails; /* a bit for each that moves its bytes itself */
+	bool stageable; /* what is a GPU's of it can be copied by the host */
+	bool all_gpu;   /* all of it is a GPU's, and stageable */
+};
+/* Finds out. Token. */
+void tei_takers_of(const struct tei_request *r, struct tei_takers *out);
 
 #endif

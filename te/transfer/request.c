@@ -245,19 +245,27 @@ static bool awaits_rail(const struct tei_request *r)
 /*
  * Finds the rails that move the request's bytes: those to the peer that take
  * its local memory. If there is none, or a processor has to see the bytes for
- * their checksum, and the host can copy them: any.
+ * their checksum, and the host can copy them: any. Between GPUs of one host
+ * those go first that copy from one to the other.
  */
 static void find_reach(struct tei_request *r, const struct tei_remote *remote,
 		       const struct tei_remote_region *region)
 {
-	uint64_t reach = tei_pairs_that_reach(r->peer, remote, region);
-	bool can_stage;
-	uint64_t takers = tei_takers_of(r, &can_stage);
+	struct tei_takers takers;
+	uint64_t across;
+	uint64_t reach = tei_pairs_that_reach(r->peer, remote, region, &across);
 
-	r->staged = can_stage && takers != UINT64_MAX &&
-		    (!(reach & takers) || r->flags & TE_CRC);
-	r->direct = !r->staged && takers != UINT64_MAX;
-	r->reach = r->staged ? reach : reach & takers;
+	tei_takers_of(r, &takers);
+	r->staged = false;
+	r->direct = takers.rails != UINT64_MAX;
+	r->reach = across;
+	if (across & ~r->avoid && takers.all_gpu && !(r->flags & TE_CRC))
+		return;
+	reach &= ~across;
+	r->staged = takers.stageable && takers.rails != UINT64_MAX &&
+		    (!(reach & takers.rails) || r->flags & TE_CRC);
+	r->direct = !r->staged && takers.rails != UINT64_MAX;
+	r->reach = r->staged ? reach : reach & takers.rails;
 }
 
 /*

@@ -69,23 +69,23 @@ static uint64_t near_of_local(struct te_engine *engine, uint64_t addr)
 	return local_region(engine, addr)->near;
 }
 
-uint64_t tei_takers_of(const struct tei_request *r, bool *staged)
+void tei_takers_of(const struct tei_request *r, struct tei_takers *out)
 {
 	struct te_engine *engine = r->peer->engine;
-	uint64_t takers = UINT64_MAX;
 
-	*staged = true;
+	*out = (struct tei_takers){.rails = UINT64_MAX, .stageable = true};
 	if (!atomic_load_explicit(&engine->regions->any_gpu,
 				  memory_order_relaxed))
-		return takers;
+		return;
+	out->all_gpu = true;
 	for (uint32_t i = 0; i < r->n_pieces; i++) {
 		const struct tei_near_seen *seen =
 			local_region(engine, (uintptr_t)r->pieces[i].iov_base);
 
-		takers &= seen->takes;
-		*staged &= seen->takes == UINT64_MAX || seen->staged;
+		out->rails &= seen->takes;
+		out->stageable &= seen->takes == UINT64_MAX || seen->staged;
+		out->all_gpu &= seen->staged;
 	}
-	return takers;
 }
 
 uint64_t tei_near_of(const struct tei_request *r)

@@ -23,7 +23,7 @@
 struct task {
 	CUevent event; /* NULL: a copy */
 	void *to, *from;
-	uint64_t gpu; /* address of the GPU's part */
+	uint64_t gpu[2]; /* addresses of GPUs' parts; 0: there is none */
 	size_t length;
 };
 
@@ -208,7 +208,7 @@ static int copy(const char *function, CUdeviceptr at, void *host, size_t length,
 		CUstream stream, bool out)
 {
 	int error = fake_cuda_enter(function);
-	struct task task = {.gpu = at, .length = length};
+	struct task task = {.gpu = {at}, .length = length};
 	void *bytes;
 
 	if (error)
@@ -236,7 +236,30 @@ EXPORT int cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t length,
 		    stream, false);
 }
 
+EXPORT int cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t length,
+			 CUstream stream)
+{
+	int error = fake_cuda_enter("cuMemcpyAsync");
+	struct task task = {.gpu = {to, from}, .length = length};
+
+	if (error)
+		return error;
+	task.to = fake_cuda_whole(to, length);
+	task.from = fake_cuda_whole(from, length);
+	if (!task.to || !task.from || !length)
+		return fake_cuda_leave(CUDA_ERROR_INVALID_VALUE);
+	if (fake_cuda_context() != stream->context)
+		return fake_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
+	return fake_cuda_leave(add_task(stream, &task));
+}
+
 /* ---- what tests ask ---- */
+
+static bool touches(const struct task *task, uint64_t at, uint64_t length)
+{
+	return !task->event &&
+	       (task->gpu[0] - at < length || task->gpu[1] - at < length);
+}
 
 void fake_cuda_need_quiet(uint64_t at, uint64_t length)
 {
@@ -247,8 +270,7 @@ void fake_cuda_need_quiet(uint64_t at, uint64_t length)
 			const struct task *task =
 				&stream->tasks[(stream->first + k) % TASKS_MAX];
 
-			fake_cuda_need(task->event || task->gpu < at ||
-				       task->gpu >= at + length);
+			fake_cuda_need(!touches(task, at, length));
 		}
 	}
 }

@@ -32,6 +32,7 @@ struct piece {
 	int fd;            /* of the bytes; where there are any */
 	bool ordered;      /* SYNC_MEMOPS */
 	uint64_t reserved; /* bytes of addresses; 0: with the first chunk */
+	bool imported;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -371,6 +372,17 @@ static void *map_bytes(size_t length, int *fd)
 	return at == MAP_FAILED ? NULL : at;
 }
 
+/*
+ * Whoever has imported the bytes has a lock of their file, as long as its
+ * process lives. False: others have one that excludes it.
+ */
+static bool lock_file(int fd, short type)
+{
+	struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_len = 1};
+
+	return !fcntl(fd, F_OFD_SETLK, &range);
+}
+
 /* Memory of a device, its bytes elsewhere. With the lock. */
 static int alloc_device(int device, size_t size, CUdeviceptr *out,
 			struct piece **made)
@@ -420,12 +432,68 @@ static void release(struct piece *piece)
 {
 	fake_cuda_need_quiet(piece->at, piece->length);
 	if (piece->bytes) {
+		/* Other processes must have closed it before it is freed. */
+		fake_cuda_need(piece->imported ||
+			       lock_file(piece->fd, F_WRLCK));
 		munmap(piece->bytes, whole_pages(piece->length));
 		(void)close(piece->fd);
 	} else if (piece->reserved) {
 		munmap((void *)(uintptr_t)piece->at, piece->reserved);
 	}
 	piece->length = 0;
+}
+
+bool fake_cuda_share(CUdeviceptr at, struct fake_cuda_shared *out)
+{
+	const struct piece *piece = piece_at(at);
+
+	if (!piece || piece->at != at || !piece->bytes || piece->chunked ||
+	    piece->pooled || piece->imported)
+		return false;
+	*out = (struct fake_cuda_shared){.pid = getpid(),
+					 .fd = piece->fd,
+					 .device = piece->device,
+					 .length = piece->length};
+	return true;
+}
+
+CUdeviceptr fake_cuda_import(const struct fake_cuda_shared *shared)
+{
+	size_t length = whole_pages(shared->length);
+	struct piece *piece = piece_new();
+	char path[64], *at = reserve(length);
+
+	fake_cuda_need(piece && at);
+	*piece = (struct piece){.at = (uintptr_t)at,
+				.length = shared->length,
+				.type = CU_MEMORYTYPE_DEVICE,
+				.device = shared->device,
+				.first = true,
+				.last = true,
+				.imported = true,
+				.reserved = length};
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", shared->pid, shared->fd);
+	piece->fd = open(path, O_RDWR | O_CLOEXEC);
+	if (piece->fd >= 0)
+		piece->bytes = mmap(NULL, length, PROT_READ | PROT_WRITE,
+				    MAP_SHARED, piece->fd, 0);
+	if (piece->fd < 0 || piece->bytes == MAP_FAILED) {
+		munmap(at, length);
+		piece->length = 0;
+		return 0;
+	}
+	fake_cuda_need(lock_file(piece->fd, F_RDLCK));
+	return piece->at;
+}
+
+bool fake_cuda_drop_import(CUdeviceptr at)
+{
+	struct piece *piece = piece_at(at);
+
+	if (!piece || piece->at != at || !piece->imported)
+		return false;
+	release(piece);
+	return true;
 }
 
 EXPORT int cuMemFree_v2(CUdeviceptr at)
@@ -436,7 +504,7 @@ EXPORT int cuMemFree_v2(CUdeviceptr at)
 	if (error)
 		return error;
 	piece = piece_at(at);
-	if (!piece || piece->at != at || piece->chunked)
+	if (!piece || piece->at != at || piece->chunked || piece->imported)
 		return fake_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	release(piece);
 	return fake_cuda_leave(0);

@@ -33,6 +33,18 @@ void fake_cuda_changed(void);
 CUcontext fake_cuda_context(void);
 /* The bytes of a GPU's memory; NULL: not all of it is there. */
 void *fake_cuda_whole(CUdeviceptr at, size_t length);
+/* What an allocation of a device is to other processes. */
+struct fake_cuda_shared {
+	int pid, fd; /* whose file has the bytes */
+	int device;  /* of those that are there */
+	size_t length;
+};
+/* False: at @at no allocation of a device begins. It counts as shared now. */
+bool fake_cuda_share(CUdeviceptr at, struct fake_cuda_shared *out);
+/* Gives the bytes an address in this process. 0: they are gone. */
+CUdeviceptr fake_cuda_import(const struct fake_cuda_shared *shared);
+/* False: nothing that was imported begins there. */
+bool fake_cuda_drop_import(CUdeviceptr at);
 /* An error that calls of that name are to end with; 0. */
 int fake_cuda_fault_of(const char *function);
 

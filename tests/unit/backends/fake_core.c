@@ -50,6 +50,64 @@ uint32_t tei_crc32c_raw(uint32_t state, const void *bytes, size_t len)
 	return state;
 }
 
+int tei_region_share(struct tei_engine_core *core, uint64_t id,
+		     struct tei_gpu_shared *out)
+{
+	(void)core;
+	(void)id;
+	(void)out;
+	return -ENOENT; /* all is the host's */
+}
+
+int tei_gpu_window_open(struct tei_engine_core *core, const void *local,
+			const uint8_t *name, uint64_t base,
+			struct tei_gpu_window **out)
+{
+	(void)core;
+	(void)local;
+	(void)name;
+	(void)base;
+	(void)out;
+	return -EOPNOTSUPP;
+}
+
+void tei_gpu_window_close(struct tei_gpu_window *window)
+{
+	(void)window;
+}
+
+struct tei_gpu_burst *tei_gpu_burst_new(struct tei_engine_core *core)
+{
+	(void)core;
+	return NULL;
+}
+
+void tei_gpu_burst_free(struct tei_gpu_burst *burst)
+{
+	(void)burst;
+}
+
+int tei_gpu_burst_add(struct tei_gpu_burst *burst,
+		      const struct tei_gpu_window *window, uint64_t offset,
+		      void *local, uint64_t *length, bool write)
+{
+	(void)burst;
+	(void)window;
+	(void)offset;
+	(void)local;
+	(void)length;
+	(void)write;
+	return -EFAULT;
+}
+
+void tei_gpu_burst_begin(struct tei_gpu_burst *burst,
+			 void (*done)(void *arg, int err), void *arg)
+{
+	(void)burst;
+	(void)done;
+	(void)arg;
+}
+
 int tei_region_gpu(struct tei_engine_core *core, uint64_t id, uint64_t addr,
 		   struct tei_gpu_memory *out)
 {

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * across.c - copies from memory of a GPU to memory of a GPU, of two processes
+ *
+ * A window keeps the stage, and so the context, of the region that it was
+ * opened for. Copies of a burst are begun in that context, also to and from
+ * memory of others: the driver finds their ways.
+ */
+#include <assert.h>
+#include <errno.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "te/core/engine.h"
+#include "te/device/attach.h"
+#include "te/region/region.h"
+#include "te/transfer/staging.h"
+#include "te/transfer/transfer.h"
+#include "te/worker/worker.h"
+
+struct tei_gpu_window {
+	struct te_engine *engine;
+	struct tei_stage *stage;       /* held */
+	struct tei_attached *attached; /* NULL: this process's own memory */
+	uint64_t addr;                 /* of its first byte, here */
+};
+
+struct tei_gpu_burst {
+	struct te_engine *engine;
+	struct tei_stage *stage; /* held while there are copies; else NULL */
+	struct tei_stage_job job;
+	struct tei_copy copies[TEI_STAGE_COPIES_MAX];
+	void (*done)(void *arg, int err);
+	void *arg;
+};
+
+static int attach(struct tei_gpu_window *window, const uint8_t *name)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+	char why[TEI_RUNTIME_WHY_LEN];
+	int rc = tei_attach(window->stage, name, &window->attached,
+			    &window->addr, why);
+
+	if (rc && rc != -ENOMEM && tei_log_allowed(&limit))
+		LOG_WARN("engine %s: memory of a GPU of another process is not "
+			 "reached from %s:%d: %s; the host copies",
+			 window->engine->name, window->stage->ops->name,
+			 window->stage->gpu, why);
+	return !rc || rc == -ENOMEM ? rc : -EOPNOTSUPP;
+}
+
+int tei_gpu_window_open(struct tei_engine_core *core, const void *local,
+			const uint8_t *name, uint64_t base,
+			struct tei_gpu_window **out)
+{
+	struct tei_gpu_window *window = tei_calloc(1, sizeof(*window));
+	uint64_t one = 1;
+	int rc = 0;
+
+	if (!window)
+		return -ENOMEM;
+	window->engine = core->engine;
+	window->addr = base;
+	window->stage = tei_region_stage(core->engine, (uintptr_t)local, &one);
+	if (!window->stage)
+		rc = -EOPNOTSUPP;
+	else if (name)
+		rc = attach(window, name);
+	if (rc) {
+		tei_stage_put(core->engine, window->stage);
+		tei_free(window);
+		return rc;
+	}
+	*out = window;
+	return 0;
+}
+
+void tei_gpu_window_close(struct tei_gpu_window *window)
+{
+	if (window->attached)
+		tei_detach(window->stage, window->attached);
+	tei_stage_put(window->engine, window->stage);
+	tei_free(window);
+}
+
+struct tei_gpu_burst *tei_gpu_burst_new(struct tei_engine_core *core)
+{
+	struct tei_gpu_burst *burst = tei_calloc(1, sizeof(*burst));
+
+	if (!burst)
+		return NULL;
+	burst->engine = core->engine;
+	burst->job.way = TEI_COPY_ACROSS;
+	burst->job.copies = burst->copies;
+	return burst;
+}
+
+static void forget(struct tei_gpu_burst *burst)
+{
+	tei_stage_put(burst->engine, burst->stage);
+	burst->stage = NULL;
+	burst->job.n = 0;
+	burst->job.length = 0;
+}
+
+void tei_gpu_burst_free(struct tei_gpu_burst *burst)
+{
+	if (!burst)
+		return;
+	forget(burst);
+	tei_free(burst);
+}
+
+int tei_gpu_burst_add(struct tei_gpu_burst *burst,
+		      const struct tei_gpu_window *window, uint64_t offset,
+		      void *local, uint64_t *length, bool write)
+{
+	uint64_t here = (uintptr_t)local, there = window->addr + offset;
+	struct tei_stage *stage = tei_region_stage(burst->engine, here, length);
+
+	if (!stage)
+		return -EFAULT;
+	tei_stage_put(burst->engine, stage); /* the region keeps it */
+	if (burst->job.n == TEI_STAGE_COPIES_MAX ||
+	    (burst->stage && burst->stage != window->stage)) {
+		*length = 0;
+		return 0;
+	}
+	if (!burst->stage)
+		burst->stage = tei_stage_hold(window->stage);
+	burst->copies[burst->job.n++] =
+		(struct tei_copy){.gpu = write ? there : here,
+				  .from = write ? here : there,
+				  .length = *length};
+	burst->job.length += *length;
+	return 0;
+}
+
+static void ended(struct tei_stage_job *job, int err)
+{
+	struct tei_gpu_burst *burst =
+		TEI_CONTAINER(job, struct tei_gpu_burst, job);
+
+	burst->engine->worker->n_copying--;
+	forget(burst);
+	burst->done(burst->arg, err);
+}
+
+void tei_gpu_burst_begin(struct tei_gpu_burst *burst,
+			 void (*done)(void *arg, int err), void *arg)
+{
+	assert(burst->job.n);
+	burst->done = done;
+	burst->arg = arg;
+	burst->job.done = ended;
+	tei_staging_begin(burst->engine, burst->stage, &burst->job);
+}

@@ -1,0 +1,616 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_across.c - copies between GPUs of two processes of a host
+ *
+ * The other process is this program started again. It has memory of a GPU that
+ * peers reach, or moves bytes to ours, as it is told by a pipe.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/te/gpu.h"
+
+#define ROLE "TE_TEST_ACROSS"
+#define LEN  ((size_t)8 << 20)
+
+enum order {
+	ORDER_OPEN,  /* engine and memory; answers with both */
+	ORDER_ADD,   /* a region: value is its access */
+	ORDER_FILL,  /* the memory with bytes like no other's */
+	ORDER_CRC,   /* of length bytes at offset */
+	ORDER_WRITE, /* length bytes from offset on to ours at there + offset */
+	ORDER_REMOVE, /* the region, within value ms */
+	ORDER_REVOKE, /* its peers' access */
+	ORDER_CLOSE,  /* the engine */
+	ORDER_FREE,   /* the memory; it ends if somebody has that open */
+	ORDER_END,
+};
+
+struct message {
+	uint32_t order;
+	int32_t error;
+	uint64_t there, offset, length, value;
+	char name[128];
+	uint8_t life[TE_INCARNATION_LEN];
+};
+
+/* An engine that has memory of a GPU. */
+struct side {
+	struct te_engine *engine;
+	te_region_id region;
+	CUdeviceptr at; /* at[LEN] */
+	uint8_t *bytes; /* behind it */
+	int gpu;
+};
+
+static struct te_engine *open_engine(bool parts)
+{
+	const char *const settings[] = {
+		"backends", "shm,tcp",       "cuda_library",
+		cuda.file,  "shm.gpu_parts", parts ? "true" : "false",
+		NULL};
+
+	return rig_engine(settings);
+}
+
+static struct side side_open(int gpu)
+{
+	struct side side = {.engine = open_engine(false),
+			    .at = fake_cuda_alloc(&cuda, gpu, LEN),
+			    .gpu = gpu};
+
+	side.bytes = cuda.bytes(side.at);
+	return side;
+}
+
+static void side_add(struct side *side, uint32_t access)
+{
+	side->region =
+		rig_region(side->engine, as_pointer(side->at), LEN, access);
+}
+
+static void side_close(struct side *side)
+{
+	te_engine_destroy(side->engine);
+	fake_cuda_free(&cuda, side->gpu, side->at);
+}
+
+/* ---- the other process ---- */
+
+static int write_to(struct side *side, const struct message *m)
+{
+	te_segment_id id;
+	int rc = te_segment_open(side->engine, m->name, RIG_WAIT_MS, &id);
+
+	if (rc)
+		return rc;
+	return rig_move(side->engine, id, TE_WRITE,
+			as_pointer(m->there + m->offset),
+			as_pointer(side->at + m->offset), m->length);
+}
+
+static void obey(struct side *side, struct message *m)
+{
+	m->error = 0;
+	switch (m->order) {
+	case ORDER_OPEN:
+		*side = side_open(0);
+		m->there = side->at;
+		snprintf(m->name, sizeof(m->name), "%s",
+			 te_engine_name(side->engine));
+		break;
+	case ORDER_ADD:
+		side_add(side, (uint32_t)m->value);
+		break;
+	case ORDER_FILL:
+		rig_fill(side->bytes, LEN);
+		break;
+	case ORDER_CRC:
+		m->value = te_crc32c(0, side->bytes + m->offset, m->length);
+		break;
+	case ORDER_WRITE:
+		m->error = write_to(side, m);
+		break;
+	case ORDER_REMOVE:
+		m->error = te_region_remove_within(side->engine, side->region,
+						   (uint32_t)m->value);
+		break;
+	case ORDER_REVOKE:
+		m->error = te_peer_revoke(side->engine, m->life,
+					  (uint32_t)m->value);
+		break;
+	case ORDER_CLOSE:
+		te_engine_destroy(side->engine);
+		break;
+	default:
+		fake_cuda_free(&cuda, side->gpu, side->at);
+		break;
+	}
+}
+
+/* Reads orders from descriptor 0, answers each to 3. */
+static int be_other(void)
+{
+	struct message m;
+	struct side side = {.engine = NULL};
+
+	fake_cuda_open(&cuda);
+	if (cuda.init(0))
+		return 1;
+	while (read(0, &m, sizeof(m)) == sizeof(m) && m.order != ORDER_END) {
+		/* What we do with bytes is in order with the driver's copies:
+		 * by its lock, as ThreadSanitizer sees no other process. */
+		(void)cuda.n_copies();
+		obey(&side, &m);
+		(void)cuda.n_copies();
+		if (write(3, &m, sizeof(m)) != sizeof(m))
+			return 1;
+	}
+	return 0;
+}
+
+/* ---- this process ---- */
+
+struct other {
+	pid_t pid;
+	int tell, hear;
+	CUdeviceptr at;
+	char name[128];
+};
+
+static void become(const int orders[2], const int answers[2])
+{
+	(void)dup2(orders[0], 0);
+	(void)dup2(answers[1], 3);
+	for (int fd = 4; fd < 64; fd++)
+		(void)close(fd);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* of a test that fails */
+	setenv(ROLE, "1", 1);
+	execl("/proc/self/exe", "across", "across", (char *)NULL);
+	_exit(127);
+}
+
+static void tell(const struct other *other, enum order order, uint64_t value)
+{
+	struct message m = {.order = order, .value = value};
+
+	assert_int_equal(write(other->tell, &m, sizeof(m)), sizeof(m));
+}
+
+static struct message hear(const struct other *other)
+{
+	struct message m;
+
+	assert_int_equal(read(other->hear, &m, sizeof(m)), sizeof(m));
+	return m;
+}
+
+static int order(const struct other *other, enum order what, uint64_t value)
+{
+	tell(other, what, value);
+	return hear(other).error;
+}
+
+static struct other other_start(uint32_t access)
+{
+	int orders[2], answers[2];
+	struct other other;
+	struct message m;
+
+	assert_int_equal(pipe(orders) | pipe(answers), 0);
+	other.pid = fork();
+	if (!other.pid)
+		become(orders, answers);
+	assert_true(other.pid > 0);
+	close(orders[0]);
+	close(answers[1]);
+	other.tell = orders[1];
+	other.hear = answers[0];
+	tell(&other, ORDER_OPEN, 0);
+	m = hear(&other);
+	other.at = m.there;
+	memcpy(other.name, m.name, sizeof(m.name));
+	assert_int_equal(order(&other, ORDER_ADD, access), 0);
+	return other;
+}
+
+static void other_reap(const struct other *other, int expected)
+{
+	int status;
+
+	close(other->tell);
+	close(other->hear);
+	assert_int_equal(waitpid(other->pid, &status, 0), other->pid);
+	assert_int_equal(status, expected);
+}
+
+/* It closes its engine, frees, and ends without complaint. */
+static void other_stop(const struct other *other)
+{
+	assert_int_equal(order(other, ORDER_CLOSE, 0), 0);
+	assert_int_equal(order(other, ORDER_FREE, 0), 0);
+	tell(other, ORDER_END, 0);
+	other_reap(other, 0);
+}
+
+static te_segment_id find(const struct side *side, const struct other *other)
+{
+	te_segment_id id;
+
+	assert_int_equal(
+		te_segment_open(side->engine, other->name, RIG_WAIT_MS, &id),
+		0);
+	return id;
+}
+
+/* Moves a range, the same of both memories. */
+static int move(const struct side *side, const struct other *other, uint32_t op,
+		size_t at, size_t length)
+{
+	return rig_move(side->engine, find(side, other), op,
+			as_pointer(other->at + at), as_pointer(side->at + at),
+			length);
+}
+
+static uint32_t crc_of(const struct other *other, size_t at, size_t length)
+{
+	struct message m = {.order = ORDER_CRC, .offset = at, .length = length};
+
+	assert_int_equal(write(other->tell, &m, sizeof(m)), sizeof(m));
+	return (uint32_t)hear(other).value;
+}
+
+static uint64_t bytes_by(const struct side *side, const char *way)
+{
+	return (uint64_t)test_stat(side->engine, "te_gpu_bytes_total", way);
+}
+
+/* ---- bytes ---- */
+
+static void check_both_ways(const struct side *side, const struct other *other,
+			    size_t at, size_t length)
+{
+	assert_int_equal(order(other, ORDER_FILL, 0), 0);
+	memset(side->bytes, 0x5a, LEN);
+	assert_int_equal(move(side, other, TE_READ, at, length), 0);
+	assert_int_equal(te_crc32c(0, side->bytes + at, length),
+			 crc_of(other, at, length));
+	if (at)
+		assert_int_equal(side->bytes[at - 1], 0x5a);
+	for (size_t i = at; i < at + length; i++)
+		side->bytes[i] = (uint8_t)~side->bytes[i];
+	assert_int_equal(move(side, other, TE_WRITE, at, length), 0);
+	assert_int_equal(te_crc32c(0, side->bytes + at, length),
+			 crc_of(other, at, length));
+}
+
+static void a_gpu_copies_between_processes(void **state)
+{
+	static const size_t places[][2] = {
+		{0, LEN}, {0, 1}, {4097, 4095}, {1, (1 << 20) + 13}};
+	struct other other = other_start(RIG_ANY);
+	struct side side = side_open(1);
+	uint64_t sum = 0;
+
+	(void)state;
+	side_add(&side, 0);
+	for (size_t i = 0; i < TEST_COUNT(places); i++) {
+		check_both_ways(&side, &other, places[i][0], places[i][1]);
+		sum += 2 * places[i][1];
+	}
+	assert_int_equal(bytes_by(&side, "direct"), sum);
+	assert_int_equal(bytes_by(&side, "staged"), 0);
+	assert_int_equal(cuda.n_opened(), 1);
+	side_close(&side);
+	assert_int_equal(cuda.n_opened(), 0);
+	other_stop(&other);
+}
+
+/* The driver opens memory once in a process. */
+static void two_engines_open_it_once(void **state)
+{
+	struct other other = other_start(RIG_ANY);
+	struct side one = side_open(1), two = side_open(1);
+
+	(void)state;
+	side_add(&one, 0);
+	side_add(&two, 0);
+	check_both_ways(&one, &other, 0, LEN);
+	check_both_ways(&two, &other, 0, LEN);
+	assert_int_equal(bytes_by(&two, "staged"), 0);
+	assert_int_equal(cuda.n_opened(), 1);
+	side_close(&one);
+	check_both_ways(&two, &other, 0, LEN);
+	side_close(&two);
+	other_stop(&other);
+}
+
+static void engines_of_one_process_open_nothing(void **state)
+{
+	struct side owner = side_open(0), user = side_open(1);
+	te_segment_id id;
+
+	(void)state;
+	side_add(&owner, RIG_ANY);
+	side_add(&user, 0);
+	id = rig_segment(user.engine, owner.engine);
+	rig_fill(user.bytes, LEN);
+	assert_int_equal(rig_move(user.engine, id, TE_WRITE,
+				  as_pointer(owner.at), as_pointer(user.at),
+				  LEN),
+			 0);
+	assert_memory_equal(owner.bytes, user.bytes, LEN);
+	assert_int_equal(bytes_by(&user, "direct"), LEN);
+	assert_int_equal(cuda.n_opened(), 0);
+	assert_int_equal(te_region_remove(owner.engine, owner.region), 0);
+	side_close(&user);
+	side_close(&owner);
+}
+
+/* More requests than a burst takes, of many sizes, both ways at once. */
+#define MANY 700u
+
+static void many_requests_go_in_bursts(void **state)
+{
+	static struct te_request requests[MANY];
+	static struct iovec pieces[MANY];
+	struct other other = other_start(RIG_ANY);
+	struct side side = side_open(1);
+	te_segment_id id = find(&side, &other);
+	struct te_batch *batch;
+	size_t part = LEN / MANY;
+
+	(void)state;
+	side_add(&side, 0);
+	rig_fill(side.bytes, LEN);
+	for (size_t i = 0; i < MANY; i++) {
+		size_t length = 1 + (size_t)rand() % part;
+
+		pieces[i] =
+			(struct iovec){as_pointer(side.at + i * part), length};
+		requests[i] = rig_request(id, TE_WRITE,
+					  as_pointer(other.at + i * part),
+					  &pieces[i]);
+	}
+	assert_int_equal(te_batch_create(side.engine, MANY, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, requests, MANY), 0);
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	for (size_t i = 0; i < MANY; i++) {
+		struct te_completion completion;
+
+		assert_int_equal(te_batch_poll(batch, &completion, 1), 1);
+		assert_int_equal(completion.error, 0);
+		assert_int_equal(
+			crc_of(&other, i * part, pieces[i].iov_len),
+			te_crc32c(0, side.bytes + i * part, pieces[i].iov_len));
+	}
+	te_batch_destroy(batch);
+	assert_int_equal(bytes_by(&side, "staged"), 0);
+	side_close(&side);
+	other_stop(&other);
+}
+
+/* ---- what is not handed out ---- */
+
+static void expect_staged(uint32_t access, uint32_t op)
+{
+	struct other other = other_start(access);
+	struct side side = side_open(1);
+
+	side_add(&side, 0);
+	assert_int_equal(move(&side, &other, op, 0, LEN), 0);
+	assert_int_equal(bytes_by(&side, "direct"), 0);
+	assert_int_equal(bytes_by(&side, "staged"), LEN);
+	assert_int_equal(cuda.n_opened(), 0);
+	side_close(&side);
+	other_stop(&other);
+}
+
+static void no_name_for_who_may_only_read_or_only_write(void **state)
+{
+	(void)state;
+	expect_staged(TE_ACCESS_REMOTE_READ, TE_READ);
+	expect_staged(TE_ACCESS_REMOTE_WRITE, TE_WRITE);
+}
+
+static void no_name_for_a_part_of_an_allocation(void **state)
+{
+	struct side user = side_open(1);
+	CUdeviceptr at = fake_cuda_alloc(&cuda, 0, LEN);
+
+	(void)state;
+	side_add(&user, 0);
+	for (int parts = 0; parts < 2; parts++) {
+		struct te_engine *owner = open_engine(parts);
+		te_segment_id id;
+
+		rig_region(owner, as_pointer(at + 4096), 65536, RIG_ANY);
+		id = rig_segment(user.engine, owner);
+		rig_fill(user.bytes, LEN);
+		memset(cuda.bytes(at), 0, LEN);
+		assert_int_equal(rig_move(user.engine, id, TE_WRITE,
+					  as_pointer(at + 4100),
+					  as_pointer(user.at + 1), 60000),
+				 0);
+		assert_memory_equal(cuda.bytes(at + 4100), user.bytes + 1,
+				    60000);
+		assert_int_equal(bytes_by(&user, "direct"), parts ? 60000 : 0);
+		te_engine_destroy(owner);
+	}
+	side_close(&user);
+	fake_cuda_free(&cuda, 0, at);
+}
+
+/* The host copies in its place, and one line says why. */
+static void a_driver_that_refuses_is_done_without(void **state)
+{
+	struct other other = other_start(RIG_ANY);
+	struct side side = side_open(1);
+
+	(void)state;
+	side_add(&side, 0);
+	cuda.fail_call("cuIpcOpenMemHandle",
+		       CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+	check_both_ways(&side, &other, 0, LEN);
+	assert_int_equal(bytes_by(&side, "direct"), 0);
+	test_contains(lines, "is not reached from cuda:1: cuIpcOpenMemHandle");
+	assert_int_equal(order(&other, ORDER_REMOVE, RIG_WAIT_MS), 0);
+	side_close(&side);
+	other_stop(&other);
+}
+
+/* Memory of the host goes another way, and so does what has a checksum. */
+static void other_requests_go_as_before(void **state)
+{
+	struct other other = other_start(RIG_ANY);
+	struct side side = side_open(1);
+	struct iovec pieces[2] = {{as_pointer(side.at), 4096}, {NULL, 4096}};
+	struct te_request request = rig_request(find(&side, &other), TE_WRITE,
+						as_pointer(other.at), pieces);
+	static uint8_t host[4096];
+
+	(void)state;
+	side_add(&side, 0);
+	rig_fill(side.bytes, 4096);
+	rig_fill(host, sizeof(host));
+	pieces[1].iov_base = host;
+	request.n_pieces = 2;
+	assert_int_equal(rig_run(side.engine, &request).error, 0);
+	assert_int_equal(crc_of(&other, 4096, 4096), te_crc32c(0, host, 4096));
+	request.n_pieces = 1;
+	request.flags |= TE_CRC;
+	request.crc_len = 4096;
+	assert_int_equal(rig_run(side.engine, &request).error, 0);
+	assert_int_equal(crc_of(&other, 0, 4096),
+			 te_crc32c(0, side.bytes, 4096));
+	assert_int_equal(bytes_by(&side, "direct"), 0);
+	side_close(&side);
+	other_stop(&other);
+}
+
+/* ---- taking back ---- */
+
+static void memory_is_closed_before_it_is_freed(void **state)
+{
+	struct other other = other_start(RIG_ANY);
+	struct side side = side_open(1);
+
+	(void)state;
+	side_add(&side, 0);
+	check_both_ways(&side, &other, 0, LEN);
+	assert_int_equal(order(&other, ORDER_REMOVE, RIG_WAIT_MS), 0);
+	assert_int_equal(order(&other, ORDER_FREE, 0), 0);
+	assert_int_equal(cuda.n_opened(), 0);
+	assert_int_not_equal(move(&side, &other, TE_READ, 0, 8), 0);
+	side_close(&side);
+	assert_int_equal(order(&other, ORDER_CLOSE, 0), 0);
+	tell(&other, ORDER_END, 0);
+	other_reap(&other, 0);
+}
+
+static void copies_under_way_are_waited_for(void **state)
+{
+	struct other other = other_start(RIG_ANY);
+	struct side side = side_open(1);
+	struct iovec piece = {as_pointer(side.at), LEN};
+	struct te_request request = rig_request(find(&side, &other), TE_WRITE,
+						as_pointer(other.at), &piece);
+	struct te_batch *batch;
+
+	(void)state;
+	side_add(&side, 0);
+	check_both_ways(&side, &other, 0, 8);
+	rig_fill(side.bytes, LEN);
+	cuda.hold(true);
+	batch = rig_submit(side.engine, &request);
+	assert_int_equal(te_batch_wait(batch, 50), -ETIMEDOUT);
+	assert_int_equal(order(&other, ORDER_REMOVE, 100), -ETIMEDOUT);
+	te_batch_cancel(batch);
+	assert_int_equal(te_batch_wait(batch, 50), -ETIMEDOUT);
+	cuda.hold(false);
+	(void)rig_end(batch);
+	assert_int_equal(order(&other, ORDER_REMOVE, RIG_WAIT_MS), 0);
+	assert_int_equal(order(&other, ORDER_FREE, 0), 0);
+	assert_int_equal(order(&other, ORDER_CLOSE, 0), 0);
+	tell(&other, ORDER_END, 0);
+	other_reap(&other, 0);
+	side_close(&side);
+}
+
+/* An owner that ends, or revokes, while copies stand still. */
+static void an_owner_that_goes_away_is_obeyed(void **state)
+{
+	for (int revoke = 0; revoke < 2; revoke++) {
+		struct other other = other_start(RIG_ANY);
+		struct side side = side_open(1);
+		struct message m = {.order = ORDER_REVOKE, .value = 100};
+
+		(void)state;
+		side_add(&side, 0);
+		check_both_ways(&side, &other, 0, LEN);
+		if (revoke) {
+			te_engine_incarnation(side.engine, m.life);
+			assert_int_equal(write(other.tell, &m, sizeof(m)),
+					 sizeof(m));
+			assert_int_equal(hear(&other).error, 0);
+			assert_int_equal(
+				order(&other, ORDER_REMOVE, RIG_WAIT_MS), 0);
+		}
+		other_stop(&other);
+		side_close(&side);
+	}
+}
+
+static void a_user_that_dies_holds_nothing(void **state)
+{
+	struct side side = side_open(1);
+	struct message m = {
+		.order = ORDER_WRITE, .there = side.at, .length = LEN};
+	struct other other = other_start(0);
+	int status;
+
+	(void)state;
+	side_add(&side, RIG_ANY);
+	snprintf(m.name, sizeof(m.name), "%s", te_engine_name(side.engine));
+	assert_int_equal(write(other.tell, &m, sizeof(m)), sizeof(m));
+	assert_int_equal(hear(&other).error, 0);
+	assert_int_equal(kill(other.pid, SIGSTOP), 0);
+	assert_int_equal(waitpid(other.pid, &status, WUNTRACED), other.pid);
+	assert_int_equal(te_region_remove_within(side.engine, side.region, 100),
+			 -ETIMEDOUT);
+	assert_int_equal(kill(other.pid, SIGKILL), 0);
+	assert_int_equal(te_region_remove(side.engine, side.region), 0);
+	other_reap(&other, SIGKILL);
+	side_close(&side);
+}
+
+#define TEST(name) \
+	cmocka_unit_test_setup_teardown(name, gpu_set_up, gpu_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_gpu_copies_between_processes),
+		TEST(two_engines_open_it_once),
+		TEST(engines_of_one_process_open_nothing),
+		TEST(many_requests_go_in_bursts),
+		TEST(no_name_for_who_may_only_read_or_only_write),
+		TEST(no_name_for_a_part_of_an_allocation),
+		TEST(a_driver_that_refuses_is_done_without),
+		TEST(other_requests_go_as_before),
+		TEST(memory_is_closed_before_it_is_freed),
+		TEST(copies_under_way_are_waited_for),
+		TEST(an_owner_that_goes_away_is_obeyed),
+		TEST(a_user_that_dies_holds_nothing),
+	};
+
+	if (getenv(ROLE))
+		return be_other();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
