@@ -79,8 +79,9 @@ static const struct tei_setting rows[] = {
 	{ ROW(tenant_id), .type = TEI_CONF_STRING, .def = "default",
 	  .help = "whose keys its dummy clients mean" },
 	{ ROW(protocol), .type = TEI_CONF_CHOICE, .def = "tcp",
-	  .choices = "tcp|rdma",
-	  .help = "how bytes move; rdma without such a device: as tcp" },
+	  .choices = "tcp|rdma|nvlink_intra|nvlink",
+	  .help = "how bytes move; rdma without such a device, nvlink_intra, "
+		  "nvlink: as tcp" },
 	{ ROW(device_names), .alias = "device_name", .type = TEI_CONF_STRING, .def = "",
 	  .help = "with rdma: those to use, a list with commas" },
 	{ ROW(force_tcp), .env = "MC_FORCE_TCP", .type = TEI_CONF_BOOL, .def = "0",

@@ -364,8 +364,9 @@ static const struct tei_setting rows[] = {
 	{ ROW(metadata_server), .type = TEI_CONF_STRING, .def = "P2PHANDSHAKE",
 	  .help = "directory of names; P2PHANDSHAKE: none" },
 	{ ROW(protocol), .type = TEI_CONF_CHOICE, .def = "rdma",
-	  .choices = "rdma|tcp",
-	  .help = "rdma: the best there is; tcp: as without RDMA devices" },
+	  .choices = "rdma|tcp|nvlink_intra|nvlink",
+	  .help = "rdma: the best there is; tcp, nvlink_intra, nvlink: as "
+		  "without RDMA devices" },
 	{ ROW(device_name), .alias = "device_names", .type = TEI_CONF_STRING,
 	  .def = "", .help = "with rdma: go by these devices, a list with commas" },
 	{ ROW(nic_priority_matrix), .type = TEI_CONF_STRING, .def = "",

@@ -57,7 +57,7 @@ void mc_engine_unpin(struct mc_engine *engine)
 }
 
 /* A setting from the environment: on unless it is "", 0, false, off or no. */
-static bool is_on(const char *variable)
+bool mc_is_on(const char *variable)
 {
 	static const char *const off[] = {"", "0", "false", "off", "no"};
 	const char *value = getenv(variable);
@@ -122,7 +122,7 @@ static int configure(struct mc_engine *e, struct te_config *config,
 	char etcd[512];
 	int rc = set_timeout(e, config);
 
-	if (!rc && is_on("MC_FORCE_TCP"))
+	if (!rc && mc_is_on("MC_FORCE_TCP"))
 		rc = set_config(config, "backends", "tcp");
 	if (rc || is_p2p(metadata))
 		return rc;
@@ -159,7 +159,7 @@ static int create(struct mc_engine *e, const char *metadata, const char *name)
 	if (rc)
 		return rc;
 	/* With Mooncake ports of names are for the directory alone. */
-	if (is_p2p(metadata) && !is_on("MC_LEGACY_RPC_PORT_BINDING"))
+	if (is_p2p(metadata) && !mc_is_on("MC_LEGACY_RPC_PORT_BINDING"))
 		len = host_length(name);
 	if (len > TE_NAME_LEN_MAX) {
 		rc = -EINVAL;

@@ -93,6 +93,9 @@ void mc_batches_end(struct mc_engine *engine);
 void *mc_notify_pack(const char *function, const notify_msg_t *msg,
 		     size_t *len);
 
+/* Tells whether a variable is set, and to nothing that means no. */
+bool mc_is_on(const char *variable);
+
 /* All engines that there are. */
 void mc_engines_give_back(void);
 

@@ -30,15 +30,22 @@ static const char *backend_of(const char *proto)
 	static const struct {
 		const char *proto, *backend;
 	} table[] = {
-		{"tcp", "tcp"},     {"rdma", "verbs"},  {"efa", "ofi"},
-		{"shm", "shm"},     {"barex", "verbs"}, {"cuda", "cuda"},
-		{"nvlink", "cuda"},
+		{"tcp", "tcp"},          {"rdma", "verbs"},  {"efa", "ofi"},
+		{"shm", "shm"},          {"barex", "verbs"}, {"cuda", "cuda"},
+		{"nvlink_intra", "shm"}, {"nvlink", "shm"},
 	};
 
 	for (size_t i = 0; proto && i < sizeof(table) / sizeof(table[0]); i++)
 		if (!strcmp(proto, table[i].proto))
 			return table[i].backend;
 	return NULL;
+}
+
+/* Tells whether @proto would have to reach GPUs of other trays by NVLink. */
+static bool is_of_trays(const char *proto)
+{
+	return !strcmp(proto, "nvlink") && mc_is_on("MC_FORCE_MNNVL") &&
+	       !mc_is_on("MC_USE_NVLINK_IPC");
 }
 
 transport_t installTransport(transfer_engine_t engine, const char *proto,
@@ -53,7 +60,14 @@ transport_t installTransport(transfer_engine_t engine, const char *proto,
 	if (!backend)
 		mc_warn(__func__, "\"%s\" is no protocol that is known here",
 			proto ? proto : "");
-	else if (!te_engine_has_backend(e->te, backend))
+	else if (is_of_trays(proto)) {
+		backend = NULL;
+		mc_warn(__func__,
+			"nvlink: MC_FORCE_MNNVL: fabric handles, by which GPUs "
+			"of several trays reach each other, are not supported: "
+			"unset it (or set MC_USE_NVLINK_IPC=1) for GPUs of one "
+			"host, and install rdma or tcp between hosts");
+	} else if (!te_engine_has_backend(e->te, backend))
 		mc_warn(__func__, "no device for %s: going by what there is",
 			proto);
 	mc_engine_unpin(e);

@@ -70,8 +70,9 @@ const struct tei_setting tes_pairs_rows[] = {
 	  .max = 1099511627776.0,
 	  .help = "memory for values that are fetched without giving any" },
 	{ ROW(protocol), .type = TEI_CONF_CHOICE, .def = "tcp",
-	  .choices = "tcp|rdma",
-	  .help = "how bytes move; rdma without such a device: as tcp" },
+	  .choices = "tcp|rdma|nvlink_intra|nvlink",
+	  .help = "how bytes move; rdma without such a device, nvlink_intra, "
+		  "nvlink: as tcp" },
 	{ ROW(rdma_devices), .alias = "device_name", .type = TEI_CONF_STRING,
 	  .def = "", .help = "with rdma: those to use" },
 	{ ROW(auto_discovery), .expert = true, .env = "MC_MS_AUTO_DISC",

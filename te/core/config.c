@@ -29,8 +29,17 @@ const struct tei_setting tei_config_rows[] = {
 	 .env = "TE_BACKENDS",
 	 .help = "backends to open, separated by commas (default: those of protocol)"},
 	{TEI_SETTING(struct tei_config, protocol), .type = TEI_CONF_CHOICE,
-	 .choices = "any|rdma|tcp", .def = "any",
-	 .help = "to other hosts: any: the best for each; rdma: tcp only where no device is; tcp: no rdma"},
+	 .choices = "any|rdma|tcp|nvlink_intra|nvlink", .def = "any",
+	 .help = "to other hosts: any: the best for each; rdma: tcp only where no device is; tcp, nvlink_intra, nvlink: no rdma, not to GPUs of this host either"},
+	{TEI_SETTING(struct tei_config, intranode_nvlink), .expert = true,
+	 .type = TEI_CONF_BOOL, .env = "MC_INTRANODE_NVLINK", .def = "false",
+	 .help = "protocol any or rdma is as nvlink_intra"},
+	{TEI_SETTING(struct tei_config, force_mnnvl), .expert = true,
+	 .type = TEI_CONF_BOOL, .env = "MC_FORCE_MNNVL", .def = "false",
+	 .help = "GPUs of other trays by NVLink: protocol nvlink is refused, unless nvlink_ipc says that none are meant"},
+	{TEI_SETTING(struct tei_config, nvlink_ipc), .expert = true,
+	 .type = TEI_CONF_BOOL, .env = "MC_USE_NVLINK_IPC", .def = "false",
+	 .help = "NVLink between GPUs of this host only, as it always is here"},
 	{TEI_SETTING(struct tei_config, devices), .type = TEI_CONF_STRING,
 	 .env = "TE_DEVICES",
 	 .help = "NICs to go by, of any kind and by any of their names (mlx5_0,eth0); each must be there (default: all)"},
@@ -202,6 +211,33 @@ static int make_config(const struct tei_setting *table, size_t n, void *values,
 	return rc;
 }
 
+bool tei_config_is_tcp(const struct tei_config *c)
+{
+	return c->intranode_nvlink || !strcmp(c->protocol, "tcp") ||
+	       !strncmp(c->protocol, "nvlink", 6);
+}
+
+/* Checks what is asked of NVLink. -EINVAL: other trays, and nothing else. */
+static int check_nvlink(const struct tei_config *c)
+{
+	bool forced = c->force_mnnvl && !c->nvlink_ipc;
+
+	if (!forced || (c->backends && *c->backends))
+		return 0;
+	if (!strcmp(c->protocol, "nvlink")) {
+		LOG_ERROR("engine: protocol nvlink: MC_FORCE_MNNVL: fabric "
+			  "handles, by which GPUs of several trays reach each "
+			  "other, are not supported: unset it (or set "
+			  "MC_USE_NVLINK_IPC=1) for GPUs of one host, and use "
+			  "protocol rdma or tcp between hosts");
+		return -EINVAL;
+	}
+	LOG_WARN("engine: MC_FORCE_MNNVL has no effect: fabric handles are not "
+		 "supported: bytes go by protocol %s",
+		 c->intranode_nvlink ? "nvlink_intra" : c->protocol);
+	return 0;
+}
+
 int tei_config_make(const struct te_config *from, struct tei_config *out)
 {
 	int rc;
@@ -212,7 +248,10 @@ int tei_config_make(const struct te_config *from, struct tei_config *out)
 		return rc;
 	if (out->slice_min > out->slice_max)
 		out->slice_min = out->slice_max;
-	return 0;
+	rc = check_nvlink(out);
+	if (rc)
+		tei_config_fini(out);
+	return rc;
 }
 
 void tei_config_fini(struct tei_config *config)

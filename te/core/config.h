@@ -30,9 +30,10 @@ struct tei_config {
 	bool insecure;    /* serve everybody, other hosts too */
 	char *allow_uids; /* users that are served, too; base/peer.h */
 	char *backends;   /* comma list; NULL: those of protocol */
-	char *protocol;   /* any, rdma, tcp */
-	char *devices;    /* comma list; NULL: all there are */
-	char *topology;   /* file; NULL: look at the machine */
+	char *protocol;   /* any, rdma, tcp, nvlink_intra, nvlink */
+	bool intranode_nvlink, force_mnnvl, nvlink_ipc;
+	char *devices;  /* comma list; NULL: all there are */
+	char *topology; /* file; NULL: look at the machine */
 	/* Directory, see te/directory/. */
 	char *metadata_server, *metadata_cluster_id; /* NULL: none */
 	uint64_t metadata_ttl, metadata_timeout;     /* ms */
@@ -66,10 +67,12 @@ extern const size_t tei_config_n_rows;
 
 /*
  * Defaults, then environment, then @from (NULL: nothing). -EINVAL, -ERANGE
- * (an environment variable; logged), -ENOMEM. tei_config_fini() in any case
- * but an error.
+ * (an environment variable, or fabric handles of NVLink; logged), -ENOMEM.
+ * tei_config_fini() in any case but an error.
  */
 int tei_config_make(const struct te_config *from, struct tei_config *out);
+/* Tells whether the protocol lets no rail with RDMA in. */
+bool tei_config_is_tcp(const struct tei_config *c);
 void tei_config_fini(struct tei_config *config);
 /*
  * The same for the rows of one backend; @values: ops->config_size zero bytes.

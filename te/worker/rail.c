@@ -307,10 +307,12 @@ static bool is_of_protocol(const struct tei_worker *w,
 {
 	const char *protocol = w->engine->config.protocol;
 
-	if (!(ops->caps & TEI_CAP_REMOTE) || !strcmp(protocol, "any"))
+	if (!(ops->caps & TEI_CAP_REMOTE))
 		return true;
-	if (!strcmp(protocol, "tcp"))
+	if (tei_config_is_tcp(&w->engine->config))
 		return !tei_is_rdma(ops);
+	if (!strcmp(protocol, "any"))
+		return true;
 	return tei_is_rdma(ops) || !has_rdma(w);
 }
 
@@ -356,6 +358,7 @@ static void tell_rdma(const struct tei_worker *w)
 {
 	const struct tei_rail_box *down = first_down(w);
 	bool asked = !is_named(w->engine) &&
+		     !tei_config_is_tcp(&w->engine->config) &&
 		     !strcmp(w->engine->config.protocol, "rdma");
 
 	if (down && !has_remote(w))

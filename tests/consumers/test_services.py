@@ -197,6 +197,7 @@ def target():
     (["--operation=read"], r"\d+\.\d\d GB/s"),
     (["--operation=write", "--report_unit=MiB", "--report_precision=0"],
      r"\d+ MiB/s"),
+    (["--protocol=nvlink_intra"], r"\d+\.\d\d GB/s"),
     (["--protocol=rdma", "--report_unit", "Gb", "--report_precision", "3",
       "--logtostderr=1", "-v=1"],
      r"\d+\.\d\d\d Gb/s"),

@@ -218,6 +218,20 @@ def test_initialize_says_no(capfd):
     assert engine.get_rpc_port() > 0
 
 
+@pytest.mark.parametrize("protocol", ["nvlink_intra", "nvlink"])
+def test_nvlink_is_by_memory_of_the_host_and_tcp_without_a_line(protocol):
+    script = f"""
+        from mooncake.engine import TransferEngine
+        assert TransferEngine().initialize(
+            "127.0.0.1", "P2PHANDSHAKE", "{protocol}", "") == 0
+        """
+    done = run(script)
+    assert (done.returncode, done.stderr) == (0, "")
+    done = run(script, MC_FORCE_MNNVL="1")
+    assert (done.returncode == 0) == (protocol == "nvlink_intra")
+    assert "fabric handles" in done.stderr
+
+
 def test_rdma_without_a_device_goes_by_tcp_with_one_line():
     done = run("""
         from mooncake.engine import TransferEngine

@@ -61,9 +61,9 @@ static const char *backend_of(const char *protocol)
 	static const struct {
 		const char *protocol, *backend;
 	} table[] = {
-		{"", "tcp"},       {"tcp", "tcp"},     {"shm", "shm"},
-		{"rdma", "verbs"}, {"efa", "ofi"},     {"barex", "verbs"},
-		{"cuda", "cuda"},  {"nvlink", "cuda"},
+		{"", "tcp"},       {"tcp", "tcp"},          {"shm", "shm"},
+		{"rdma", "verbs"}, {"efa", "ofi"},          {"barex", "verbs"},
+		{"cuda", "cuda"},  {"nvlink_intra", "shm"}, {"nvlink", "shm"},
 	};
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
@@ -93,7 +93,9 @@ static const char *binding(const char *protocol)
 
 	if (!strcmp(backend, "verbs"))
 		return "rdma";
-	return !strcmp(protocol, "tcp") ? "tcp" : "any";
+	if (!strcmp(protocol, "tcp") || !strncmp(protocol, "nvlink", 6))
+		return protocol;
+	return "any";
 }
 
 static int configure(struct te_config *config, const struct py_start *how)
@@ -103,7 +105,7 @@ static int configure(struct te_config *config, const struct py_start *how)
 	if (!backend_of(how->protocol)) {
 		py_warn(METHOD,
 			"protocol \"%s\" is not known here: tcp, rdma, "
-			"shm, efa, cuda",
+			"shm, efa, cuda, nvlink_intra, nvlink",
 			how->protocol);
 		return -EPROTONOSUPPORT;
 	}

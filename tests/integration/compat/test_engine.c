@@ -386,6 +386,15 @@ static void links_can_be_read(void **state)
 	assert_int_equal(n, 0);
 	assert_non_null(installTransport(t->a, "tcp", NULL));
 	assert_non_null(installTransport(t->a, "rdma", NULL));
+	assert_non_null(installTransport(t->a, "nvlink_intra", NULL));
+	assert_non_null(installTransport(t->a, "nvlink", NULL));
+	setenv("MC_FORCE_MNNVL", "1", 1);
+	assert_null(installTransport(t->a, "nvlink", NULL));
+	assert_non_null(installTransport(t->a, "nvlink_intra", NULL));
+	setenv("MC_USE_NVLINK_IPC", "1", 1);
+	assert_non_null(installTransport(t->a, "nvlink", NULL));
+	unsetenv("MC_USE_NVLINK_IPC");
+	unsetenv("MC_FORCE_MNNVL");
 	assert_null(installTransport(t->a, "pigeon", NULL));
 	assert_null(installTransport(t->a, NULL, NULL));
 	assert_int_equal(uninstallTransport(t->a, "tcp"), 0);

@@ -228,6 +228,23 @@ static void rdma_without_a_device_goes_by_tcp(void **state)
 	te_store_close(store);
 }
 
+static void nvlink_goes_by_memory_of_the_host_and_tcp(void **state)
+{
+	struct te_store *store;
+
+	(void)state;
+	store = joined(WORDS("protocol", "nvlink_intra"));
+	assert_int_equal(pool_put(store, "key", "value", 5), 0);
+	te_store_close(store);
+	te_store_close(joined(WORDS("protocol", "nvlink")));
+	assert_string_equal(lines, "");
+	(void)setenv("MC_FORCE_MNNVL", "1", 1);
+	assert_int_equal(setup(WORDS("protocol", "nvlink"), NULL, &store),
+			 TE_STORE_INVALID_PARAMS);
+	(void)unsetenv("MC_FORCE_MNNVL");
+	assert_non_null(strstr(lines, "fabric handles"));
+}
+
 /* Joins by rdma with these, "" for none; the code. Mooncake's variables. */
 static int discover(const char *is_on, const char *filters, const char *devices)
 {
@@ -436,6 +453,7 @@ int main(void)
 		cmocka_unit_test(a_master_that_is_not_there_is_no_crash),
 		cmocka_unit_test(unknown_keys_are_named_and_do_no_harm),
 		cmocka_unit_test(rdma_without_a_device_goes_by_tcp),
+		cmocka_unit_test(nvlink_goes_by_memory_of_the_host_and_tcp),
 		cmocka_unit_test(devices_are_discovered_by_mooncakes_rules),
 		cmocka_unit_test(force_tcp_leaves_nothing_else),
 		cmocka_unit_test(names_without_a_port_get_one_of_the_range),

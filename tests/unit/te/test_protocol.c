@@ -202,6 +202,75 @@ static void tcp_leaves_verbs_out(void **state)
 	te_engine_destroy(engine);
 }
 
+/* Creates an engine of protocol @name; its code. */
+static int create_by(const char *name)
+{
+	struct te_config *config;
+	struct te_engine *engine;
+	int rc;
+
+	assert_int_equal(te_config_create(&config), 0);
+	assert_int_equal(te_config_set(config, "protocol", name, NULL, 0), 0);
+	rc = te_engine_create(config, "127.0.0.1", &engine);
+	te_config_destroy(config);
+	if (!rc)
+		te_engine_destroy(engine);
+	return rc;
+}
+
+static void nvlink_leaves_verbs_out(void **state)
+{
+	static const char *const names[] = {"nvlink_intra", "nvlink"};
+	struct te_engine *user, *owner;
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(names); i++) {
+		user = rig_engine(SETTINGS("protocol", names[i]));
+		owner = rig_engine(SETTINGS("protocol", names[i]));
+		assert_true(has(user, "tcp") && has(user, "shm"));
+		assert_false(has(user, "verbs"));
+		assert_int_equal(write_between(user, owner), 0);
+		te_engine_destroy(user);
+		te_engine_destroy(owner);
+	}
+	assert_int_equal(n_loud, 0);
+}
+
+static void nvlink_of_one_host_goes_before_rdma(void **state)
+{
+	struct te_engine *engine;
+
+	(void)state;
+	setenv("MC_INTRANODE_NVLINK", "1", 1);
+	engine = rig_engine(SETTINGS("protocol", "rdma"));
+	unsetenv("MC_INTRANODE_NVLINK");
+	assert_true(has(engine, "tcp") && has(engine, "shm"));
+	assert_false(has(engine, "verbs"));
+	te_engine_destroy(engine);
+	assert_int_equal(n_loud, 0);
+}
+
+static void nvlink_between_trays_is_refused_with_words(void **state)
+{
+	(void)state;
+	setenv("MC_FORCE_MNNVL", "1", 1);
+	assert_int_equal(create_by("nvlink"), -EINVAL);
+	assert_int_equal(said("fabric handles, by which GPUs of several trays "
+			      "reach each other, are not supported"),
+			 1);
+	assert_int_equal(n_loud, 1);
+	assert_int_equal(create_by("rdma"), 0);
+	assert_int_equal(said("MC_FORCE_MNNVL has no effect"), 1);
+	assert_int_equal(n_loud, 2);
+	setenv("MC_USE_NVLINK_IPC", "1", 1);
+	assert_int_equal(create_by("nvlink"), 0);
+	unsetenv("MC_USE_NVLINK_IPC");
+	setenv("MC_FORCE_MNNVL", "0", 1);
+	assert_int_equal(create_by("nvlink"), 0);
+	unsetenv("MC_FORCE_MNNVL");
+	assert_int_equal(n_loud, 2);
+}
+
 static void backends_that_are_listed_go_before_the_protocol(void **state)
 {
 	struct te_engine *engine =
@@ -367,6 +436,9 @@ int main(void)
 		TEST(rdma_without_a_device_is_tcp_with_one_line),
 		TEST(rdma_whose_port_has_no_link_is_tcp_until_it_has),
 		TEST(tcp_leaves_verbs_out),
+		TEST(nvlink_leaves_verbs_out),
+		TEST(nvlink_of_one_host_goes_before_rdma),
+		TEST(nvlink_between_trays_is_refused_with_words),
 		TEST(backends_that_are_listed_go_before_the_protocol),
 		TEST(backend_by_name_is_not_replaced_by_another),
 		TEST(device_that_is_named_and_absent_is_an_error),
