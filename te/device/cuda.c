@@ -474,6 +474,7 @@ const struct tei_runtime_ops tei_cuda_ops = {
 	.share = tei_cuda_share,
 	.attach = tei_cuda_attach,
 	.detach = tei_cuda_detach,
+	.fill = tei_cuda_fill,
 	.copier_open = tei_cuda_copier_open,
 	.copier_close = tei_cuda_copier_close,
 	.copy = tei_cuda_copy,

@@ -175,6 +175,9 @@ int tei_cuda_relax(const struct tei_runtime *cuda, int mode);
 
 /* ---- cuda_memory.c ---- */
 
+int tei_cuda_fill(struct tei_runtime *cuda,
+		  const struct tei_memory_facts *facts,
+		  const struct tei_copy *copies, uint32_t n, char *why);
 int tei_cuda_alloc(struct tei_runtime *cuda, int number, uint64_t length,
 		   uint64_t *addr, char *why);
 void tei_cuda_free(struct tei_runtime *cuda, int number, uint64_t addr);

@@ -122,3 +122,45 @@ void tei_cuda_unpin(struct tei_runtime *cuda, int number, void *addr)
 	tei_cuda_leave(cuda, &entered);
 	(void)tei_cuda_relax(cuda, mode);
 }
+
+/* ---- copies into a GPU's memory ---- */
+
+/* In the current context. 0 or the driver's error. */
+static int fill_all(struct tei_runtime *cuda, const struct tei_copy *copies,
+		    uint32_t n)
+{
+	CUstream stream;
+	int error = cuda->call.stream_create(&stream, CU_STREAM_NON_BLOCKING);
+	int ended;
+
+	if (error)
+		return error;
+	for (uint32_t i = 0; i < n && !error; i++)
+		error = cuda->call.memcpy_in(copies[i].gpu, copies[i].host,
+					     (size_t)copies[i].length, stream);
+	ended = cuda->call.stream_synchronize(stream);
+	(void)cuda->call.stream_destroy(stream);
+	return error ? error : ended;
+}
+
+int tei_cuda_fill(struct tei_runtime *cuda,
+		  const struct tei_memory_facts *facts,
+		  const struct tei_copy *copies, uint32_t n, char *why)
+{
+	struct cuda_entered entered;
+	int mode = tei_cuda_relax(cuda, CU_STREAM_CAPTURE_MODE_RELAXED);
+	int error = tei_cuda_enter(cuda, facts->context, facts->gpu, &entered);
+	bool pushed = entered.pushed;
+
+	if (!error && pushed)
+		error = fill_all(cuda, copies, n);
+	tei_cuda_leave(cuda, &entered);
+	(void)tei_cuda_relax(cuda, mode);
+	if (error)
+		return tei_cuda_fail(cuda, "cuMemcpyHtoDAsync", error, why);
+	if (pushed)
+		return 0;
+	(void)snprintf(why, TEI_RUNTIME_WHY_LEN, "nobody uses cuda:%d",
+		       facts->gpu);
+	return -EOPNOTSUPP;
+}

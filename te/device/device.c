@@ -171,10 +171,9 @@ static int check_location(const char *location,
 	return -EINVAL;
 }
 
-/* Asks a driver that may run; out->ops is set where the memory is a GPU's. */
-static int look(size_t i, struct tei_runtime *runtime,
-		const struct tei_memory_asked *asked,
-		struct tei_memory_found *out, char *why)
+int tei_memory_ask(size_t i, struct tei_runtime *runtime,
+		   const struct tei_memory_asked *asked,
+		   struct tei_memory_found *out, char why[TEI_RUNTIME_WHY_LEN])
 {
 	int rc = tei_runtimes[i]->look(runtime, (uintptr_t)asked->addr,
 				       &out->facts, why);
@@ -269,7 +268,7 @@ int tei_memory_find(struct te_engine *engine,
 			return rc;
 		if (!runtime)
 			continue;
-		rc = look(i, runtime, asked, out, why);
+		rc = tei_memory_ask(i, runtime, asked, out, why);
 		if (rc == -EIO && !out->ops && mapped && !named) {
 			warn_of_driver(engine, i, why);
 			continue;

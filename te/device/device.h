@@ -77,6 +77,14 @@ int tei_memory_find(struct te_engine *engine,
 		    char why[TEI_RUNTIME_WHY_LEN]);
 
 /*
+ * Asks one driver, tei_runtimes[i], which is open, as tei_memory_find() does.
+ * out->ops is set where it knows the memory.
+ */
+int tei_memory_ask(size_t i, struct tei_runtime *runtime,
+		   const struct tei_memory_asked *asked,
+		   struct tei_memory_found *out, char why[TEI_RUNTIME_WHY_LEN]);
+
+/*
  * Finds the driver of a GPU that @location names, "cuda:1", and starts it.
  * Blocks: for that. Returns 0 (also where the location names none), or @why
  * says why and: -ENODEV (no driver, or no GPU that the process may use), -EIO,

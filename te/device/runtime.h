@@ -147,6 +147,16 @@ struct tei_runtime_ops {
 	int (*pin)(struct tei_runtime *runtime, void *addr, uint64_t length,
 		   int *number, char why[TEI_RUNTIME_WHY_LEN]);
 	void (*unpin)(struct tei_runtime *runtime, int number, void *addr);
+	/*
+	 * Copies from any memory of the host into a GPU's, of @facts, in a
+	 * context that is in use, and waits for it. The order of copies is its
+	 * own: no other work of the process is waited for. Returns 0, or @why
+	 * says why and: -EOPNOTSUPP (as copier_open()), -EIO.
+	 */
+	int (*fill)(struct tei_runtime *runtime,
+		    const struct tei_memory_facts *facts,
+		    const struct tei_copy *copies, uint32_t n,
+		    char why[TEI_RUNTIME_WHY_LEN]);
 
 	/*
 	 * Names an allocation for other processes of this host: all of the one

@@ -27,6 +27,7 @@
 #include "base/mem.h"
 #include "te/backend.h"
 #include "te/core/engine.h"
+#include "te/device/process.h"
 #include "te/region/memory.h"
 #include "te/region/region.h"
 #include "te/worker/worker.h"
@@ -226,8 +227,10 @@ int te_memory_alloc(struct te_engine *engine, uint64_t length, void **out)
 void tei_memory_drop(struct tei_memory *memory)
 {
 	tei_memory_leave_gpu(memory);
-	if (!memory->of_gpu)
+	if (!memory->of_gpu) {
+		tei_gpu_unmapping(memory->addr);
 		unmap(memory);
+	}
 	tei_free(memory);
 }
 

@@ -135,7 +135,7 @@ EXPORT int cuStreamSynchronize(CUstream stream)
 
 	if (error)
 		return error;
-	while (stream->n)
+	while (stream && stream->n)
 		fake_cuda_await_change();
 	return fake_cuda_leave(0);
 }

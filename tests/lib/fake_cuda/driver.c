@@ -577,7 +577,10 @@ EXPORT int cuMemHostRegister_v2(void *at, size_t size, unsigned int flags)
 	return fake_cuda_leave(0);
 }
 
-/* In the context where it was registered: no driver promises more. */
+/*
+ * In the context where it was registered: no driver promises more. The memory
+ * must be mapped still.
+ */
 EXPORT int cuMemHostUnregister(void *at)
 {
 	int error = fake_cuda_enter("cuMemHostUnregister");
@@ -588,6 +591,8 @@ EXPORT int cuMemHostUnregister(void *at)
 	piece = piece_at((uintptr_t)at);
 	if (!piece || !depth || stack[depth - 1]->device != piece->device)
 		error = CUDA_ERROR_INVALID_CONTEXT;
+	else
+		(void)*(volatile char *)at;
 	(void)fake_cuda_leave(0);
 	return error ? error : cuMemFree_v2((uintptr_t)at);
 }
@@ -795,6 +800,19 @@ EXPORT void *fake_cuda_bytes(CUdeviceptr at)
 			(at - piece->at);
 	pthread_mutex_unlock(&lock);
 	return bytes;
+}
+
+/* Memory that was registered has no addresses of ours. */
+EXPORT uint64_t fake_cuda_pinned(void)
+{
+	uint64_t sum = 0;
+
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < PIECES_MAX; i++)
+		if (pieces[i].type == CU_MEMORYTYPE_HOST && !pieces[i].reserved)
+			sum += pieces[i].length;
+	pthread_mutex_unlock(&lock);
+	return sum;
 }
 
 EXPORT void fake_cuda_fail(const char *function, int error)

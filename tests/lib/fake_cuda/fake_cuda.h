@@ -54,6 +54,8 @@ struct fake_cuda {
 	void *(*bytes)(CUdeviceptr at);
 	/* Whether synchronous copies of the memory are that for NICs, too. */
 	int (*is_ordered)(CUdeviceptr at);
+	/* Bytes of the host that were registered, and are so now. */
+	uint64_t (*pinned)(void);
 	/*
 	 * The call of that name, or the question for the attribute, fails with
 	 * @error from now on; 0: works.

@@ -30,6 +30,7 @@ void fake_cuda_open(struct fake_cuda *fake)
 		{AT(unmap_chunks), "fake_cuda_unmap_chunks"},
 		{AT(pool_alloc), "fake_cuda_pool_alloc"},
 		{AT(bytes), "fake_cuda_bytes"},
+		{AT(pinned), "fake_cuda_pinned"},
 		{AT(is_ordered), "fake_cuda_is_ordered"},
 		{AT(fail_call), "fake_cuda_fail"},
 		{AT(delay), "fake_cuda_delay"},
