@@ -32,7 +32,8 @@ struct client_settings {
 	char *host;
 	uint64_t port, engine_port;
 	char *master_server_address, *metadata_server, *tenant_id;
-	char *protocol, *device_names;
+	char *protocol, *device_names, *pin_memory;
+	uint64_t pin_memory_max_bytes;
 	bool force_tcp;
 	uint64_t global_segment_size, local_buffer_size;
 	char *socket_path, *socket_group;
@@ -133,6 +134,7 @@ static const struct tei_setting rows[] = {
 	  .help = "memory for values that dummy clients get without giving any; "
 		  "0: they take theirs" },
 	TES_CACHE_ROWS(struct client_settings),
+	TES_PIN_ROWS(struct client_settings),
 
 	{ ROW(drain_timeout), .type = TEI_CONF_DURATION, .def = "10",
 	  .unit = "s", .max = 600000,
@@ -283,6 +285,7 @@ static int join_pool(const struct client_settings *s, struct te_engine *engine,
 		.hot_cache_value_bytes = s->local_hot_block_size,
 		.hot_cache_threshold =
 			(uint32_t)s->local_hot_admission_threshold,
+		.pin_mib = tes_pin_mib(s->pin_memory, s->pin_memory_max_bytes),
 		.engine = engine,
 	};
 	int code = te_store_setup(&config, out);

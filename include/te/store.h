@@ -148,7 +148,15 @@ struct te_store_config {
 	 * 10 minutes; 0: it moves nothing.
 	 */
 	uint32_t drain_timeout_ms;
-	uint32_t reserved[1]; /* must be 0 */
+	/*
+	 * MiB of memory that is pinned at most (te_gpu_pin()) for copies by
+	 * GPUs that the process uses: segments, then the local buffer; of a
+	 * dummy the memory that it shares with the daemon. Each is pinned as a
+	 * whole or not at all; where it is not, a warning says why and it is
+	 * used as it is. Pinning commits the memory, so calls that allocate it
+	 * take as long as touching all of it. 0: none; UINT32_MAX: no limit.
+	 */
+	uint32_t pin_mib;
 };
 
 /**

@@ -35,7 +35,8 @@ struct te_store_pair {
  *                          or 1 KiB at least; "4gb", "1.5 GB", "1048576"
  *   local_buffer_size      the same, at most 1 TB; committed when first used
  *   protocol               tcp, or rdma, which falls back to tcp with one
- *                          warning where there is no RDMA device
+ *                          warning where there is no RDMA device; nvlink_intra
+ *                          and nvlink: as tcp
  *   rdma_devices           or device_name: devices to use with rdma; an error
  *                          if none of them exists. Ignored with tcp
  *   master_server_addr     or master_server_address: host:port, default
@@ -57,6 +58,9 @@ struct te_store_pair {
  *                          or MC_STORE_LOCAL_HOT_CACHE_SIZE, ..._BLOCK_SIZE,
  *                          ..._ADMISSION_THRESHOLD: 0, 16 MB, 2;
  *                          hot_cache_bytes, _value_bytes and _threshold
+ *   pin_memory, pin_memory_max_bytes
+ *                          or MC_STORE_PIN_MEMORY, ..._MAX_BYTES: off, 0 (no
+ *                          limit); a limit alone switches it on: pin_mib
  *   enable_client_http_server, client_http_port
  *                          off, 9300: serves /health, /metrics and
  *                          /metrics/summary. A port in use is logged in one
@@ -75,6 +79,13 @@ struct te_store_pair {
 TE_API int te_store_setup_pairs(const struct te_store_pair *pairs, size_t n,
 				struct te_engine *engine,
 				struct te_store **out);
+
+/*
+ * Returns for te_store_config.pin_mib what the environment says of pinned
+ * memory (MC_STORE_PIN_MEMORY, MC_STORE_PIN_MEMORY_MAX_BYTES); 0, with a
+ * warning, where that is malformed. te_store_setup_pairs() does so by itself.
+ */
+TE_API uint32_t te_store_pin_mib(void);
 
 #ifdef __cplusplus
 }

@@ -38,6 +38,8 @@ struct wanted {
 	uint64_t location_cache;
 	uint64_t local_hot_cache_size, local_hot_block_size;
 	uint64_t local_hot_admission_threshold;
+	char *pin_memory;
+	uint64_t pin_memory_max_bytes;
 
 	bool enable_client_http_server, insecure;
 	uint64_t client_http_port;
@@ -111,6 +113,7 @@ const struct tei_setting tes_pairs_rows[] = {
 	  .help = "when it is closed: for how long, at most, what is here is "
 		  "moved to others first; 0: not at all" },
 	TES_CACHE_ROWS(struct wanted),
+	TES_PIN_ROWS(struct wanted),
 
 	{ ROW(ipc_socket_path), .type = TEI_CONF_STRING, .def = "",
 	  .hidden = true, .help = "accepted, no meaning here" },
@@ -438,6 +441,7 @@ static int join_pool(const struct wanted *w, struct te_engine *engine,
 		.hot_cache_value_bytes = w->local_hot_block_size,
 		.hot_cache_threshold =
 			(uint32_t)w->local_hot_admission_threshold,
+		.pin_mib = tes_pin_mib(w->pin_memory, w->pin_memory_max_bytes),
 		.engine = engine,
 	};
 
@@ -494,4 +498,32 @@ int te_store_setup_pairs(const struct te_store_pair *pairs, size_t n,
 		code = setup(&wanted, engine, out);
 	tei_conf_fini(&conf);
 	return code;
+}
+
+/* ---- pinned memory of others ---- */
+
+struct pinning {
+	char *pin_memory;
+	uint64_t pin_memory_max_bytes;
+};
+
+static const struct tei_setting pin_rows[] = {TES_PIN_ROWS(struct pinning)};
+
+uint32_t te_store_pin_mib(void)
+{
+	char why[TEI_CONF_ERROR_LEN];
+	struct pinning pinning;
+	struct tei_conf conf;
+	uint32_t mib = 0;
+
+	if (tei_conf_init(&conf, pin_rows,
+			  sizeof(pin_rows) / sizeof(pin_rows[0]), &pinning))
+		return 0;
+	if (tei_conf_env(&conf, why))
+		LOG_WARN("setup: %s: no memory is pinned", why);
+	else
+		mib = tes_pin_mib(pinning.pin_memory,
+				  pinning.pin_memory_max_bytes);
+	tei_conf_fini(&conf);
+	return mib;
 }

@@ -5,9 +5,12 @@
 #ifndef STORE_API_PAIRS_H
 #define STORE_API_PAIRS_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/conf.h"
+#include "base/log.h"
 
 extern const struct tei_setting tes_pairs_rows[];
 extern const size_t tes_pairs_n_rows;
@@ -35,6 +38,31 @@ extern const size_t tes_pairs_n_rows;
 	  .type = TEI_CONF_UINT, .def = "2", .min = 1, .max = 255, \
 	  .help = "how often a key is to be asked for before it is kept " \
 		  "there" }
+
+/* Rows of pinned memory, the same; tes_pin_mib() reads them. */
+#define TES_PIN_ROWS(strct) \
+	{ TEI_SETTING(strct, pin_memory), .env = "MC_STORE_PIN_MEMORY", \
+	  .type = TEI_CONF_STRING, .def = "", \
+	  .help = "1: pin memory for copies by GPUs that the process uses; 0: " \
+		  "do not; default: 1 if pin_memory_max_bytes is given" }, \
+	{ TEI_SETTING(strct, pin_memory_max_bytes), \
+	  .env = "MC_STORE_PIN_MEMORY_MAX_BYTES", \
+	  .type = TEI_CONF_SIZE, .def = "0", .max = 1099511627776.0, \
+	  .help = "most that is pinned, in whole MiB; 0: no limit" }
 /* clang-format on */
+
+/* Returns te_store_config.pin_mib for what these rows say. */
+static inline uint32_t tes_pin_mib(const char *pin_memory, uint64_t max_bytes)
+{
+	bool on = max_bytes > 0;
+
+	if (*pin_memory && tei_parse_bool(pin_memory, &on))
+		LOG_WARN("setup: pin_memory '%s' (MC_STORE_PIN_MEMORY): should "
+			 "be 0 or 1 (ignored)",
+			 pin_memory);
+	if (!on)
+		return 0;
+	return max_bytes ? (uint32_t)(max_bytes >> 20) : UINT32_MAX;
+}
 
 #endif

@@ -283,6 +283,7 @@ static struct te_store *create(const struct te_store_config *c)
 	store->drain_timeout_ms = c->drain_timeout_ms;
 	tei_mutex_init(&store->mu);
 	tei_cond_init(&store->changed);
+	tes_pins_init(&store->pins, c->pin_mib);
 	tes_addresses_init(&store->addresses);
 	tes_segments_init(store);
 	tes_executor_init(&store->executor);
@@ -434,6 +435,10 @@ static int join_pool(struct te_store *store, const struct te_store_config *c,
 			goto err_buffers;
 		code = TE_STORE_INTERNAL_ERROR;
 	}
+	/* te_memory_free() unpins it. */
+	if (store->buffers.memory)
+		(void)tes_pins_add(&store->pins, "local buffer",
+				   store->buffers.memory, store->buffers.bytes);
 	*cause = start_threads(store, c);
 	if (*cause)
 		goto err_buffers;

@@ -324,8 +324,6 @@ bool tes_tenant_holds(const char *name)
 
 bool tes_config_holds(const struct te_store_config *c)
 {
-	size_t i;
-
 	if (c->size != sizeof(*c) || c->call_timeout_ms > TIMEOUT_MAX_MS ||
 	    c->replica_timeout_ms > TIMEOUT_MAX_MS ||
 	    (c->setup_timeout_ms > TIMEOUT_MAX_MS &&
@@ -339,8 +337,5 @@ bool tes_config_holds(const struct te_store_config *c)
 		return false;
 	if (c->tenant && !tes_tenant_holds(c->tenant))
 		return false;
-	for (i = 0; i < sizeof(c->reserved) / sizeof(c->reserved[0]); i++)
-		if (c->reserved[i])
-			return false;
 	return !c->master || master_holds(c->master);
 }

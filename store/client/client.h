@@ -40,6 +40,7 @@
 #include "store/client/locations.h"
 #include "store/client/ops.h"
 #include "store/client/owners.h"
+#include "store/client/pins.h"
 #include "store/client/renewal.h"
 #include "store/client/work.h"
 #include "store/owner/executor.h"
@@ -87,6 +88,7 @@ struct te_store {
 	struct tes_locations locations;
 	struct tes_renewal renewal;
 	struct tes_hot hot;
+	struct tes_pins pins;
 	struct tes_buffers buffers;
 	struct tes_drafts drafts;
 	atomic_ullong digest_seed; /* of the master we are with */

@@ -185,11 +185,15 @@ static int map_memory(struct tes_dummy *dummy, uint64_t copies)
 	}
 	dummy->memfd = fd;
 	dummy->memory = at;
+	atomic_store(&dummy->pinned,
+		     tes_pins_add(&dummy->pins, "memory shared with the daemon",
+				  at, dummy->bytes));
 	return 0;
 }
 
 static void unmap_memory(struct tes_dummy *dummy)
 {
+	tes_dummy_unpin(dummy);
 	(void)munmap(dummy->memory, dummy->bytes);
 	(void)close(dummy->memfd);
 }
@@ -320,6 +324,7 @@ static void init(struct tes_dummy *dummy, const struct te_store_config *c)
 	dummy->replica_ms =
 		c->replica_timeout_ms ? c->replica_timeout_ms : REPLICA_MS;
 	dummy->pid = getpid();
+	tes_pins_init(&dummy->pins, c->pin_mib);
 	tei_mutex_init(&dummy->mu);
 	tei_cond_init(&dummy->freed);
 	tei_list_init(&dummy->idle);

@@ -30,6 +30,7 @@
 #include "store/client/addresses.h"
 #include "store/client/buffers.h"
 #include "store/client/ops.h"
+#include "store/client/pins.h"
 #include "store/proto/agent.h"
 #include "store/proto/agent.pb-c.h"
 
@@ -85,6 +86,8 @@ struct tes_dummy {
 	struct tes_shelf *shelf;          /* guarded by mu: or NULL */
 	uint8_t *replaced;                /* guarded by mu: a bit a page */
 	_Atomic uint64_t n_replaced;      /* pages; relaxed, only grows */
+	struct tes_pins pins;
+	atomic_bool pinned; /* all of memory; who clears it unpins */
 };
 
 /* ---- dummy.c ---- */
@@ -174,6 +177,11 @@ int tes_loan_make(struct tes_loan *loan, bool put, uint64_t deadline_ns);
 void tes_loan_copy_back(const struct tes_loan *loan, size_t i, uint64_t bytes);
 /* Tells whether item @i went into memory that was given up meanwhile. */
 bool tes_loan_is_lost(const struct tes_loan *loan, size_t i);
+/*
+ * Unpins the memory, if it is pinned: GPUs would go on with pages that are not
+ * there any more. Blocks: for the driver.
+ */
+void tes_dummy_unpin(struct tes_dummy *dummy);
 /* Gives up memory that the daemon may still use: it becomes the daemon's. */
 void tes_loan_give_up(struct tes_loan *loan);
 /* Ends a loan after the daemon's answer: the memory may be used again. */

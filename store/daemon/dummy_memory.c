@@ -234,10 +234,17 @@ static void replace_pages(struct tes_dummy *dummy, uint64_t page, uint64_t end)
 		  len);
 }
 
+void tes_dummy_unpin(struct tes_dummy *dummy)
+{
+	if (atomic_exchange(&dummy->pinned, false))
+		tes_pins_remove(&dummy->pins, dummy->memory, dummy->bytes);
+}
+
 void tes_loan_give_up(struct tes_loan *loan)
 {
 	struct tes_dummy *dummy = loan->dummy;
 
+	tes_dummy_unpin(dummy);
 	tei_mutex_lock(&dummy->mu);
 	for (size_t i = 0; i < loan->n; i++) {
 		const struct tes_loan_item *item = &loan->items[i];

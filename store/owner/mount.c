@@ -685,7 +685,7 @@ int tes_direct_mount_shared(struct te_store *store, const char *path,
 
 	if (!store || !path || !id)
 		return TE_STORE_INVALID_PARAMS;
-	code = tes_segment_map(path, offset, bytes, &segment);
+	code = tes_segment_map(store, path, offset, bytes, &segment);
 	return code ? code : mount(store, segment, id);
 }
 

@@ -34,6 +34,9 @@ void tes_segments_init(struct te_store *store)
 
 static void free_memory(struct te_store *store, struct tes_segment *segment)
 {
+	if (segment->pinned)
+		tes_pins_remove(&store->pins, segment->memory, segment->bytes);
+	segment->pinned = false;
 	if (segment->mapping)
 		(void)munmap(segment->mapping, (size_t)segment->bytes);
 	else if (segment->memory)
@@ -103,6 +106,12 @@ static struct tes_segment *new_segment(uint64_t bytes)
 	return NULL;
 }
 
+static void pin(struct te_store *store, struct tes_segment *segment)
+{
+	segment->pinned = tes_pins_add(&store->pins, "segment", segment->memory,
+				       segment->bytes);
+}
+
 int tes_segment_create(struct te_store *store, uint64_t bytes,
 		       struct tes_segment **out)
 {
@@ -121,6 +130,7 @@ int tes_segment_create(struct te_store *store, uint64_t bytes,
 		tes_segment_free(segment);
 		return TE_STORE_INTERNAL_ERROR;
 	}
+	pin(store, segment);
 	*out = segment;
 	return 0;
 }
@@ -147,8 +157,8 @@ static int map_file(struct tes_segment *segment, int fd, uint64_t offset)
 	return 0;
 }
 
-int tes_segment_map(const char *path, uint64_t offset, uint64_t bytes,
-		    struct tes_segment **out)
+int tes_segment_map(struct te_store *store, const char *path, uint64_t offset,
+		    uint64_t bytes, struct tes_segment **out)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	struct tes_segment *segment;
@@ -171,6 +181,7 @@ int tes_segment_map(const char *path, uint64_t offset, uint64_t bytes,
 		tes_segment_free(segment);
 		return TE_STORE_INVALID_PARAMS;
 	}
+	pin(store, segment);
 	*out = segment;
 	return 0;
 }

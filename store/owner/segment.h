@@ -48,6 +48,7 @@ struct tes_segment {
 	uint64_t bytes;
 	/* The file that was mapped. */
 	void *mapping; /* NULL: memory is the engine's */
+	bool pinned;   /* for GPUs; counts in store->pins */
 	uint64_t device, inode, offset;
 	/* The helper's. */
 	te_region_id region;                /* 0: none */
@@ -87,8 +88,8 @@ void tes_segments_fini(struct te_store *store);
 int tes_segment_create(struct te_store *store, uint64_t bytes,
 		       struct tes_segment **out);
 /* Part of a file. A store code. */
-int tes_segment_map(const char *path, uint64_t offset, uint64_t bytes,
-		    struct tes_segment **out);
+int tes_segment_map(struct te_store *store, const char *path, uint64_t offset,
+		    uint64_t bytes, struct tes_segment **out);
 /* Frees a segment that is in no list and whose memory was released. */
 void tes_segment_free(struct tes_segment *segment);
 /*

@@ -163,6 +163,7 @@ static PyObject *setup_dummy(PyObject *object, PyObject *args,
 	if (rc || !begin_setup(self, "setup_dummy"))
 		return PyLong_FromLong(TE_STORE_INVALID_PARAMS);
 	Py_BEGIN_ALLOW_THREADS;
+	config.pin_mib = te_store_pin_mib();
 	rc = te_store_setup(&config, &te);
 	Py_END_ALLOW_THREADS;
 	return finish_setup(self, rc, te, NULL, true);

@@ -4,8 +4,11 @@
  *
  * A processor that touches it gets a signal, so what arrives has gone past it.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <te/store_setup.h>
 
 #include "tests/lib/fake_cuda/fake_cuda.h"
 #include "tests/lib/test.h"
@@ -217,6 +220,167 @@ static void within_an_owner(void **state)
 	all_calls(NULL, true);
 }
 
+/* ---- pinned memory ---- */
+
+static char lines[8192];
+
+static void keep(int level, const char *line, void *arg)
+{
+	size_t used = strlen(lines);
+
+	(void)level;
+	(void)arg;
+	(void)snprintf(lines + used, sizeof(lines) - used, "%s\n", line);
+}
+
+/* Starts a pool, and a context of a GPU that is in use. */
+static void begin_pinned(struct pool *pool)
+{
+	CUcontext context;
+
+	fake_cuda_open(&cuda);
+	assert_int_equal(cuda.init(0), 0);
+	assert_int_equal(cuda.primary_ctx_retain(&context, 3), 0);
+	setenv("TE_CUDA_LIBRARY", cuda.file, 1);
+	pool_start(pool, pool_patient);
+	lines[0] = '\0';
+	te_log_set(keep, NULL);
+	te_log_set_level(2);
+}
+
+static void end_pinned(struct pool *pool)
+{
+	te_log_set_level(1);
+	te_log_set(NULL, NULL);
+	pool_stop(pool);
+	assert_int_equal(cuda.pinned(), 0);
+	assert_int_equal(cuda.primary_ctx_release(3), 0);
+	cuda.reset();
+	unsetenv("TE_CUDA_LIBRARY");
+}
+
+static struct te_store *open_pinned(const struct pool *pool, uint32_t pin_mib)
+{
+	const struct te_store_config config = {
+		.size = sizeof(config),
+		.call_timeout_ms = POOL_START_MS,
+		.setup_timeout_ms = POOL_START_MS,
+		.master = pool->address,
+		.segment_bytes = 8 * MIB,
+		.local_buffer_bytes = 2 * MIB,
+		.pin_mib = pin_mib,
+	};
+	struct te_store *store;
+
+	assert_int_equal(te_store_setup(&config, &store), 0);
+	return store;
+}
+
+static void segments_and_the_local_buffer_are_pinned(void **state)
+{
+	uint8_t id[TE_STORE_SEGMENT_ID_LEN];
+	struct te_store *store;
+	struct pool pool;
+
+	(void)state;
+	begin_pinned(&pool);
+	store = open_pinned(&pool, 11);
+	assert_int_equal(cuda.pinned(), 10 * MIB);
+	assert_non_null(strstr(lines, "segment: 8388608 bytes are pinned, "
+				      "8388608 of this client in all"));
+	assert_non_null(strstr(lines, "local buffer: 2097152 bytes are pinned, "
+				      "10485760 of this client"));
+	assert_int_equal(pool_put(store, "a", pattern, SIZE), 0);
+	assert_int_equal(pool_get(store, "a", other, SIZE), SIZE);
+	/* As a whole or not at all. */
+	assert_int_equal(te_store_mount(store, 2 * MIB, id), 0);
+	assert_int_equal(cuda.pinned(), 10 * MIB);
+	assert_non_null(strstr(lines, "segment: 2097152 bytes are not pinned: "
+				      "10485760 are, and pin_memory_max_bytes "
+				      "allows 11534336"));
+	assert_int_equal(te_store_unmount(store, id, 0), 0);
+	/* What is given back may be used for another. */
+	assert_int_equal(te_store_mount(store, MIB, id), 0);
+	assert_int_equal(cuda.pinned(), 11 * MIB);
+	assert_int_equal(te_store_unmount(store, id, 0), 0);
+	assert_int_equal(cuda.pinned(), 10 * MIB);
+	te_store_close(store);
+	end_pinned(&pool);
+}
+
+static void memory_that_cannot_be_pinned_is_used_as_it_is(void **state)
+{
+	struct te_store *store;
+	struct pool pool;
+
+	(void)state;
+	begin_pinned(&pool);
+	cuda.fail_call("cuMemHostRegister", CUDA_ERROR_OUT_OF_MEMORY);
+	store = open_pinned(&pool, UINT32_MAX);
+	cuda.fail_call("cuMemHostRegister", 0);
+	assert_non_null(strstr(lines, "8388608 bytes of the host at"));
+	assert_non_null(strstr(lines, "cuMemHostRegister: there are no "
+				      "8388608 bytes"));
+	assert_int_equal(cuda.pinned(), 0);
+	assert_int_equal(pool_put(store, "a", pattern, SIZE), 0);
+	te_store_close(store);
+	/* Not wanted. */
+	lines[0] = '\0';
+	te_store_close(open_pinned(&pool, 0));
+	assert_null(strstr(lines, "pinned"));
+	end_pinned(&pool);
+}
+
+static void memory_that_a_dummy_shares_is_pinned(void **state)
+{
+	const struct te_store_config config = {
+		.size = sizeof(config),
+		.setup_timeout_ms = TE_STORE_NO_WAIT,
+		.daemon = "/nobody/serves/here.sock",
+		.pool_bytes = 4 * MIB,
+		.local_buffer_bytes = 64 * MIB,
+		.pin_mib = UINT32_MAX,
+	};
+	struct te_store *store;
+	struct pool pool;
+
+	(void)state;
+	begin_pinned(&pool);
+	assert_int_equal(te_store_setup(&config, &store), 0);
+	assert_int_equal(cuda.pinned(), 68 * MIB);
+	assert_non_null(strstr(lines, "memory shared with the daemon: 71303168 "
+				      "bytes are pinned"));
+	te_store_close(store);
+	end_pinned(&pool);
+}
+
+static uint32_t mib_of(const char *is_on, const char *bytes)
+{
+	uint32_t mib;
+
+	if (is_on)
+		setenv("MC_STORE_PIN_MEMORY", is_on, 1);
+	if (bytes)
+		setenv("MC_STORE_PIN_MEMORY_MAX_BYTES", bytes, 1);
+	mib = te_store_pin_mib();
+	unsetenv("MC_STORE_PIN_MEMORY");
+	unsetenv("MC_STORE_PIN_MEMORY_MAX_BYTES");
+	return mib;
+}
+
+static void variables_of_mooncake_switch_it_on(void **state)
+{
+	(void)state;
+	assert_int_equal(mib_of(NULL, NULL), 0);
+	assert_int_equal(mib_of("1", NULL), UINT32_MAX);
+	assert_int_equal(mib_of("1", "0"), UINT32_MAX);
+	assert_int_equal(mib_of(NULL, "10485761"), 10);
+	assert_int_equal(mib_of("true", "4gb"), 4096);
+	assert_int_equal(mib_of("0", "4gb"), 0);
+	assert_int_equal(mib_of("perhaps", NULL), 0);
+	assert_int_equal(mib_of("1", "much"), 0);
+}
+
 /* ---- what is wrong ---- */
 
 static void memory_that_is_not_registered_is_refused(void **state)
@@ -270,6 +434,10 @@ int main(void)
 		cmocka_unit_test(over_tcp),
 		cmocka_unit_test(over_shared_memory),
 		cmocka_unit_test(within_an_owner),
+		cmocka_unit_test(segments_and_the_local_buffer_are_pinned),
+		cmocka_unit_test(memory_that_cannot_be_pinned_is_used_as_it_is),
+		cmocka_unit_test(memory_that_a_dummy_shares_is_pinned),
+		cmocka_unit_test(variables_of_mooncake_switch_it_on),
 		cmocka_unit_test(memory_that_is_not_registered_is_refused),
 		cmocka_unit_test(a_driver_that_fails_is_an_error),
 	};

@@ -220,9 +220,6 @@ static void configurations_out_of_range_are_refused(void **state)
 	config.master = "host:99999";
 	assert_int_equal(te_store_setup(&config, &store), -600);
 	config.master = NULL;
-	config.reserved[0] = 1;
-	assert_int_equal(te_store_setup(&config, &store), -600);
-	config.reserved[0] = 0;
 	config.size = 8;
 	assert_int_equal(te_store_setup(&config, &store), -600);
 	config.size = sizeof(config);
