@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mooncake.store import _is_usable
 
-from mooncake._layout import AXIS, HEADER, LAYOUT, METADATA, NAMES, has_strides
+from mooncake._layout import (
+    AXIS, FULL, HEADER, LAYOUT, MAGIC, MAX_DIMS, METADATA, NAMES, SHARD, VERSION,
+    has_strides, read_stored)
 from mooncake._needs import torch
 from mooncake._parallelism import KINDS, MAX_AXES, MAX_SHARDS, ParallelAxis
 
@@ -23,9 +25,6 @@ if TYPE_CHECKING:
 
 INVALID_PARAMS = -600
 OBJECT_NOT_FOUND = -704
-MAGIC, VERSION = 0x4D4F4F4E, 1
-FULL, SHARD = 0, 1
-MAX_DIMS = 8
 UNUSED = -1  # dimension
 
 DTYPES = [getattr(torch, name, None) for name in NAMES]
@@ -96,24 +95,17 @@ def read_metadata(data: bytes, size: int) -> Metadata:
 
     ValueError: it is no tensor. Nothing of it is believed.
     """
-    if len(data) < METADATA or size < METADATA:
-        raise ValueError("too short")
-    (magic, version, _, number, n_dims, kind, _, offset,
-     length) = HEADER.unpack_from(data)
-    shape = list(LAYOUT.unpack_from(data, HEADER.size)[8:8 + max(n_dims, 0)])
-    if (magic != MAGIC or version != VERSION or kind not in (FULL, SHARD)
-            or not 0 <= number < len(DTYPES) or DTYPES[number] is None
-            or not 0 <= n_dims <= MAX_DIMS or any(n < 0 for n in shape)):
-        raise ValueError("no metadata of a tensor")
+    number, shape, kind, offset, length = read_stored(data, size)
     dtype = DTYPES[number]
+    if dtype is None:
+        raise ValueError("no metadata of a tensor")
     itemsize = torch.empty((), dtype=dtype).element_size()
     if not has_strides(shape, itemsize):
         raise ValueError(f"no tensor has the shape {shape}")
-    if (length != math.prod(shape) * itemsize or offset < METADATA
-            or offset + length != size):
+    if length != math.prod(shape) * itemsize:
         raise ValueError("its data is not what lies behind its metadata")
     return Metadata(dtype, shape, offset,
-                    _read_layout(data, n_dims) if kind == SHARD else None)
+                    _read_layout(data, len(shape)) if kind == SHARD else None)
 
 
 def are_as_many(values: object, keys: Sequence[str], name: str) -> bool:
@@ -330,7 +322,7 @@ def batch_upsert_tensor_from(store, keys, buffer_ptrs, sizes):
     return _write_from(store, keys, buffer_ptrs, sizes, True)
 
 
-# ---- memory of a GPU, or of any tensor ----
+# ---- any other tensor; those of a GPU: _gpu_tensors.py ----
 
 
 def _fill(tensor, value):
@@ -348,23 +340,11 @@ def _fill(tensor, value):
     return stored.numel() * stored.element_size()
 
 
-def _why_not(store, key):
-    """The code of a key that could not be read."""
-    return min(store.get_size(key), 0) or OBJECT_NOT_FOUND
-
-
-def get_tensor_into_cuda(store, key, tensor):
-    return batch_get_tensor_into_cuda(store, [key], [tensor])[0]
-
-
-def batch_get_tensor_into_cuda(store, keys, tensors_list):
-    if not (are_as_many(tensors_list, keys, "tensors_list")
-            and is_set_up(store)):
-        return [INVALID_PARAMS] * len(keys)
-    return [INVALID_PARAMS if not is_tensor(tensor) else
-            _why_not(store, key) if value is None else _fill(tensor, value)
-            for key, tensor, value in zip(keys, tensors_list,
-                                          store.batch_get_buffer(keys))]
+def fill(tensor, value, why_not: int) -> int:
+    """As get_tensor_into_cuda(); @value None: it could not be read."""
+    if not is_tensor(tensor):
+        return INVALID_PARAMS
+    return why_not if value is None else _fill(tensor, value)
 
 
 # ---- without a store ----

@@ -10,7 +10,9 @@ import os
 from pathlib import Path
 
 import pytest
+from mooncake._layout import FULL, HEADER, LAYOUT, MAGIC, METADATA, NAMES, VERSION
 from mooncake.engine import TransferEngine
+from mooncake.store import MooncakeDistributedStore
 from pool import MB
 
 SIZE = 3 * MB
@@ -142,3 +144,106 @@ def test_a_gpu_writes_to_its_peers(ends, gpu):
         f"127.0.0.1:{user.get_rpc_port()}", gpu.address,
         ctypes.addressof(memory), SIZE) == 0
     assert bytes(memory) == PATTERN
+
+
+# ---- tensors, without torch ----
+
+
+class Tensor:
+    """What is asked of a tensor of a GPU."""
+
+    is_cuda = True
+
+    def __init__(self, address: int, count: int, dtype: str = "float32") -> None:
+        self.address, self.count, self.dtype = address, count, f"torch.{dtype}"
+        self.contiguous = True
+
+    def data_ptr(self) -> int:
+        return self.address
+
+    def numel(self) -> int:
+        return self.count
+
+    def element_size(self) -> int:
+        return 4
+
+    def is_contiguous(self) -> bool:
+        return self.contiguous
+
+
+def stored(data: bytes, dtype: str = "float32") -> bytes:
+    """A value as put_tensor() makes it of one dimension."""
+    count = len(data) // 4
+    shape = [count, *[-1] * 7]
+    head = HEADER.pack(MAGIC, VERSION, METADATA, NAMES.index(dtype), 1, FULL, 0,
+                       METADATA, len(data))
+    return (head + LAYOUT.pack(*shape, *shape, 0, 0)).ljust(METADATA, b"\0") + data
+
+
+@pytest.fixture(params=["registered", "not registered", "dummy"])
+def reader(request, master, gpu, tmp_path):
+    """A client that reads tensors into the GPU."""
+    socket = str(tmp_path / "socket")
+    owner = master.owner("--socket_path", socket)
+    if request.param == "dummy":
+        client = MooncakeDistributedStore()
+        assert client.setup_dummy(4 * MB, 16 * MB, socket) == 0
+    else:
+        client = master.store(segment=0)
+    if request.param == "registered":
+        assert client.register_buffer(gpu.address, SIZE) == 0
+    assert client.remove_all(force=True) >= 0
+    yield client
+    client.close()
+    owner.kill()
+
+
+def test_tensors_are_read_into_a_gpu(reader, gpu):
+    size, n = MB, 3
+    values = [PATTERN[i:i + size] for i in range(n)]
+    for i, value in enumerate(values):
+        assert reader.put(f"t{i}", stored(value)) == 0
+    gpu.set(bytes(SIZE))
+    one = Tensor(gpu.address + 256, size // 4)
+    assert reader.get_tensor_into_cuda("t1", one) == size
+    assert gpu.get(size + 512) == bytes(256) + values[1] + bytes(256)
+    tensors = [Tensor(gpu.address + i * size, size // 4) for i in range(n)]
+    assert reader.batch_get_tensor_into_cuda(
+        [f"t{i}" for i in range(n)], tensors) == [size] * n
+    assert gpu.get(SIZE) == b"".join(values)
+    assert reader.put("empty", stored(b"")) == 0
+    assert reader.get_tensor_into_cuda(
+        "empty", Tensor(gpu.address, 0)) == 0
+
+
+def test_what_cannot_be_read_into_a_gpu_leaves_it_as_it_was(reader, gpu):
+    assert reader.put("t", stored(bytes(400))) == 0
+    assert reader.put("short", b"no tensor") == 0
+    assert reader.put("long", bytes(1000)) == 0
+    gpu.set(PATTERN)
+    at = gpu.address
+    ragged = Tensor(at, 100)
+    ragged.contiguous = False
+    wrong = [Tensor(at, 99), Tensor(at, 101), Tensor(at, 100, "int32"), ragged]
+    assert reader.batch_get_tensor_into_cuda(["t"] * 4, wrong) == [-600] * 4
+    good = Tensor(at, 100)
+    assert reader.batch_get_tensor_into_cuda(
+        ["none", "short", "long"], [good] * 3) == [-704, -600, -600]
+    assert gpu.get(SIZE) == PATTERN
+    # One that can be is read beside those that cannot.
+    assert reader.batch_get_tensor_into_cuda(
+        ["none", "t"], [good, good]) == [-704, 400]
+    assert gpu.get(401) == bytes(400) + PATTERN[400:401]
+    assert reader.batch_get_tensor_into_cuda(["t"], []) == [-600]
+    assert reader.batch_get_tensor_into_cuda(["t"], good) == [-600]
+    # Past the end of what is allocated, and memory that no GPU has.
+    assert reader.get_tensor_into_cuda("t", Tensor(at + SIZE - 399, 100)) == -800
+    memory = (ctypes.c_char * 400)(*b"x" * 400)
+    assert reader.batch_get_tensor_into_cuda(
+        ["t", "t"], [Tensor(ctypes.addressof(memory), 100), good]) == [-800, 400]
+    assert bytes(memory) == b"x" * 400
+
+
+def test_a_store_without_a_pool_reads_nothing_into_a_gpu(gpu):
+    one = Tensor(gpu.address, 100)
+    assert MooncakeDistributedStore().get_tensor_into_cuda("t", one) == -600

@@ -4,6 +4,10 @@
  *
  * Classes are kept in static variables: one interpreter a process.
  */
+#include <errno.h>
+#include <stdlib.h>
+
+#include <te/gpu.h>
 #include <te/memory.h>
 
 #include "python/src/args.h"
@@ -75,10 +79,59 @@ static PyObject *is_usable(PyObject *self, PyObject *args)
 	return PyBool_FromLong(usable);
 }
 
+/* Copies n pieces of the host to GPUs' memory. 0 or a negative errno. */
+static int copy_to_gpus(const struct py_numbers columns[3])
+{
+	size_t n = columns[0].n;
+	struct te_gpu_copy *copies;
+	int rc = -ENOMEM;
+
+	if (columns[1].n != n || columns[2].n != n)
+		return -EINVAL;
+	copies = calloc(n + 1, sizeof(*copies));
+	for (size_t i = 0; copies && i < n; i++)
+		copies[i] = (struct te_gpu_copy){
+			.gpu = columns[0].values[i],
+			.host = (const void *)(uintptr_t)columns[1].values[i],
+			.length = columns[2].values[i],
+		};
+	Py_BEGIN_ALLOW_THREADS;
+	if (copies)
+		rc = te_gpu_copy_in(copies, n);
+	Py_END_ALLOW_THREADS;
+	free(copies);
+	return rc;
+}
+
+/*
+ * _copy_to_gpus(gpu_ptrs, host_ptrs, sizes): for values that lie in memory of
+ * the host. Whether all has been copied.
+ */
+static PyObject *py_copy_to_gpus(PyObject *self, PyObject *args)
+{
+	static const char *const names[] = {"gpu_ptrs", "host_ptrs", "sizes"};
+	struct py_numbers columns[3] = {{0}};
+	PyObject *values[3];
+	int rc = 0;
+
+	(void)self;
+	if (!PyArg_ParseTuple(args, "OOO:_copy_to_gpus", &values[0], &values[1],
+			      &values[2]))
+		return NULL;
+	for (int i = 0; i < 3 && !rc; i++)
+		rc = py_arg_numbers(values[i], names[i], &columns[i]);
+	if (!rc)
+		rc = copy_to_gpus(columns);
+	for (int i = 0; i < 3; i++)
+		py_numbers_free(&columns[i]);
+	return PyErr_Occurred() ? NULL : PyBool_FromLong(rc == 0);
+}
+
 static PyMethodDef functions[] = {
 	{"__getattr__", get_attribute, METH_O, NULL},
 	{"__dir__", list_names, METH_NOARGS, NULL},
 	{"_is_usable", is_usable, METH_VARARGS, NULL},
+	{"_copy_to_gpus", py_copy_to_gpus, METH_VARARGS, NULL},
 	{0},
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tensor.c - methods for tensors, which are Python: mooncake/_tensors.py,
- * _shards.py, _gather.py and _safetensors.py
+ * _gpu_tensors.py, _shards.py, _gather.py and _safetensors.py
  *
  * These modules import torch, so each is imported when the first of its methods
  * is called.
@@ -54,8 +54,8 @@ METHOD(_tensors, put_tensor_from)
 METHOD(_tensors, batch_put_tensor_from)
 METHOD(_tensors, upsert_tensor_from)
 METHOD(_tensors, batch_upsert_tensor_from)
-METHOD(_tensors, get_tensor_into_cuda)
-METHOD(_tensors, batch_get_tensor_into_cuda)
+METHOD(_gpu_tensors, get_tensor_into_cuda)
+METHOD(_gpu_tensors, batch_get_tensor_into_cuda)
 
 METHOD(_shards, put_tensor_with_tp)
 METHOD(_shards, batch_put_tensor_with_tp)
