@@ -68,6 +68,42 @@ struct te_gpu_copy {
  */
 TE_API int te_gpu_copy_in(const struct te_gpu_copy *copies, size_t n);
 
+/**
+ * te_gpu_alloc - allocate memory of a GPU that others can be given
+ * @gpu:    number as the process counts them
+ * @length: bytes, from 1; rounded up to the GPU's unit, 2 MiB mostly
+ * @out:    address, which the processor must not touch; not zeroed
+ *
+ * Such memory can be exported to other processes by descriptors, and to NICs
+ * where the GPU lets them access it; all GPUs that can reach it may access it.
+ * Loads and starts the driver. The GPU's primary context is made for the call
+ * if nobody uses it.
+ *
+ * Blocks: for the driver. Returns 0, or one line of the log says why and:
+ *   -EINVAL      @length is 0, or @out NULL
+ *   -ENODEV      no driver, or the process sees no such GPU
+ *   -EOPNOTSUPP  the driver or the GPU has no such memory
+ *   -ENOMEM      the GPU has no room
+ *   -EIO         the driver fails
+ *   -ESTALE      in a forked child
+ */
+TE_API int te_gpu_alloc(int gpu, uint64_t length, uint64_t *out);
+/**
+ * te_gpu_free - free memory of te_gpu_alloc()
+ * @addr:   as it was returned; any other is left alone
+ * @stream: the driver's (CUstream) whose work may use it; NULL: its default one
+ *
+ * Regions of engines must have been removed. Waits for the stream. Memory that
+ * the driver does not give back, as at the exit of a process, is the driver's;
+ * other failures have a line in the log. Does nothing in a forked child.
+ */
+TE_API void te_gpu_free(uint64_t addr, void *stream);
+/*
+ * Tells whether te_gpu_alloc() can be expected to work for a GPU: 0, or its
+ * error, without a line.
+ */
+TE_API int te_gpu_can_alloc(int gpu);
+
 #ifdef __cplusplus
 }
 #endif

@@ -64,6 +64,33 @@ enum cuda_memory_type {
 	CU_MEMORYTYPE_UNIFIED = 4,
 };
 
+/* CUdevice_attribute, whose names are longer */
+enum cuda_device_attribute {
+	CUDA_HAS_CHUNKS = 102,           /* VIRTUAL_MEMORY_MANAGEMENT_SUPP.. */
+	CUDA_GIVES_CHUNKS_TO_NICS = 110, /* GPU_DIRECT_RDMA_WITH_CUDA_VMM_.. */
+};
+
+/* CUmemLocation, CUmemAllocationProp, CUmemAccessDesc */
+struct cuda_location {
+	int type; /* 1: a device */
+	int id;
+};
+
+struct cuda_allocation {
+	int type;         /* 1: pinned */
+	int handle_types; /* 1: descriptors of POSIX */
+	struct cuda_location location;
+	void *win32;
+	unsigned char compression, gpudirect;
+	unsigned short usage;
+	unsigned char reserved[4];
+};
+
+struct cuda_access {
+	struct cuda_location location;
+	int flags; /* 3: to be read and written */
+};
+
 #define CU_CTX_SYNC_MEMOPS                  0x80u
 #define CU_STREAM_NON_BLOCKING              1u
 #define CU_EVENT_DISABLE_TIMING             2u
@@ -111,6 +138,22 @@ struct cuda_functions {
 						uint64_t flags);
 	int (*mem_alloc)(CUdeviceptr *out, size_t length);
 	int (*mem_free)(CUdeviceptr at);
+	/* NULL before CUDA 10.2. */
+	int (*device_get_attribute)(int *out, int attribute, CUdevice device);
+	int (*device_can_access_peer)(int *out, CUdevice device, CUdevice peer);
+	int (*mem_get_allocation_granularity)(
+		size_t *out, const struct cuda_allocation *what, int which);
+	int (*mem_create)(CUmemGenericAllocationHandle *out, size_t length,
+			  const struct cuda_allocation *what, uint64_t flags);
+	int (*mem_address_reserve)(CUdeviceptr *out, size_t length,
+				   size_t alignment, CUdeviceptr wanted,
+				   uint64_t flags);
+	int (*mem_address_free)(CUdeviceptr at, size_t length);
+	int (*mem_map)(CUdeviceptr at, size_t length, size_t offset,
+		       CUmemGenericAllocationHandle handle, uint64_t flags);
+	int (*mem_unmap)(CUdeviceptr at, size_t length);
+	int (*mem_set_access)(CUdeviceptr at, size_t length,
+			      const struct cuda_access *who, size_t n);
 	int (*mem_host_register)(void *at, size_t length, unsigned int flags);
 	int (*mem_host_unregister)(void *at);
 	int (*mem_host_alloc)(void **out, size_t length, unsigned int flags);
@@ -181,6 +224,11 @@ int tei_cuda_fill(struct tei_runtime *cuda,
 int tei_cuda_alloc(struct tei_runtime *cuda, int number, uint64_t length,
 		   uint64_t *addr, char *why);
 void tei_cuda_free(struct tei_runtime *cuda, int number, uint64_t addr);
+int tei_cuda_can_map(struct tei_runtime *cuda, int number, char *why);
+int tei_cuda_map(struct tei_runtime *cuda, int number, uint64_t *length,
+		 uint64_t *addr, char *why);
+int tei_cuda_unmap(struct tei_runtime *cuda, int number, uint64_t addr,
+		   uint64_t length, uintptr_t stream, char *why);
 int tei_cuda_pin(struct tei_runtime *cuda, void *addr, uint64_t length,
 		 int *number, char *why);
 void tei_cuda_unpin(struct tei_runtime *cuda, int number, void *addr);

@@ -24,10 +24,18 @@ struct pin {
 	struct tei_gpu_named gpu; /* that it was pinned by */
 };
 
+/* Memory of te_gpu_alloc(). */
+struct chunk {
+	struct tei_list link;
+	uint64_t addr, length;
+	struct tei_gpu_named gpu;
+};
+
 static struct {
-	unsigned int forks;   /* when it was made: others are fork children */
-	struct tei_mutex mu;  /* lock 20 */
-	struct tei_list pins; /* struct pin; guarded by mu */
+	unsigned int forks;     /* when it was made: others are fork children */
+	struct tei_mutex mu;    /* lock 20 */
+	struct tei_list pins;   /* struct pin; guarded by mu */
+	struct tei_list chunks; /* struct chunk; guarded by mu */
 	/* Guarded by mu; NULL: not open. They stay open. */
 	struct tei_runtime *runtimes[TEI_RUNTIMES_MAX];
 } process;
@@ -41,6 +49,7 @@ static void init(void)
 	process.forks = tei_forks();
 	tei_mutex_init(&process.mu);
 	tei_list_init(&process.pins);
+	tei_list_init(&process.chunks);
 }
 
 /* False in a fork child, where another thread may have held the lock. */
@@ -280,4 +289,106 @@ int te_gpu_copy_in(const struct te_gpu_copy *copies, size_t n)
 			 "at 0x%" PRIx64 ": %s",
 			 copies[at].length, copies[at].gpu, why);
 	return rc;
+}
+
+/* ---- memory that others can be given ---- */
+
+/* Finds and starts the driver whose GPU a number means: the first there is. */
+static int start_any(struct tei_gpu_named *out, char *why)
+{
+	for (size_t i = 0; tei_runtimes[i]; i++) {
+		out->ops = tei_runtimes[i];
+		out->runtime = find_driver(i, true, why);
+		if (out->runtime)
+			return out->ops->start(out->runtime, why);
+	}
+	return -ENODEV;
+}
+
+static int alloc_chunk(int gpu, uint64_t length, uint64_t *out, char *why)
+{
+	struct chunk *chunk = tei_calloc(1, sizeof(*chunk));
+	int rc = -ENOMEM;
+
+	(void)snprintf(why, TEI_RUNTIME_WHY_LEN, "out of memory");
+	if (!chunk)
+		return rc;
+	chunk->length = length;
+	chunk->gpu.number = gpu;
+	rc = start_any(&chunk->gpu, why);
+	if (!rc)
+		rc = chunk->gpu.ops->map(chunk->gpu.runtime, gpu,
+					 &chunk->length, &chunk->addr, why);
+	if (rc) {
+		tei_free(chunk);
+		return rc;
+	}
+	*out = chunk->addr;
+	tei_mutex_lock(&process.mu);
+	tei_list_add_tail(&process.chunks, &chunk->link);
+	tei_mutex_unlock(&process.mu);
+	return 0;
+}
+
+int te_gpu_alloc(int gpu, uint64_t length, uint64_t *out)
+{
+	char why[TEI_RUNTIME_WHY_LEN];
+	int rc;
+
+	if (!is_alive())
+		return -ESTALE;
+	if (!length || !out)
+		return -EINVAL;
+	rc = alloc_chunk(gpu, length, out, why);
+	if (rc)
+		LOG_WARN("memory: no %" PRIu64 " bytes of GPU %d: %s", length,
+			 gpu, why);
+	return rc;
+}
+
+static struct chunk *take_chunk(uint64_t addr)
+{
+	struct chunk *found = NULL;
+
+	tei_mutex_lock(&process.mu);
+	tei_list_for_each (node, &process.chunks) {
+		found = tei_list_entry(node, struct chunk, link);
+		if (found->addr == addr)
+			break;
+		found = NULL;
+	}
+	if (found)
+		tei_list_del(&found->link);
+	tei_mutex_unlock(&process.mu);
+	return found;
+}
+
+void te_gpu_free(uint64_t addr, void *stream)
+{
+	char why[TEI_RUNTIME_WHY_LEN];
+	struct chunk *chunk;
+
+	if (!addr || !is_alive())
+		return;
+	chunk = take_chunk(addr);
+	if (!chunk)
+		return;
+	if (chunk->gpu.ops->unmap(chunk->gpu.runtime, chunk->gpu.number, addr,
+				  chunk->length, (uintptr_t)stream, why))
+		LOG_WARN("memory: %" PRIu64 " bytes of GPU %d are not given "
+			 "back: %s",
+			 chunk->length, chunk->gpu.number, why);
+	tei_free(chunk);
+}
+
+int te_gpu_can_alloc(int gpu)
+{
+	char why[TEI_RUNTIME_WHY_LEN];
+	struct tei_gpu_named any;
+	int rc;
+
+	if (!is_alive())
+		return -ESTALE;
+	rc = start_any(&any, why);
+	return rc ? rc : any.ops->can_map(any.runtime, gpu, why);
 }

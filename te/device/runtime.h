@@ -140,6 +140,22 @@ struct tei_runtime_ops {
 		     uint64_t *addr, char why[TEI_RUNTIME_WHY_LEN]);
 	void (*free)(struct tei_runtime *runtime, int number, uint64_t addr);
 	/*
+	 * The same in chunks that other processes and NICs can be given, and
+	 * that all GPUs which can reach it may access. *@length: of what was
+	 * asked; out: of what there is. It needs no context, and none stays.
+	 * -EOPNOTSUPP: the driver or the GPU has none, which can_map() tells
+	 * before, as it does -ENODEV. unmap() waits for work
+	 * of @stream, of the driver's (0: its default one), which may use it;
+	 * it returns 0, or @why says why and -EIO.
+	 */
+	int (*can_map)(struct tei_runtime *runtime, int number,
+		       char why[TEI_RUNTIME_WHY_LEN]);
+	int (*map)(struct tei_runtime *runtime, int number, uint64_t *length,
+		   uint64_t *addr, char why[TEI_RUNTIME_WHY_LEN]);
+	int (*unmap)(struct tei_runtime *runtime, int number, uint64_t addr,
+		     uint64_t length, uintptr_t stream,
+		     char why[TEI_RUNTIME_WHY_LEN]);
+	/*
 	 * Locks the host's memory for copies by all GPUs; *@number: of the one
 	 * by which, for unpin(). Returns 0, or @why says why and: -ENODEV (the
 	 * process can use no GPU, or uses none now), -ENOMEM, -EIO.

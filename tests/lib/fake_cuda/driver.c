@@ -31,6 +31,7 @@ struct piece {
 	char *bytes;       /* NULL: at the address itself */
 	int fd;            /* of the bytes; where there are any */
 	bool ordered;      /* SYNC_MEMOPS */
+	bool closed;       /* no GPU may access it yet */
 	uint64_t reserved; /* bytes of addresses; 0: with the first chunk */
 	bool imported;
 };
@@ -120,7 +121,8 @@ CUcontext fake_cuda_context(void)
 void *fake_cuda_whole(CUdeviceptr at, size_t length)
 {
 	const struct piece *piece = piece_at(at);
-	bool whole = piece && length <= piece->at + piece->length - at;
+	bool whole = piece && !piece->closed &&
+		     length <= piece->at + piece->length - at;
 
 	return whole && piece->bytes ? piece->bytes + (at - piece->at) : NULL;
 }
@@ -610,6 +612,55 @@ EXPORT int fake_cuda_pool_alloc(int device, CUdeviceptr *out, size_t size)
 	return fake_cuda_leave(error);
 }
 
+char *fake_cuda_reserve(size_t length)
+{
+	return reserve(length);
+}
+
+int fake_cuda_device_of(int ordinal)
+{
+	return ordinal >= 0 && ordinal < n_visible ? visible[ordinal] : -1;
+}
+
+void fake_cuda_piece_map(uint64_t at, size_t length, int device)
+{
+	struct piece *piece = piece_new();
+
+	fake_cuda_need(piece && !piece_at(at));
+	*piece = (struct piece){.at = at,
+				.length = length,
+				.type = CU_MEMORYTYPE_DEVICE,
+				.device = device,
+				.chunked = true,
+				.first = true,
+				.last = true,
+				.closed = true,
+				.reserved = length};
+	piece->bytes = map_bytes(length, &piece->fd);
+	fake_cuda_need(piece->bytes);
+}
+
+bool fake_cuda_piece_open(uint64_t at, size_t length)
+{
+	struct piece *piece = piece_at(at);
+
+	if (!piece || piece->at != at || piece->length != length)
+		return false;
+	piece->closed = false;
+	return true;
+}
+
+bool fake_cuda_piece_unmap(uint64_t at, size_t length)
+{
+	struct piece *piece = piece_at(at);
+
+	if (!piece || piece->at != at || piece->length != length ||
+	    !piece->chunked)
+		return false;
+	release(piece);
+	return true;
+}
+
 EXPORT int fake_cuda_map_chunks(int device, size_t size, unsigned int n,
 				CUdeviceptr *out)
 {
@@ -680,8 +731,9 @@ EXPORT int cuMemRelease(CUmemGenericAllocationHandle handle)
 
 	if (error)
 		return error;
-	return fake_cuda_leave(
-		handle && handle <= PIECES_MAX ? 0 : CUDA_ERROR_INVALID_VALUE);
+	if (handle > PIECES_MAX)
+		return fake_cuda_leave(fake_cuda_handle_release(handle));
+	return fake_cuda_leave(handle ? 0 : CUDA_ERROR_INVALID_VALUE);
 }
 
 /* One attribute of memory that is there, @piece, or is not: zero. */
@@ -844,6 +896,7 @@ EXPORT void fake_cuda_reset(void)
 		contexts[i].flags = 0;
 	}
 	fake_cuda_copies_reset();
+	fake_cuda_chunks_reset();
 	memset(fails, 0, sizeof(fails));
 	started = false;
 	n_visible = inits = 0;

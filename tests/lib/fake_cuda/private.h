@@ -48,6 +48,16 @@ bool fake_cuda_drop_import(CUdeviceptr at);
 /* An error that calls of that name are to end with; 0. */
 int fake_cuda_fault_of(const char *function);
 
+/* driver.c, with the lock: memory that is mapped to addresses by itself. */
+char *fake_cuda_reserve(size_t length);
+int fake_cuda_device_of(int ordinal); /* -1: there is none */
+void fake_cuda_piece_map(uint64_t at, size_t length, int device);
+bool fake_cuda_piece_open(uint64_t at, size_t length);
+bool fake_cuda_piece_unmap(uint64_t at, size_t length);
+/* chunks.c, with the lock: a CUresult; asserts that nothing is left. */
+int fake_cuda_handle_release(CUmemGenericAllocationHandle handle);
+void fake_cuda_chunks_reset(void);
+
 /* copy.c, with the lock: asserts that no copy under way touches the memory. */
 void fake_cuda_need_quiet(uint64_t at, uint64_t length);
 /* The same: asserts that no stream and no event is left. */

@@ -241,6 +241,81 @@ static void what_cannot_be_copied_has_words(void **state)
 	assert_int_equal(copy_to(at, 8), -EFAULT);
 }
 
+/* ---- memory that others can be given ---- */
+
+#define UNIT ((uint64_t)2 << 20)
+
+static void chunks_of_a_gpu_are_registered_and_written_to(void **state)
+{
+	const char *const by_tcp[] = {"backends", "loop,tcp", NULL};
+	struct te_engine *user = rig_engine(by_tcp),
+			 *owner = rig_engine(by_tcp);
+	struct iovec piece = {pattern, LEN};
+	struct te_request request;
+	uint64_t at = 0;
+	te_region_id id;
+
+	(void)state;
+	assert_int_equal(te_gpu_can_alloc(2), 0);
+	assert_int_equal(te_gpu_alloc(2, UNIT + 1, &at), 0);
+	assert_int_equal(cuda.n_contexts(), 0);
+	/* Copies are made in a context that is in use. */
+	use_gpu();
+	id = rig_region(owner, (void *)(uintptr_t)at, 2 * UNIT, RIG_ANY);
+	rig_region(user, pattern, LEN, 0);
+	request = rig_request(rig_segment(user, owner), TE_WRITE,
+			      (void *)(uintptr_t)(at + UNIT), &piece);
+	assert_int_equal(rig_run(user, &request).error, 0);
+	assert_memory_equal(cuda.bytes(at + UNIT), pattern, LEN);
+	assert_int_equal(te_region_remove(owner, id), 0);
+	te_gpu_free(at + 1, NULL);
+	te_gpu_free(at, NULL);
+	te_gpu_free(at, NULL);
+	te_gpu_free(0, NULL);
+	te_engine_destroy(user);
+	te_engine_destroy(owner);
+	leave_gpu();
+	assert_string_equal(lines, "");
+}
+
+/* Each call of the driver in turn; what was done before is undone. */
+static void chunks_that_cannot_be_have_words(void **state)
+{
+	static const char *const calls[] = {
+		"cuMemGetAllocationGranularity", "cuMemAddressReserve",
+		"cuMemMap", "cuMemSetAccess", "cuDevicePrimaryCtxRetain"};
+	uint64_t at;
+
+	(void)state;
+	assert_int_equal(te_gpu_alloc(4, UNIT, &at), -ENODEV);
+	assert_non_null(strstr(lines, "no 2097152 bytes of GPU 4: this process "
+				      "sees no cuda:4"));
+	assert_int_equal(te_gpu_can_alloc(4), -ENODEV);
+	assert_int_equal(te_gpu_alloc(-1, UNIT, &at), -ENODEV);
+	assert_int_equal(te_gpu_alloc(0, 0, &at), -EINVAL);
+	assert_int_equal(te_gpu_alloc(0, UNIT, NULL), -EINVAL);
+	assert_int_equal(te_gpu_alloc(0, UINT64_MAX, &at), -ENOMEM);
+	cuda.fail_call("cuMemCreate", CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(te_gpu_alloc(0, UNIT, &at), -ENOMEM);
+	assert_non_null(strstr(lines, "cuda:0 has no 2097152 bytes left"));
+	cuda.fail_call("cuMemCreate", 0);
+	for (size_t i = 0; i < TEST_COUNT(calls); i++) {
+		cuda.fail_call(calls[i], CUDA_ERROR_NOT_SUPPORTED);
+		assert_int_equal(te_gpu_alloc(0, UNIT, &at), -EIO);
+		cuda.fail_call(calls[i], 0);
+	}
+	cuda.fail_call("cuDeviceGetAttribute", CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(te_gpu_alloc(0, UNIT, &at), -EOPNOTSUPP);
+	assert_int_equal(te_gpu_can_alloc(0), -EOPNOTSUPP);
+	cuda.fail_call("cuDeviceGetAttribute", 0);
+	cuda.fail_call("cuInit", CUDA_ERROR_NO_DEVICE);
+	assert_int_equal(te_gpu_alloc(0, UNIT, &at), -ENODEV);
+	cuda.fail_call("cuInit", 0);
+	assert_int_equal(te_gpu_alloc(0, UNIT, &at), 0);
+	te_gpu_free(at, NULL);
+	assert_int_equal(cuda.n_contexts(), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -253,6 +328,8 @@ int main(void)
 		TEST(child_of_a_fork_leaves_all_alone),
 		TEST(bytes_are_copied_to_several_gpus),
 		TEST(what_cannot_be_copied_has_words),
+		TEST(chunks_of_a_gpu_are_registered_and_written_to),
+		TEST(chunks_that_cannot_be_have_words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
