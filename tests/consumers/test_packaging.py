@@ -64,7 +64,7 @@ for owner in TransferEngine, MooncakeDistributedStore:
 # SGLang: modules for GPUs, each in a try.
 ABSENT = """
 import importlib
-for name in ("ep", "pg", "allocator", "mooncake_ep_buffer"):
+for name in ("ep", "pg", "mooncake_ep_buffer"):
     try:
         importlib.import_module(f"mooncake.{name}")
     except ImportError as error:
@@ -75,6 +75,7 @@ for name in ("ep", "pg", "allocator", "mooncake_ep_buffer"):
 
 # What needs nothing but the standard library is there at once.
 MODULES = """
+import mooncake.allocator
 import mooncake.async_store, mooncake.buffer_pool, mooncake.mooncake_config
 import mooncake.cli, mooncake.cli_bench, mooncake.cli_client
 import mooncake.http_metadata_server, mooncake.transfer_engine_topology_dump
@@ -88,7 +89,9 @@ store = MooncakeDistributedStore()
 calls = {one.name: lambda name=one.name: importlib.import_module(name)
          for one in pkgutil.iter_modules(mooncake.__path__, "mooncake.")
          if "._" not in one.name}
-tensors = [name for name in dir(store) if "tensor" in name]
+# Tensors of a GPU need no torch: test_gpu.py.
+tensors = [name for name in dir(store)
+           if "tensor" in name and not name.endswith("into_cuda")]
 calls |= {name: getattr(store, name) for name in tensors}
 lacking = {}
 for name, call in calls.items():

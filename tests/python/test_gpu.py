@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from mooncake import allocator
 from mooncake._layout import FULL, HEADER, LAYOUT, MAGIC, METADATA, NAMES, VERSION
 from mooncake.engine import TransferEngine
 from mooncake.store import MooncakeDistributedStore
@@ -247,3 +250,65 @@ def test_what_cannot_be_read_into_a_gpu_leaves_it_as_it_was(reader, gpu):
 def test_a_store_without_a_pool_reads_nothing_into_a_gpu(gpu):
     one = Tensor(gpu.address, 100)
     assert MooncakeDistributedStore().get_tensor_into_cuda("t", one) == -600
+
+
+# ---- the allocator of torch's pools ----
+
+
+@pytest.fixture
+def pool(gpu):
+    """What torch calls of the allocator's library."""
+    library = ctypes.CDLL(str(allocator.LIBRARY))
+    library.mc_nvlink_malloc.restype = ctypes.c_void_p
+    library.mc_nvlink_malloc.argtypes = [
+        ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+    library.mc_nvlink_free.restype = None
+    library.mc_nvlink_free.argtypes = [
+        ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+    return library
+
+
+def test_memory_of_a_pool_is_registered_and_written_to(pool, gpu):
+    assert (allocator.NVLinkAllocator.detect_mem_backend()
+            == allocator.MemoryBackend.USE_CUMEMCREATE)
+    at = pool.mc_nvlink_malloc(SIZE, 0, None)
+    assert at and at % (2 * MB) == 0
+    engines = TransferEngine(), TransferEngine()
+    for engine in engines:
+        assert engine.initialize("127.0.0.1", "P2PHANDSHAKE", "nvlink_intra", "") == 0
+    assert engines[0].register_memory(at, SIZE) == 0
+    memory = (ctypes.c_char * SIZE)(*PATTERN)
+    assert engines[1].register_memory(ctypes.addressof(memory), SIZE) == 0
+    name = f"127.0.0.1:{engines[0].get_rpc_port()}"
+    assert engines[1].transfer_sync_write(
+        name, ctypes.addressof(memory), at, SIZE) == 0
+    assert ctypes.string_at(gpu.cuda.fake_cuda_bytes(at), SIZE) == PATTERN
+    assert engines[0].unregister_memory(at) == 0
+    assert engines[1].unregister_memory(ctypes.addressof(memory)) == 0
+    pool.mc_nvlink_free(at, SIZE, 0, None)
+    assert not gpu.cuda.fake_cuda_bytes(at)
+
+
+def test_memory_that_a_gpu_has_not_is_null_with_a_line(pool, gpu, capfd):
+    assert not pool.mc_nvlink_malloc(SIZE, 9, None)
+    assert "sees no cuda:9" in capfd.readouterr().err
+    gpu.cuda.fake_cuda_fail(b"cuMemCreate", 2)
+    assert not pool.mc_nvlink_malloc(SIZE, 0, None)
+    gpu.cuda.fake_cuda_fail(b"cuMemCreate", 0)
+    assert f"has no {SIZE} bytes left" in capfd.readouterr().err
+    assert not pool.mc_nvlink_malloc(0, 0, None)
+    pool.mc_nvlink_free(None, 0, 0, None)
+    pool.mc_nvlink_free(gpu.address, SIZE, 0, None)  # not of the pool
+    assert gpu.cuda.fake_cuda_bytes(gpu.address)
+
+
+def test_the_allocator_is_imported_without_torch():
+    script = ("import sys; sys.modules['torch'] = None\n"
+              "from mooncake.allocator import NVLinkAllocator, BarexAllocator\n"
+              "for one in NVLinkAllocator, BarexAllocator:\n"
+              "    try: one.get_allocator('cuda:0')\n"
+              "    except ImportError as error: print(error)\n")
+    done = subprocess.run([sys.executable, "-c", script], text=True,
+                          capture_output=True, check=True)
+    torch, barex = done.stdout.splitlines()
+    assert "mooncake needs torch" in torch and "libaccl_barex.so" in barex
