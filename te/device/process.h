@@ -6,7 +6,7 @@
  * when it is first needed, and stays open: allocators and memory of dummies
  * outlive engines.
  *
- * Threads: any. Lock 19 is held while a driver is opened.
+ * Threads: any. Lock 20 is held while a driver is opened.
  */
 #ifndef TE_DEVICE_PROCESS_H
 #define TE_DEVICE_PROCESS_H
