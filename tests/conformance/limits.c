@@ -85,21 +85,18 @@ static int leave_log(void **state)
 
 static void works(const struct rig *r, unsigned int seed)
 {
-	rig_fill(r->local, WORK, seed);
+	rig_fill(r->here, WORK, seed);
 	assert_int_equal(rig_move(r, TE_WRITE, r->memory, r->local, WORK), 0);
-	rig_check(r->memory, WORK, seed);
+	rig_check(r->there, WORK, seed);
 }
 
 #define MANY 24
 
 static int try_engine(struct te_engine **out)
 {
-	struct te_config *config;
+	struct te_config *config = rig_config();
 	int rc;
 
-	assert_int_equal(te_config_create(&config), 0);
-	assert_int_equal(
-		te_config_set(config, "backends", rig_backend, NULL, 0), 0);
 	rc = te_engine_create(config, "127.0.0.1", out);
 	te_config_destroy(config);
 	return rc;
@@ -221,7 +218,7 @@ static void connections_without_descriptors_wait_for_some(void **state)
 	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
 	assert_int_equal(te_batch_result(batch, 0, &done), 0);
 	assert_int_equal(done.error, 0);
-	rig_check(memory, sizeof(bytes), 7);
+	rig_check(rig_bytes(memory), sizeof(bytes), 7);
 	assert_int_equal(te_segment_open(r.user, te_engine_name(stranger),
 					 RIG_WAIT_MS, &other),
 			 0);
@@ -326,7 +323,7 @@ static void fork_in_flight_harms_nobody(void **state)
 
 	(void)state;
 	rig_open(&r);
-	rig_fill(r.local, RIG_LEN, 5);
+	rig_fill(r.here, RIG_LEN, 5);
 	name = strdup(te_engine_name(r.owner));
 	assert_non_null(name);
 	assert_int_equal(pipe(stay), 0);
@@ -337,7 +334,7 @@ static void fork_in_flight_harms_nobody(void **state)
 		be_child(&r, batch, stay);
 	close(stay[0]);
 	ends_well(batch);
-	rig_check(r.memory, RIG_LEN, 5);
+	rig_check(r.there, RIG_LEN, 5);
 	ends_well(submit_some(&r, TE_READ));
 	rig_close(&r);
 	/* That the child has the sockets as well keeps no port. */
@@ -384,8 +381,8 @@ static void engine_ends_though_a_forked_child_lives(void **state)
 	close(stay[1]);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	free(r.memory);
-	free(r.local);
+	rig_memory_free(NULL, r.memory);
+	rig_local_free(r.local);
 }
 
 /* ---- engines that end in the middle ---- */
@@ -408,13 +405,14 @@ static void engine_may_be_destroyed_with_its_requests_in_flight(void **state)
 		submit_some(&r, round % 2 ? TE_READ : TE_WRITE);
 		te_engine_destroy(r.user);
 		/* Quiet: nobody writes here any more, nor reads. */
-		memset(r.local, 0x77, RIG_LEN);
+		memset(r.here, 0x77, RIG_LEN);
 		r.user = rig_engine("127.0.0.1");
+		rig_local_add(r.user, r.local);
 		assert_int_equal(te_segment_open(r.user,
 						 te_engine_name(r.owner),
 						 RIG_WAIT_MS, &r.segment),
 				 0);
-		assert_true(rig_is_all(r.local, 0x77));
+		assert_true(rig_is_all(r.here, 0x77));
 	}
 	works(&r, 4);
 	rig_close(&r);
@@ -434,13 +432,13 @@ static void both_ends_may_be_destroyed_at_once(void **state)
 		assert_int_equal(
 			pthread_create(&thread, NULL, destroy, r.owner), 0);
 		te_engine_destroy(r.user);
-		memset(r.local, 0x77, RIG_LEN);
+		memset(r.here, 0x77, RIG_LEN);
 		pthread_join(thread, NULL);
 		if (!rig_arena) /* arenas go with their engine */
-			memset(r.memory, 0x55, RIG_LEN);
-		assert_true(rig_is_all(r.local, 0x77));
+			memset(r.there, 0x55, RIG_LEN);
+		assert_true(rig_is_all(r.here, 0x77));
 		rig_memory_free(NULL, r.memory);
-		free(r.local);
+		rig_local_free(r.local);
 	}
 }
 

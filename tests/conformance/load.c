@@ -18,7 +18,7 @@ static void burst_is_queued_and_not_refused(void **state)
 	(void)state;
 	assert_true(requests && done && pieces);
 	rig_open(&r);
-	rig_fill(r.local, N * LEN, 3);
+	rig_fill(r.here, N * LEN, 3);
 	for (int op = TE_WRITE; op >= TE_READ; op--) {
 		for (unsigned int i = 0; i < N; i++) {
 			pieces[i] = (struct iovec){r.local + i * LEN, LEN};
@@ -29,9 +29,9 @@ static void burst_is_queued_and_not_refused(void **state)
 		rig_run_all(r.user, requests, N, done);
 		for (unsigned int i = 0; i < N; i++)
 			assert_int_equal(done[i].error, 0);
-		rig_check(r.memory, N * LEN, 3);
-		rig_check(r.local, N * LEN, 3);
-		memset(r.local, 0, N * LEN);
+		rig_check(r.there, N * LEN, 3);
+		rig_check(r.here, N * LEN, 3);
+		memset(r.here, 0, N * LEN);
 	}
 	rig_close(&r);
 	free(requests);
@@ -56,12 +56,13 @@ static const char *move_some(struct mover *m, struct te_batch *batch,
 	enum { N = 16 };
 	size_t part = SHARE / 2 / N;
 	uint8_t *local = m->r->local + m->number * SHARE;
+	uint8_t *here = m->r->here + m->number * SHARE;
 	uint8_t *memory = m->r->memory + m->number * SHARE;
 	struct te_request requests[N];
 	struct te_completion done[N];
 	struct iovec pieces[N];
 
-	rig_fill(local, part * N, seed);
+	rig_fill(here, part * N, seed);
 	for (int op = TE_WRITE; op >= TE_READ; op--) {
 		for (unsigned int i = 0; i < N; i++) {
 			uint8_t *at = local + i * part;
@@ -84,7 +85,7 @@ static const char *move_some(struct mover *m, struct te_batch *batch,
 				return "request";
 		}
 	}
-	if (memcmp(local, local + SHARE / 2, part * N))
+	if (memcmp(here, here + SHARE / 2, part * N))
 		return "bytes";
 	return NULL;
 }
@@ -156,8 +157,8 @@ static void cancelled_requests_end_and_leave_memory_alone(void **state)
 		uint32_t op = round % 2 ? TE_READ : TE_WRITE;
 
 		rig_renew(&r);
-		memset(r.local, 0x66, RIG_LEN);
-		memset(r.memory, 0x66, RIG_LEN);
+		memset(r.here, 0x66, RIG_LEN);
+		memset(r.there, 0x66, RIG_LEN);
 		assert_int_equal(te_batch_reset(batch), 0);
 		submit_many(&r, batch, op);
 		for (int i = 0; i < rand() % 4; i++)
@@ -168,7 +169,7 @@ static void cancelled_requests_end_and_leave_memory_alone(void **state)
 			assert_int_equal(te_batch_cancel(batch), 0);
 		assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
 		/* All have ended: nobody writes here any more. */
-		memset(r.local, 0x77, RIG_LEN);
+		memset(r.here, 0x77, RIG_LEN);
 		assert_int_equal(te_batch_poll(batch, done, CANCELS), CANCELS);
 		for (unsigned int i = 0; i < CANCELS; i++) {
 			int err = done[i].error;
@@ -179,9 +180,9 @@ static void cancelled_requests_end_and_leave_memory_alone(void **state)
 		}
 		assert_int_equal(rig_move(&r, TE_READ, r.memory, r.local, 1),
 				 0);
-		r.local[0] = 0x77;
+		r.here[0] = 0x77;
 		for (size_t i = 0; i < RIG_LEN; i += part / 7)
-			assert_int_equal(r.local[i], 0x77);
+			assert_int_equal(r.here[i], 0x77);
 	}
 	te_batch_destroy(batch);
 	rig_close(&r);
@@ -198,7 +199,7 @@ static void batch_may_be_destroyed_in_flight(void **state)
 		assert_int_equal(te_batch_create(r.user, CANCELS, &batch), 0);
 		submit_many(&r, batch, round % 2 ? TE_READ : TE_WRITE);
 		te_batch_destroy(batch);
-		memset(r.local, 0x12, RIG_LEN);
+		memset(r.here, 0x12, RIG_LEN);
 	}
 	assert_int_equal(rig_move(&r, TE_READ, r.memory, r.local, 5000), 0);
 	rig_close(&r);

@@ -1,19 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * main.c - conformance <backend>: what every backend must do, through te.h
+ * main.c - conformance <backend>[.<places>]: what every backend must do, through
+ * te.h
  *
- * The same tests for each, by name. `--peer <backend> <name>` is the other
- * process of the tests that need one.
+ * The same tests for each, by name, with memory of the host and of GPUs:
+ * gpu_local, gpu_remote or gpu_both. `--peer <backend> <name>` is the other process
+ * of the tests that need one.
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/conformance/rig.h"
+#ifdef RIG_FAKE_VERBS
+#include "backends/verbs/verbs.h"
+#include "tests/lib/fake_verbs/fake_verbs.h"
+#endif
 
 static const struct {
 	const char *name, *backend;
-	bool self, one_process, arena, nic;
+	bool self, one_process, arena, nic, fake_nics;
 } backends[] = {
 	{"loop", "loop", .self = true, .one_process = true},
 	{"sim", "sim", .one_process = true},
@@ -21,19 +28,69 @@ static const struct {
 	{"shm.foreign", "shm", .arena = false},
 	{"tcp", "tcp", .arena = false},
 	{"verbs", "verbs", .arena = false, .nic = true},
+#ifdef RIG_FAKE_VERBS
+	{"verbs.fake", "verbs", .one_process = true, .nic = true,
+	 .fake_nics = true},
+#endif
 };
+
+static const struct {
+	const char *name;
+	bool remote, local;
+} places[] = {
+	{"", .remote = false},
+	{".gpu_local", .local = true},
+	{".gpu_remote", .remote = true},
+	{".gpu_both", .remote = true, .local = true},
+};
+
+/* The row of `places` that ends the name; what is before it: *@len. */
+static size_t find_places(const char *name, size_t *len)
+{
+	size_t i = TEST_COUNT(places);
+
+	while (i--) {
+		size_t tail = strlen(places[i].name);
+
+		*len = strlen(name) - tail;
+		if (tail <= strlen(name) &&
+		    !strcmp(name + *len, places[i].name))
+			break;
+	}
+	return i;
+}
+
+/* NICs in memory, which get to a GPU's by dma-buf. */
+static void start_nics(void)
+{
+#ifdef RIG_FAKE_VERBS
+	setenv("WITH_NVIDIA_PEERMEM", "0", 1);
+	fake_verbs_start(2);
+	tei_verbs_use(&fake_verbs);
+#endif
+}
 
 static bool choose(const char *name)
 {
+	size_t len, place = find_places(name, &len);
+
 	for (size_t i = 0; i < TEST_COUNT(backends); i++) {
-		if (strcmp(backends[i].name, name))
+		if (strlen(backends[i].name) != len ||
+		    strncmp(backends[i].name, name, len))
 			continue;
+		rig_variant = name;
 		rig_name = backends[i].name;
 		rig_backend = backends[i].backend;
-		rig_arena = backends[i].arena;
+		rig_remote_gpu = places[place].remote;
+		rig_local_gpu = places[place].local;
+		rig_arena = backends[i].arena && !rig_remote_gpu;
 		rig_nic = backends[i].nic;
 		rig_self = backends[i].self;
 		rig_one_process = backends[i].one_process;
+		if (place)
+			rig_gpus_start();
+		if (backends[i].fake_nics)
+			start_nics();
 		return true;
 	}
 	fprintf(stderr, "conformance: no backend \"%s\"\n", name);
@@ -66,12 +123,14 @@ static bool is_possible(void)
 
 int main(int argc, char **argv)
 {
+	bool gpu, all = true;
 	int failed = 0;
 
 	if (argc == 4 && !strcmp(argv[1], "--peer"))
 		return choose(argv[2]) ? rig_peer_main(argv[3]) : 2;
 	if (argc < 2 || !choose(argv[1])) {
-		fprintf(stderr, "usage: conformance <backend> [test]\n");
+		fprintf(stderr,
+			"usage: conformance <backend>[.<places>] [test]\n");
 		return 2;
 	}
 	if (!is_possible()) {
@@ -80,10 +139,25 @@ int main(int argc, char **argv)
 	}
 	if (argc > 2)
 		cmocka_set_test_filter(argv[2]);
+	gpu = rig_remote_gpu || rig_local_gpu;
+	if (rig_remote_gpu)
+		all = rig_find_way();
+	if (!all)
+		printf("peers do not reach a GPU's memory by %s: tests of data "
+		       "only, by %s\n",
+		       rig_name, rig_backend);
 	failed += run("data", rig_data_tests, rig_n_data_tests);
-	failed += run("refusal", rig_refusal_tests, rig_n_refusal_tests);
-	failed += run("load", rig_load_tests, rig_n_load_tests);
-	failed += run("trouble", rig_trouble_tests, rig_n_trouble_tests);
-	failed += run("limits", rig_limits_tests, rig_n_limits_tests);
+	if (gpu)
+		failed += run("gpu", rig_gpu_tests, rig_n_gpu_tests);
+	if (all) {
+		failed +=
+			run("refusal", rig_refusal_tests, rig_n_refusal_tests);
+		failed += run("load", rig_load_tests, rig_n_load_tests);
+		failed +=
+			run("trouble", rig_trouble_tests, rig_n_trouble_tests);
+		failed += run("limits", rig_limits_tests, rig_n_limits_tests);
+	}
+	if (gpu && !failed)
+		rig_gpus_stop();
 	return failed ? 1 : 0;
 }

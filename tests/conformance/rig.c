@@ -9,14 +9,48 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/lib/fake_cuda/fake_cuda.h"
 #include "tests/lib/process.h"
 #include "tests/lib/wait.h"
 
-const char *rig_name, *rig_backend;
+#define REMOTE_GPU 0
+#define LOCAL_GPU  1
+
+const char *rig_variant, *rig_name, *rig_backend;
+bool rig_remote_gpu, rig_local_gpu;
 bool rig_arena;
 bool rig_nic;
 bool rig_self;
 bool rig_one_process;
+
+static struct fake_cuda cuda;
+
+void rig_gpus_start(void)
+{
+	fake_cuda_open(&cuda);
+	assert_int_equal(cuda.init(0), 0);
+}
+
+void rig_gpus_stop(void)
+{
+	cuda.reset();
+}
+
+struct te_config *rig_config(void)
+{
+	struct te_config *config;
+	char error[256] = "";
+
+	assert_int_equal(te_config_create(&config), 0);
+	if (te_config_set(config, "backends", rig_backend, error,
+			  sizeof(error)))
+		fail_msg("%s", error);
+	if (cuda.file)
+		assert_int_equal(te_config_set(config, "cuda_library",
+					       cuda.file, NULL, 0),
+				 0);
+	return config;
+}
 
 /*
  * Requests that are to succeed have as long as their test waits: an emulated
@@ -24,14 +58,9 @@ bool rig_one_process;
  */
 struct te_engine *rig_engine(const char *name)
 {
-	struct te_config *config;
+	struct te_config *config = rig_config();
 	struct te_engine *engine;
-	char error[256] = "";
 
-	assert_int_equal(te_config_create(&config), 0);
-	if (te_config_set(config, "backends", rig_backend, error,
-			  sizeof(error)))
-		fail_msg("%s", error);
 	assert_int_equal(
 		te_config_set(config, "transfer_timeout", "200s", NULL, 0), 0);
 	assert_int_equal(te_engine_create(config, name, &engine), 0);
@@ -52,25 +81,67 @@ te_region_id rig_region(struct te_engine *owner, void *addr, uint64_t length,
 	return id;
 }
 
+static uint8_t *of_gpu(int gpu, size_t len)
+{
+	CUdeviceptr at = fake_cuda_alloc(&cuda, gpu, len);
+
+	return (uint8_t *)(uintptr_t)at; /* its bytes are of a new file */
+}
+
+static uint8_t *of_host(size_t len)
+{
+	uint8_t *memory = calloc(1, len);
+
+	assert_non_null(memory);
+	return memory;
+}
+
 uint8_t *rig_memory(struct te_engine *owner, size_t len)
 {
 	void *memory;
 
-	if (rig_arena) {
-		assert_int_equal(te_memory_alloc(owner, len, &memory), 0);
-		return memory;
-	}
-	memory = calloc(1, len);
-	assert_non_null(memory);
+	if (rig_remote_gpu)
+		return of_gpu(REMOTE_GPU, len);
+	if (!rig_arena)
+		return of_host(len);
+	assert_int_equal(te_memory_alloc(owner, len, &memory), 0);
 	return memory;
 }
 
 void rig_memory_free(struct te_engine *owner, uint8_t *memory)
 {
-	if (!rig_arena)
+	if (rig_remote_gpu)
+		fake_cuda_free(&cuda, REMOTE_GPU, (uintptr_t)memory);
+	else if (!rig_arena)
 		free(memory);
 	else if (owner)
 		te_memory_free(owner, memory);
+}
+
+uint8_t *rig_local(void)
+{
+	return rig_local_gpu ? of_gpu(LOCAL_GPU, RIG_LEN) : of_host(RIG_LEN);
+}
+
+void rig_local_free(uint8_t *local)
+{
+	if (rig_local_gpu)
+		fake_cuda_free(&cuda, LOCAL_GPU, (uintptr_t)local);
+	else
+		free(local);
+}
+
+void rig_local_add(struct te_engine *user, uint8_t *local)
+{
+	if (rig_local_gpu)
+		rig_region(user, local, RIG_LEN, TE_ACCESS_LOCAL, NULL);
+}
+
+uint8_t *rig_bytes(void *addr)
+{
+	uint8_t *bytes = cuda.file ? cuda.bytes((uintptr_t)addr) : NULL;
+
+	return bytes ? bytes : addr;
 }
 
 void rig_open(struct rig *r)
@@ -78,10 +149,12 @@ void rig_open(struct rig *r)
 	*r = (struct rig){0};
 	r->owner = rig_engine("127.0.0.1");
 	r->memory = rig_memory(r->owner, RIG_LEN);
-	r->local = calloc(1, RIG_LEN);
-	assert_non_null(r->local);
+	r->there = rig_bytes(r->memory);
+	r->local = rig_local();
+	r->here = rig_bytes(r->local);
 	r->user = rig_self ? r->owner : rig_engine("127.0.0.1");
 	r->region = rig_region(r->owner, r->memory, RIG_LEN, RIG_ANY, NULL);
+	rig_local_add(r->user, r->local);
 	assert_int_equal(te_segment_open(r->user, te_engine_name(r->owner),
 					 RIG_WAIT_MS, &r->segment),
 			 0);
@@ -127,7 +200,7 @@ void rig_close(struct rig *r)
 		te_engine_destroy(r->user);
 	te_engine_destroy(r->owner);
 	rig_memory_free(NULL, r->memory);
-	free(r->local);
+	rig_local_free(r->local);
 }
 
 /* By words: byte by byte it took most of the time under ThreadSanitizer. */
@@ -223,7 +296,7 @@ int rig_move(const struct rig *r, uint32_t op, const void *remote, void *local,
 
 void rig_peer_start(struct rig_peer *p, const char *name)
 {
-	const char *args[] = {"--peer", rig_name, name ? name : "127.0.0.1",
+	const char *args[] = {"--peer", rig_variant, name ? name : "127.0.0.1",
 			      NULL};
 	const char *line;
 

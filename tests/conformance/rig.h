@@ -5,6 +5,10 @@
  * The owner publishes memory, the user reaches it by one backend. A backend
  * that reaches only itself has one engine in both parts. Everything here fails
  * the running test when it goes wrong.
+ *
+ * The memory of each side is the host's or a GPU's. A processor that touches a
+ * GPU's address gets a signal, so tests give addresses to the engines and look
+ * at the bytes behind them: rig_bytes(), `there` and `here`.
  */
 #ifndef CONFORMANCE_RIG_H
 #define CONFORMANCE_RIG_H
@@ -27,11 +31,16 @@ struct rig {
 	te_region_id region;
 	uint8_t *
 		memory; /* memory[RIG_LEN] of the owner, remote read and write */
-	uint8_t *local; /* local[RIG_LEN] of the user, not registered */
+	uint8_t *there; /* the bytes of it */
+	uint8_t *local; /* local[RIG_LEN] of the user; see rig_local_add() */
+	uint8_t *here;  /* the bytes of it */
 };
 
-extern const char *rig_name;    /* of the test: "shm.foreign" */
-extern const char *rig_backend; /* "shm" */
+extern const char *rig_variant; /* of the test: "shm.foreign.gpu_local" */
+extern const char *rig_name;    /* without its places: "shm.foreign" */
+extern const char *rig_backend; /* "shm", or a list */
+extern bool rig_remote_gpu;     /* the owner's memory is a GPU's */
+extern bool rig_local_gpu;      /* the user's is */
 extern bool rig_arena;          /* what peers reach is te_memory_alloc()ed */
 extern bool rig_nic;            /* moves the bytes, and not the owner's CPU:
 				 * it keeps all of a region where it is, and
@@ -39,6 +48,11 @@ extern bool rig_nic;            /* moves the bytes, and not the owner's CPU:
 extern bool rig_self;           /* it reaches only its own engine */
 extern bool rig_one_process;    /* it reaches only its own process */
 
+/* Starts the driver of GPUs; ends it, and nothing of them is left. */
+void rig_gpus_start(void);
+void rig_gpus_stop(void);
+/* The backend and the driver of GPUs; more can be set. */
+struct te_config *rig_config(void);
 struct te_engine *rig_engine(const char *name);
 /*
  * Zeroed memory for regions of @owner. Arenas are freed with their engine at
@@ -46,6 +60,13 @@ struct te_engine *rig_engine(const char *name);
  */
 uint8_t *rig_memory(struct te_engine *owner, size_t len);
 void rig_memory_free(struct te_engine *owner, uint8_t *memory);
+/* RIG_LEN zeroed bytes for a user, until they are freed. */
+uint8_t *rig_local(void);
+void rig_local_free(uint8_t *local);
+/* Registers them with a user, which only a GPU's need. */
+void rig_local_add(struct te_engine *user, uint8_t *local);
+/* Where a processor finds the bytes of an address of either kind. */
+uint8_t *rig_bytes(void *addr);
 void rig_open(struct rig *r);
 void rig_close(struct rig *r);
 
@@ -77,6 +98,12 @@ int rig_move(const struct rig *r, uint32_t op, const void *remote, void *local,
 void rig_run_all(struct te_engine *engine, const struct te_request *requests,
 		 size_t n, struct te_completion *completions);
 
+/*
+ * Whether the backend alone lets peers reach the owner's memory of a GPU; if not,
+ * it gets tcp beside it.
+ */
+bool rig_find_way(void);
+
 /* ---- another process ---- */
 
 struct rig_peer {
@@ -95,8 +122,9 @@ int rig_peer_main(const char *name);
 /* ---- the groups of tests; main.c runs them ---- */
 
 extern const struct CMUnitTest rig_data_tests[], rig_refusal_tests[],
-	rig_load_tests[], rig_trouble_tests[], rig_limits_tests[];
+	rig_load_tests[], rig_trouble_tests[], rig_limits_tests[],
+	rig_gpu_tests[];
 extern const size_t rig_n_data_tests, rig_n_refusal_tests, rig_n_load_tests,
-	rig_n_trouble_tests, rig_n_limits_tests;
+	rig_n_trouble_tests, rig_n_limits_tests, rig_n_gpu_tests;
 
 #endif
