@@ -656,10 +656,14 @@ static struct tei_notify *first_to(struct te_batch *batch,
 	return NULL;
 }
 
-/* 0: all before it have ended well. -EAGAIN: not yet. -ECANCELED. */
+/*
+ * 0: all before it have ended well. -EAGAIN: not yet. -ECANCELED. -EFAULT: its
+ * bytes are a GPU's, which a processor does not reach.
+ */
 static int examine(struct te_batch *batch, struct tei_notify *n)
 {
 	const struct tei_request *r = n->request;
+	struct tei_takers takers;
 
 	if (atomic_load(&n->state) != TEI_NOTIFY_WAITING)
 		return -EAGAIN;
@@ -673,7 +677,8 @@ static int examine(struct te_batch *batch, struct tei_notify *n)
 		if (q->error)
 			return -ECANCELED;
 	}
-	return 0;
+	tei_takers_of(r, &takers);
+	return takers.rails == UINT64_MAX ? 0 : -EFAULT;
 }
 
 /* True: the list may have changed. */
@@ -684,12 +689,12 @@ static bool look_once(struct te_batch *batch)
 			tei_list_entry(node, struct tei_notify, of_batch);
 		int rc = examine(batch, n);
 
-		if (rc == -ECANCELED) {
+		if (!rc) {
+			hand_over(n);
+		} else if (rc != -EAGAIN) {
 			tei_request_refuse(n->request, rc);
 			return true;
 		}
-		if (!rc)
-			hand_over(n);
 	}
 	return false;
 }

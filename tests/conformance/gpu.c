@@ -144,10 +144,41 @@ static void memory_that_its_owner_frees_fails_its_requests(void **state)
 	rig_close(&r);
 }
 
+/* ---- messages ---- */
+
+static int send(const struct rig *r, void *message, size_t len)
+{
+	struct iovec piece = {message, len};
+	struct te_request request = rig_request(r, TE_NOTIFY, NULL, &piece);
+
+	return rig_run(r->user, &request).error;
+}
+
+/* Its bytes are a processor's to copy. The next one is the first to arrive. */
+static void message_is_of_the_hosts_memory(void **state)
+{
+	uint8_t text[] = "of the host";
+	struct te_notify message;
+	struct rig r;
+
+	(void)state;
+	if (!rig_local_gpu)
+		skip();
+	rig_open(&r);
+	assert_int_equal(send(&r, r.local + 5, 8), -EFAULT);
+	assert_int_equal(send(&r, text, sizeof(text)), 0);
+	assert_int_equal(te_notify_take(r.owner, &message), 0);
+	assert_int_equal(message.length, sizeof(text));
+	assert_memory_equal(message.bytes, text, sizeof(text));
+	te_notify_free(&message);
+	rig_close(&r);
+}
+
 const struct CMUnitTest rig_gpu_tests[] = {
 	cmocka_unit_test(region_is_reached_or_refused_with_words),
 	cmocka_unit_test(region_ends_where_its_memory_does),
 	cmocka_unit_test(memory_that_its_user_frees_fails_its_requests),
 	cmocka_unit_test(memory_that_its_owner_frees_fails_its_requests),
+	cmocka_unit_test(message_is_of_the_hosts_memory),
 };
 const size_t rig_n_gpu_tests = TEST_COUNT(rig_gpu_tests);
