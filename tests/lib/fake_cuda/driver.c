@@ -199,6 +199,12 @@ EXPORT int cuGetErrorName(int error, const char **out)
 	return *out ? 0 : CUDA_ERROR_INVALID_VALUE;
 }
 
+EXPORT int cuDriverGetVersion(int *out)
+{
+	*out = 12040;
+	return 0;
+}
+
 EXPORT int cuDeviceGetCount(int *out)
 {
 	int error = fake_cuda_enter("cuDeviceGetCount");
@@ -599,17 +605,44 @@ EXPORT int cuMemHostUnregister(void *at)
 	return error ? error : cuMemFree_v2((uintptr_t)at);
 }
 
+/* With the lock. */
+static int alloc_pooled(int device, CUdeviceptr *out, size_t size)
+{
+	struct piece *piece;
+	int error = alloc_device(device, size, out, &piece);
+
+	if (!error)
+		piece->pooled = true;
+	return error;
+}
+
+/* At once, though a stream may have it later. */
+EXPORT int cuMemAllocAsync(CUdeviceptr *out, size_t size, CUstream stream)
+{
+	int error = fake_cuda_enter("cuMemAllocAsync");
+
+	(void)stream;
+	if (error)
+		return error;
+	if (!depth)
+		return fake_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
+	return fake_cuda_leave(
+		alloc_pooled(stack[depth - 1]->device, out, size));
+}
+
+EXPORT int cuMemFreeAsync(CUdeviceptr at, CUstream stream)
+{
+	(void)stream;
+	return cuMemFree_v2(at);
+}
+
 EXPORT int fake_cuda_pool_alloc(int device, CUdeviceptr *out, size_t size)
 {
 	int error = fake_cuda_enter("cuMemAllocAsync");
-	struct piece *piece;
 
-	if (error)
-		return error;
-	error = alloc_device(visible[device], size, out, &piece);
-	if (!error)
-		piece->pooled = true;
-	return fake_cuda_leave(error);
+	return error ? error
+		     : fake_cuda_leave(
+			       alloc_pooled(visible[device], out, size));
 }
 
 char *fake_cuda_reserve(size_t length)
