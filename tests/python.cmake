@@ -51,6 +51,21 @@ function(te_pytest folder name)
 		ENVIRONMENT "${python_environment}")
 endfunction()
 
+# te_pytest_gpu(consumers sglang_pd expression): the tests of that file that the
+# expression of pytest chooses, with memory of a GPU. All of them:
+# TE_TEST_MEMORY=cuda:0 ctest -R integration.consumers
+function(te_pytest_gpu folder name which)
+	set(test integration.${folder}.${name}_gpu)
+	add_test(NAME ${test} COMMAND sh -c
+		"test -x $0 || exit 77; exec $0 -m pytest -p no:cacheprovider -q -rs -k \"$2\" $1"
+		${python_venv}/bin/python
+		${CMAKE_CURRENT_SOURCE_DIR}/${folder}/test_${name}.py ${which})
+	set_tests_properties(${test} PROPERTIES
+		TIMEOUT ${TE_TEST_TIMEOUT} SKIP_RETURN_CODE 77
+		LABELS integration FIXTURES_REQUIRED python_venv
+		ENVIRONMENT "${python_environment};TE_TEST_MEMORY=cuda:0")
+endfunction()
+
 te_pytest(python engine)
 te_pytest(python engine_trouble)
 te_pytest(python dummies) # skipped without torch, which only CI installs
@@ -101,6 +116,13 @@ te_pytest(consumers sglang_pd)
 te_pytest(consumers sglang_omni)
 te_pytest(consumers checkpoint_engine)
 te_pytest(consumers services)
+te_pytest_gpu(consumers vllm_store "test")
+te_pytest_gpu(consumers vllm_ascend "layers or together")
+te_pytest_gpu(consumers vllm_p2p "one_session")
+te_pytest_gpu(consumers sglang_store "test")
+te_pytest_gpu(consumers sglang_pd "forty_eight")
+te_pytest_gpu(consumers lmcache "test")
+te_pytest_gpu(consumers checkpoint_engine "weights")
 # What is installed has no sanitizers.
 if(NOT TE_SANITIZE)
 	te_pytest(python wheel)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import struct
 from collections.abc import Sequence
 
@@ -52,7 +51,7 @@ class Client:
 
     def forget(self) -> None:
         """What was loaded before."""
-        ctypes.memset(self.loaded.addr, 0, self.loaded.size)
+        self.loaded.clear()
 
     def holds(self, block: int) -> bool:
         at = block * BLOCK

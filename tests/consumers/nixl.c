@@ -7,7 +7,11 @@
  * in several submissions, each with its word, asked about without a pause. The
  * other process is this program again ("agent [HOST:PORT]"), which compares what
  * it has with what it is told, and is killed in the middle.
+ *
+ * With TE_TEST_MEMORY=cuda:N the memory of both is that GPU's, by the driver that
+ * TE_CUDA_LIBRARY names; TE_TEST_LOCATION is what it is registered as, else "*".
  */
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -40,6 +44,101 @@ static void check(int fact, const char *what, int line)
 	exit(1);
 }
 
+/* ---- memory of the host, or of a GPU ---- */
+
+static struct {
+	int (*init)(unsigned int flags);
+	int (*retain)(void **context, int device);
+	int (*push)(void *context);
+	int (*alloc)(uint64_t *out, size_t size);
+	int (*free)(uint64_t at);
+	int (*stream)(void **out, unsigned int flags);
+	int (*await)(void *stream);
+	int (*out)(void *to, uint64_t from, size_t size, void *stream);
+	int (*in)(uint64_t to, const void *from, size_t size, void *stream);
+} cuda;
+
+static void *stream; /* of the GPU; NULL: memory is the host's */
+
+static void find(void *library, const char *name, void *at)
+{
+	void *symbol = dlsym(library, name);
+
+	CHECK(symbol != NULL);
+	memcpy(at, &symbol, sizeof(symbol));
+}
+
+static void load_driver(void)
+{
+	const char *file = getenv("TE_CUDA_LIBRARY");
+	void *library = dlopen(file ? file : "libcuda.so.1", RTLD_NOW);
+
+	CHECK(library != NULL);
+	find(library, "cuInit", &cuda.init);
+	find(library, "cuDevicePrimaryCtxRetain", &cuda.retain);
+	find(library, "cuCtxPushCurrent_v2", &cuda.push);
+	find(library, "cuMemAlloc_v2", &cuda.alloc);
+	find(library, "cuMemFree_v2", &cuda.free);
+	find(library, "cuStreamCreate", &cuda.stream);
+	find(library, "cuStreamSynchronize", &cuda.await);
+	find(library, "cuMemcpyDtoHAsync_v2", &cuda.out);
+	find(library, "cuMemcpyHtoDAsync_v2", &cuda.in);
+}
+
+/* memory[LENGTH]; the GPU's context stays current in this thread. */
+static unsigned char *allocate(void)
+{
+	const char *place = getenv("TE_TEST_MEMORY");
+	unsigned char *memory;
+	void *context;
+	uint64_t at;
+	int gpu;
+
+	if (!place || sscanf(place, "cuda:%d", &gpu) != 1) {
+		memory = calloc(1, LENGTH);
+		CHECK(memory != NULL);
+		return memory;
+	}
+	load_driver();
+	CHECK(!cuda.init(0) && !cuda.retain(&context, gpu));
+	CHECK(!cuda.push(context) && !cuda.stream(&stream, 1));
+	CHECK(!cuda.alloc(&at, LENGTH));
+	return (unsigned char *)(uintptr_t)at;
+}
+
+static void give_back(unsigned char *memory)
+{
+	if (stream)
+		CHECK(!cuda.free((uintptr_t)memory));
+	else
+		free(memory);
+}
+
+static void fill(unsigned char *memory, int pattern)
+{
+	static unsigned char bytes[LENGTH];
+
+	if (!stream) {
+		memset(memory, pattern, LENGTH);
+		return;
+	}
+	memset(bytes, pattern, LENGTH);
+	CHECK(!cuda.in((uintptr_t)memory, bytes, LENGTH, stream));
+	CHECK(!cuda.await(stream));
+}
+
+static int holds(const unsigned char *memory, int pattern, size_t length)
+{
+	static unsigned char bytes[LENGTH];
+
+	if (stream) {
+		CHECK(!cuda.out(bytes, (uintptr_t)memory, length, stream));
+		CHECK(!cuda.await(stream));
+		memory = bytes;
+	}
+	return memory[0] == pattern && !memcmp(memory, memory + 1, length - 1);
+}
+
 /* ---- an engine with memory, on either side ---- */
 
 struct agent {
@@ -50,13 +149,15 @@ struct agent {
 
 static struct agent start(const char *at)
 {
-	struct agent a = {.memory = calloc(1, LENGTH)};
+	const char *location = getenv("TE_TEST_LOCATION");
+	struct agent a = {.memory = allocate()};
 
-	CHECK(a.memory != NULL);
+	if (!location)
+		location = "*";
 	a.engine = createTransferEngine("P2PHANDSHAKE", at, "", 0, 1);
 	CHECK(a.engine != NULL);
 	CHECK(!getLocalIpAndPort(a.engine, a.name, sizeof(a.name)));
-	CHECK(!registerLocalMemory(a.engine, a.memory, LENGTH, "*", 1));
+	CHECK(!registerLocalMemory(a.engine, a.memory, LENGTH, location, 1));
 	return a;
 }
 
@@ -64,12 +165,7 @@ static void end(struct agent *a)
 {
 	CHECK(!unregisterLocalMemory(a->engine, a->memory));
 	destroyTransferEngine(a->engine);
-	free(a->memory);
-}
-
-static int holds(const unsigned char *memory, int pattern, size_t length)
-{
-	return memory[0] == pattern && !memcmp(memory, memory + 1, length - 1);
+	give_back(a->memory);
 }
 
 /* ---- the other process ---- */
@@ -264,7 +360,7 @@ static void exchange(const struct agent *a, const struct other *o, int pattern)
 					o->memory, SIZE};
 
 	CHECK(batch != INVALID_BATCH);
-	memset(a->memory, pattern, LENGTH);
+	fill(a->memory, pattern);
 	for (int first = 0; first < TASKS; first += SUBMIT) {
 		(void)snprintf(text, sizeof(text), "%d %zu", pattern,
 			       (size_t)(first + SUBMIT) * SIZE);
@@ -278,7 +374,7 @@ static void exchange(const struct agent *a, const struct other *o, int pattern)
 	expect_right(a, TASKS / SUBMIT);
 
 	batch = allocateBatchID(a->engine, TASKS);
-	memset(a->memory, 0, LENGTH);
+	fill(a->memory, 0);
 	for (int first = 0; first < TASKS; first += SUBMIT)
 		submit(a, o, batch, OPCODE_READ, first, NULL);
 	CHECK(n_failed(a, batch, TASKS) == 0);
@@ -314,7 +410,7 @@ int main(int argc, char *argv[])
 	if (argc > 1)
 		return serve(argc > 2 ? argv[2] : host);
 	/* A peer that is away is waited for so long, in seconds. */
-	(void)setenv("MC_TRANSFER_TIMEOUT", "15", 1);
+	(void)setenv("MC_TRANSFER_TIMEOUT", "15", 0);
 	a = start(host);
 	o = meet(&a, host);
 	for (int pattern = 1; pattern <= ROUNDS; pattern++)

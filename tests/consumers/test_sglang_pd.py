@@ -16,7 +16,7 @@ import pytest
 from blocks import Sender
 from gate import Gate
 from peer import ADDRESS, DEADLINE_S, Peer, free_port, until
-from pool import Memory
+from pool import Memory, only_host
 
 QUEUES, THREADS = 4, 12
 N, ENTRIES, SIZE = QUEUES * THREADS, 64, 4096
@@ -135,6 +135,7 @@ def test_probe_says_who_is_back(prefill, capfd):
         assert prefill.send_all(decode.name) == [0] * N
 
 
+@only_host
 def test_registering_twice_is_refused_and_changes_nothing(prefill):
     engine, memory = prefill.engine, Memory(4 * SIZE)
     parts = [memory.addr + i * SIZE for i in range(4)]

@@ -9,7 +9,7 @@ import pytest
 from mooncake.store import (MooncakeDistributedStore, MooncakeHostMemAllocator,
                             ReplicateConfig)
 from peer import free_port
-from pool import MB, Master, Memory, until
+from pool import MB, Master, Memory, register_gpu, until
 
 PAGE = 16384
 
@@ -83,6 +83,7 @@ def test_pages_are_backed_up_and_prefetched(master, with_groups):
 def test_layers_are_linked_through_a_session(master):
     store = set_up(master, 16 * MB)
     memory = Memory(8 * PAGE)
+    register_gpu(store, memory)
     keys = ["layered_0", "layered_1"]
     for name in ("batch_get_session_start_with_sources",
                  "record_prefetched_tokens"):

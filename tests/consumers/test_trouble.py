@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import pytest
 from clients import BLOCK, CLIENTS, N_BLOCKS, Client
 from mooncake.store import MooncakeDistributedStore
-from pool import MB, Master, Memory, until
+from pool import MB, Master, Memory, register_gpu, until
 
 NO_SPACE, NO_KEY = -200, -704
 
@@ -143,6 +143,7 @@ def test_a_buffer_may_be_larger_than_what_it_gets(shape, master):
     client = shape(master)
     assert client.save(range(2)) == [0, 0]
     room = Memory(2 * BLOCK)
+    register_gpu(client.store, room)
     room.fill(b"\xee" * room.size)
     keys = client.keys(range(1)) + ["none"]
     assert client.store.batch_get_into(

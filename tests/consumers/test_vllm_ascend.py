@@ -6,7 +6,7 @@ import inspect
 
 from mooncake.engine import TransferEngine
 from mooncake.store import MooncakeDistributedStore, ReplicateConfig
-from pool import MB, Master, Memory
+from pool import MB, Master, Memory, register_gpu
 
 LAYERS, LAYER = 4, 8192
 
@@ -38,6 +38,7 @@ def test_options_are_found_in_signature_and_words():
 def test_blocks_stay_together_where_they_fit(master):
     store = set_up(master)
     memory = Memory(4 * LAYER)
+    register_gpu(store, memory)
     config = ReplicateConfig()
     config.preferred_segment = store.get_hostname()
     config.prefer_alloc_in_same_node = True
@@ -54,6 +55,8 @@ def test_blocks_stay_together_where_they_fit(master):
 def test_layers_are_written_and_read_one_by_one(master):
     writer, reader = set_up(master), set_up(master)
     memory, room = Memory(2 * LAYERS * LAYER), Memory(2 * LAYERS * LAYER)
+    register_gpu(writer, memory)
+    register_gpu(reader, room)
     keys = ["layered0", "layered1"]
     config = ReplicateConfig()
     assert writer.batch_put_session_start(keys, [LAYERS * LAYER] * 2,

@@ -9,7 +9,9 @@ set_target_properties(compat_peer PROPERTIES
 # By shared memory, and by tcp alone.
 add_executable(consumer_nixl ${PROJECT_SOURCE_DIR}/tests/consumers/nixl.c)
 target_include_directories(consumer_nixl PRIVATE ${PROJECT_SOURCE_DIR}/compat)
-target_link_libraries(consumer_nixl PRIVATE te_flags transfer_engine)
+target_link_libraries(consumer_nixl PRIVATE te_flags transfer_engine
+	${CMAKE_DL_LIBS})
+add_dependencies(consumer_nixl fake_cuda)
 set_target_properties(consumer_nixl PROPERTIES
 	RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 foreach(way shm tcp)
@@ -19,6 +21,15 @@ foreach(way shm tcp)
 endforeach()
 set_tests_properties(integration.consumers.nixl_tcp PROPERTIES
 	ENVIRONMENT MC_FORCE_TCP=1)
+# Memory of a GPU, of which NIXL says where it is, or has that found out.
+foreach(location "*" cuda:1)
+	string(REPLACE "*" "any" name nixl_vram_${location})
+	string(REPLACE ":" "" name ${name})
+	add_test(NAME integration.consumers.${name} COMMAND consumer_nixl)
+	set_tests_properties(integration.consumers.${name} PROPERTIES
+		TIMEOUT ${TE_TEST_TIMEOUT} LABELS integration
+		ENVIRONMENT "MC_TRANSFER_TIMEOUT=5;TE_TEST_MEMORY=cuda:1;TE_TEST_LOCATION=${location};TE_CUDA_LIBRARY=$<TARGET_FILE:fake_cuda>")
+endforeach()
 
 # compat_test(store file.c libraries...) -> ctest integration.compat.store
 function(compat_test name file)

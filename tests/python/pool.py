@@ -9,11 +9,13 @@ import re
 import subprocess
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
 import mooncake.store
 import pytest
+import vram
 from mooncake.store import MooncakeDistributedStore
 from speed import stretched
 
@@ -127,17 +129,35 @@ class Master:
 
 
 class Memory:
-    """Bytes of the test's own, by address."""
+    """Bytes of the test's own, by address: the host's, or a GPU's (vram.py)."""
 
     def __init__(self, size: int) -> None:
-        self.bytes = (ctypes.c_char * size)()
-        self.addr = ctypes.addressof(self.bytes)
         self.size = size
+        if vram.GPU:
+            self.addr = vram.GPU.allocate(size)
+            weakref.finalize(self, vram.GPU.free, self.addr).atexit = False
+            self.clear()
+        else:
+            self.bytes = (ctypes.c_char * size)()
+            self.addr = ctypes.addressof(self.bytes)
 
     def fill(self, data: bytes, offset: int = 0) -> int:
         """Returns where it lies."""
-        ctypes.memmove(self.addr + offset, data, len(data))
+        vram.write(self.addr + offset, data)
         return self.addr + offset
 
     def read(self, offset: int, size: int) -> bytes:
-        return ctypes.string_at(self.addr + offset, size)
+        return vram.read(self.addr + offset, size)
+
+    def clear(self) -> None:
+        vram.write(self.addr, bytes(self.size))
+
+
+only_host = pytest.mark.skipif(
+    vram.GPU is not None, reason="only the host's memory may go unregistered")
+
+
+def register_gpu(store: MooncakeDistributedStore, memory: Memory) -> None:
+    """What is needed of a GPU's memory; the host's goes unregistered, too."""
+    if vram.GPU:
+        assert store.register_buffer(memory.addr, memory.size) == 0
