@@ -169,9 +169,10 @@ static void unmap(struct fake_mr *mr)
 
 int fake_dereg_mr(struct ibv_mr *base)
 {
-	unmap((struct fake_mr *)(void *)base);
 	tei_mutex_lock(&fake.mu);
+	/* No work request finds the key any more when its bytes go. */
 	fake.keys[base->lkey >> 8] = NULL;
+	unmap((struct fake_mr *)(void *)base);
 	fake.counts.keys--;
 	((struct fake_pd *)(void *)base->pd)->n_children--;
 	tei_mutex_unlock(&fake.mu);
