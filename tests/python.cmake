@@ -53,7 +53,7 @@ endfunction()
 
 # te_pytest_gpu(consumers sglang_pd expression): the tests of that file that the
 # expression of pytest chooses, with memory of a GPU. All of them:
-# TE_TEST_MEMORY=cuda:0 ctest -R integration.consumers
+# TE_TEST_MEMORY=cuda:0 ctest -R "integration.(consumers|python.engine\$)"
 function(te_pytest_gpu folder name which)
 	set(test integration.${folder}.${name}_gpu)
 	add_test(NAME ${test} COMMAND sh -c
@@ -116,6 +116,7 @@ te_pytest(consumers sglang_pd)
 te_pytest(consumers sglang_omni)
 te_pytest(consumers checkpoint_engine)
 te_pytest(consumers services)
+te_pytest_gpu(python engine "test")
 te_pytest_gpu(consumers vllm_store "test")
 te_pytest_gpu(consumers vllm_ascend "layers or together")
 te_pytest_gpu(consumers vllm_p2p "one_session")

@@ -2,28 +2,30 @@
 """What tests of the package share: a master, an engine, a peer, memory."""
 from __future__ import annotations
 
-import ctypes
+from collections.abc import Iterator
 
 import pytest
 
+import vram
 from mooncake.engine import TransferEngine
 from peer import Peer
 from pool import MB, Master
+from pool import Memory as Bytes
 
 
 class Memory:
-    """Local memory with an address."""
+    """Local memory with an address, of the kind that TE_TEST_MEMORY names."""
 
     def __init__(self, length: int) -> None:
-        self.buffer = ctypes.create_string_buffer(length)
-        self.address = ctypes.addressof(self.buffer)
+        self.bytes = Bytes(length)
+        self.address = self.bytes.addr
         self.length = length
 
     def set(self, content: bytes, offset: int = 0) -> None:
-        ctypes.memmove(self.address + offset, content, len(content))
+        self.bytes.fill(content, offset)
 
     def get(self, offset: int, length: int) -> bytes:
-        return ctypes.string_at(self.address + offset, length)
+        return self.bytes.read(offset, length)
 
 
 def make_engine(host: str = "127.0.0.1") -> TransferEngine:
@@ -46,6 +48,16 @@ def peer():
 @pytest.fixture
 def memory() -> Memory:
     return Memory(1 << 20)
+
+
+@pytest.fixture
+def lent(engine, memory) -> Iterator[Memory]:
+    """Memory that the engine may move: the host's is not registered for that."""
+    if vram.GPU:
+        assert engine.register_memory(memory.address, memory.length) == 0
+    yield memory
+    if vram.GPU:
+        assert engine.unregister_memory(memory.address) == 0
 
 
 @pytest.fixture(scope="module")

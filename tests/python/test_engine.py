@@ -8,6 +8,7 @@ import os
 import socket
 
 import pytest
+import vram
 
 from mooncake import engine as module
 from mooncake.engine import (
@@ -19,18 +20,18 @@ def pattern(length: int) -> bytes:
     return os.urandom(length)
 
 
-def test_write_and_read_move_the_bytes(engine, peer, memory):
+def test_write_and_read_move_the_bytes(engine, peer, lent):
     content = pattern(100_000)
-    memory.set(content)
+    lent.set(content)
     assert engine.transfer_sync_write(
-        peer.name, memory.address, ADDRESS + 7, len(content)) == 0
+        peer.name, lent.address, ADDRESS + 7, len(content)) == 0
     assert peer.bytes_at(7, len(content)) == content
     assert engine.transfer_sync_read(
-        peer.name, memory.address + 200_000, ADDRESS + 7, len(content)) == 0
-    assert memory.get(200_000, len(content)) == content
+        peer.name, lent.address + 200_000, ADDRESS + 7, len(content)) == 0
+    assert lent.get(200_000, len(content)) == content
 
 
-def test_arguments_have_names_and_any_integer_type(engine, peer, memory):
+def test_arguments_have_names_and_any_integer_type(engine, peer, lent):
     class Number:
         def __init__(self, value):
             self.value = value
@@ -38,20 +39,20 @@ def test_arguments_have_names_and_any_integer_type(engine, peer, memory):
         def __index__(self):
             return self.value
 
-    memory.set(b"named")
+    lent.set(b"named")
     assert engine.transfer_sync_write(
-        target_hostname=peer.name, buffer=Number(memory.address),
+        target_hostname=peer.name, buffer=Number(lent.address),
         peer_buffer_address=Number(ADDRESS), length=Number(5),
         transport_hint="tcp") == 0
     assert peer.bytes_at(0, 5) == b"named"
 
 
 @pytest.mark.parametrize("make", [list, tuple])
-def test_ten_thousand_entries_are_one_operation(engine, peer, memory, make):
+def test_ten_thousand_entries_are_one_operation(engine, peer, lent, make):
     n, size = 10_000, 64
     content = pattern(n * size)
-    memory.set(content)
-    places = make(memory.address + i * size for i in range(n))
+    lent.set(content)
+    places = make(lent.address + i * size for i in range(n))
     # Scattered there: the order is turned round.
     there = make(ADDRESS + (n - 1 - i) * size for i in range(n))
     sizes = make([size] * n)
@@ -60,10 +61,10 @@ def test_ten_thousand_entries_are_one_operation(engine, peer, memory, make):
     landed = peer.bytes_at(0, n * size)
     assert all(landed[(n - 1 - i) * size:][:size] ==
                content[i * size:][:size] for i in range(n))
-    memory.set(bytes(n * size))
+    lent.set(bytes(n * size))
     assert engine.batch_transfer_sync_read(
         peer.name, places, there, sizes) == 0
-    assert memory.get(0, n * size) == content
+    assert lent.get(0, n * size) == content
 
 
 def test_more_entries_than_a_batch_of_the_library_has(engine, peer, memory):
@@ -85,16 +86,16 @@ def test_empty_lists_are_done_at_once(engine, peer):
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_peer_is_told_after_the_data(engine, peer, memory, many):
-    memory.set(b"told")
+def test_peer_is_told_after_the_data(engine, peer, lent, many):
+    lent.set(b"told")
     note = TransferNotify("request 1", "grüße")
     if many:
         rc = engine.batch_transfer_sync(
-            peer.name, [memory.address], [ADDRESS], [4], TransferOpcode.Write,
+            peer.name, [lent.address], [ADDRESS], [4], TransferOpcode.Write,
             note)
     else:
         rc = engine.transfer_sync(
-            peer.name, memory.address, ADDRESS, 4, TransferOpcode.Write, note)
+            peer.name, lent.address, ADDRESS, 4, TransferOpcode.Write, note)
     assert rc == 0
     # It is there when the call returns, and so are the bytes.
     assert peer.ask(do="notifies") == [["request 1", "grüße"]]
@@ -102,10 +103,10 @@ def test_peer_is_told_after_the_data(engine, peer, memory, many):
     assert peer.ask(do="notifies") == []
 
 
-def test_notifications_come_in_order(peer, engine, memory):
+def test_notifications_come_in_order(peer, engine, lent):
     for i in range(20):
         assert engine.transfer_sync(
-            peer.name, memory.address, ADDRESS, 1, TransferOpcode.Read,
+            peer.name, lent.address, ADDRESS, 1, TransferOpcode.Read,
             notify=TransferNotify(f"n{i}", "")) == 0
     assert peer.ask(do="notifies") == [[f"n{i}", ""] for i in range(20)]
 
@@ -121,11 +122,11 @@ def test_notify_has_attributes_that_can_be_set():
 
 
 def test_asynchronous_transfers_are_asked_about_by_number(
-        engine, peer, memory):
+        engine, peer, lent):
     content = pattern(1 << 20)
-    memory.set(content)
+    lent.set(content)
     number = engine.batch_transfer_async_write(
-        peer.name, [memory.address], [ADDRESS], [1 << 20])
+        peer.name, [lent.address], [ADDRESS], [1 << 20])
     assert 1 <= number < 1 << 63
     assert until(lambda: engine.transfer_check_status(number) == 1)
     assert peer.bytes_at(0, 1 << 20) == content
@@ -133,11 +134,11 @@ def test_asynchronous_transfers_are_asked_about_by_number(
 
 
 def test_several_asynchronous_transfers_are_awaited_together(
-        engine, peer, memory):
+        engine, peer, lent):
     numbers = [engine.transfer_submit_write(
-        peer.name, memory.address + i, ADDRESS + i, 1) for i in range(50)]
+        peer.name, lent.address + i, ADDRESS + i, 1) for i in range(50)]
     numbers.append(engine.batch_transfer_async(
-        peer.name, [memory.address], [ADDRESS], [8], TransferOpcode.Read))
+        peer.name, [lent.address], [ADDRESS], [8], TransferOpcode.Read))
     assert len(set(numbers)) == 51 and all(numbers)
     assert engine.get_batch_transfer_status(numbers) == 0
     assert engine.get_batch_transfer_status(numbers[:1]) == -1
@@ -151,7 +152,8 @@ def test_opcode_spellings():
 
 def test_registration(engine, memory):
     half = memory.length // 2
-    assert engine.register_memory(memory.address, half, "cpu:0") == 0
+    assert engine.register_memory(memory.address, half,
+                                  vram.PLACE or "cpu:0") == 0
     assert engine.register_memory(memory.address, half) == -7
     assert engine.register_memory(memory.address + half - 1, 10) == -7
     # Next to each other is not overlapping.

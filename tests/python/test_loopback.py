@@ -20,6 +20,7 @@ os.execv(sys.executable, [sys.executable, "-c", *sys.argv[1:]])
 
 WORK = """
 import sys
+import vram
 from mooncake.engine import TransferEngine
 from mooncake.store import MooncakeDistributedStore
 from peer import ADDRESS, Peer
@@ -27,6 +28,7 @@ from pool import MB, Master, Memory
 host, protocol = sys.argv[1:]
 engine, memory = TransferEngine(), Memory(5)
 assert engine.initialize(host, "P2PHANDSHAKE", protocol, "") == 0
+assert not vram.GPU or engine.register_memory(memory.addr, 5) == 0
 memory.fill(b"alone")
 with Peer() as peer:
     assert engine.transfer_sync_write(peer.name, memory.addr, ADDRESS, 5) == 0
