@@ -248,8 +248,10 @@ static int configure(struct te_engine *engine, const struct te_config *config,
 
 	if (rc)
 		return rc;
-	rc = tei_peer_rule_init(&engine->rule, engine->config.insecure,
-				engine->config.allow_uids);
+	rc = tei_config_check_nvlink(&engine->config);
+	if (!rc)
+		rc = tei_peer_rule_init(&engine->rule, engine->config.insecure,
+					engine->config.allow_uids);
 	if (!rc)
 		rc = open_directory(engine, name);
 	if (rc)

@@ -217,8 +217,7 @@ bool tei_config_is_tcp(const struct tei_config *c)
 	       !strncmp(c->protocol, "nvlink", 6);
 }
 
-/* Checks what is asked of NVLink. -EINVAL: other trays, and nothing else. */
-static int check_nvlink(const struct tei_config *c)
+int tei_config_check_nvlink(const struct tei_config *c)
 {
 	bool forced = c->force_mnnvl && !c->nvlink_ipc;
 
@@ -248,10 +247,7 @@ int tei_config_make(const struct te_config *from, struct tei_config *out)
 		return rc;
 	if (out->slice_min > out->slice_max)
 		out->slice_min = out->slice_max;
-	rc = check_nvlink(out);
-	if (rc)
-		tei_config_fini(out);
-	return rc;
+	return 0;
 }
 
 void tei_config_fini(struct tei_config *config)

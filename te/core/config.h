@@ -67,10 +67,15 @@ extern const size_t tei_config_n_rows;
 
 /*
  * Defaults, then environment, then @from (NULL: nothing). -EINVAL, -ERANGE
- * (an environment variable, or fabric handles of NVLink; logged), -ENOMEM.
- * tei_config_fini() in any case but an error.
+ * (an environment variable; logged), -ENOMEM. tei_config_fini() in any case
+ * but an error.
  */
 int tei_config_make(const struct te_config *from, struct tei_config *out);
+/*
+ * Checks what is asked of NVLink. -EINVAL: GPUs of other trays by NVLink and by
+ * nothing else, which is not supported; logged, as is what has no effect.
+ */
+int tei_config_check_nvlink(const struct tei_config *c);
 /* Tells whether the protocol lets no rail with RDMA in. */
 bool tei_config_is_tcp(const struct tei_config *c);
 void tei_config_fini(struct tei_config *config);

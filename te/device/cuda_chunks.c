@@ -11,6 +11,9 @@
 #include <errno.h>
 #include <stdio.h>
 
+_Static_assert(sizeof(struct cuda_allocation) == 32, "the driver's");
+_Static_assert(sizeof(struct cuda_access) == 12, "the driver's");
+
 #define DEVICE     1 /* CU_MEM_LOCATION_TYPE_DEVICE */
 #define PINNED     1 /* CU_MEM_ALLOCATION_TYPE_PINNED */
 #define POSIX_FD   1 /* CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR */

@@ -63,21 +63,28 @@ static bool is_alive(void)
 
 /* ---- drivers ---- */
 
-static int open_driver(size_t i, bool load, char *why) TEI_REQUIRES(process.mu)
+static struct tei_runtime *driver_at(size_t i)
 {
-	struct tei_config config;
-	char *const *library = (char *const *)((const char *)&config +
-					       tei_runtimes[i]->library);
-	int rc = tei_config_make(NULL, &config);
+	struct tei_runtime *runtime;
 
-	if (rc) {
-		(void)snprintf(why, TEI_RUNTIME_WHY_LEN,
-			       "a setting in the environment is wrong");
-		return rc;
-	}
-	rc = tei_runtimes[i]->open(*library, load, &process.runtimes[i], why);
-	tei_config_fini(&config);
-	return rc;
+	tei_mutex_lock(&process.mu);
+	runtime = process.runtimes[i];
+	tei_mutex_unlock(&process.mu);
+	return runtime;
+}
+
+/* Opens a driver, unless another thread has. */
+static void open_driver(size_t i, const struct tei_config *config, bool load,
+			char *why)
+{
+	char *const *library = (char *const *)((const char *)config +
+					       tei_runtimes[i]->library);
+
+	tei_mutex_lock(&process.mu);
+	if (!process.runtimes[i])
+		(void)tei_runtimes[i]->open(*library, load,
+					    &process.runtimes[i], why);
+	tei_mutex_unlock(&process.mu);
 }
 
 /*
@@ -86,14 +93,19 @@ static int open_driver(size_t i, bool load, char *why) TEI_REQUIRES(process.mu)
  */
 static struct tei_runtime *find_driver(size_t i, bool load, char *why)
 {
-	struct tei_runtime *runtime;
+	struct tei_runtime *runtime = driver_at(i);
+	struct tei_config config;
 
-	tei_mutex_lock(&process.mu);
-	if (!process.runtimes[i])
-		(void)open_driver(i, load, why);
-	runtime = process.runtimes[i];
-	tei_mutex_unlock(&process.mu);
-	return runtime;
+	if (runtime)
+		return runtime;
+	if (tei_config_make(NULL, &config)) {
+		(void)snprintf(why, TEI_RUNTIME_WHY_LEN,
+			       "a setting in the environment is wrong");
+		return NULL;
+	}
+	open_driver(i, &config, load, why);
+	tei_config_fini(&config);
+	return driver_at(i);
 }
 
 /* ---- pinning ---- */
@@ -217,7 +229,7 @@ static int find_gpu(const struct te_gpu_copy *copy,
 		rc = tei_memory_ask(i, runtime, &asked, out, why);
 		if (rc)
 			return rc;
-		if (out->ops && out->facts.kind == TEI_MEMORY_DEVICE)
+		if (out->ops && out->facts.kind != TEI_MEMORY_PINNED)
 			return 0;
 	}
 	if (!any)

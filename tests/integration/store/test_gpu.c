@@ -379,6 +379,8 @@ static void variables_of_mooncake_switch_it_on(void **state)
 	assert_int_equal(mib_of("0", "4gb"), 0);
 	assert_int_equal(mib_of("perhaps", NULL), 0);
 	assert_int_equal(mib_of("1", "much"), 0);
+	assert_int_equal(mib_of("", ""), 0);
+	assert_int_equal(mib_of("1", ""), UINT32_MAX);
 }
 
 /* ---- what is wrong ---- */
