@@ -47,7 +47,7 @@ extern const size_t tes_pairs_n_rows;
 		  "do not; default: 1 if pin_memory_max_bytes is given" }, \
 	{ TEI_SETTING(strct, pin_memory_max_bytes), \
 	  .env = "MC_STORE_PIN_MEMORY_MAX_BYTES", \
-	  .type = TEI_CONF_SIZE, .def = "0", .max = 1099511627776.0, \
+	  .type = TEI_CONF_SIZE, .def = "0", .max = 1125899906842624.0, \
 	  .help = "most that is pinned, in whole MiB; 0: no limit" }
 /* clang-format on */
 
