@@ -32,5 +32,6 @@ add_dependencies(integration_store mooncake_client mooncake_master store_attacke
 # With a driver of GPUs that the test loads.
 te_tests(integration store PROGRAM integration_store_gpu
 	TESTS gpu
+	SOURCES daemon.c
 	LIBRARIES te_test_pool te_test_master $<TARGET_OBJECTS:te_test_fake_cuda>)
 add_dependencies(integration_store_gpu fake_cuda mooncake_client mooncake_master)

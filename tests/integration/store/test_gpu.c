@@ -4,12 +4,14 @@
  *
  * A processor that touches it gets a signal, so what arrives has gone past it.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <te/store_setup.h>
 
+#include "tests/integration/store/daemon.h"
 #include "tests/lib/fake_cuda/fake_cuda.h"
 #include "tests/lib/test.h"
 #include "tests/store/pool.h"
@@ -233,8 +235,8 @@ static void keep(int level, const char *line, void *arg)
 	(void)snprintf(lines + used, sizeof(lines) - used, "%s\n", line);
 }
 
-/* Starts a pool, and a context of a GPU that is in use. */
-static void begin_pinned(struct pool *pool)
+/* Makes a context of a GPU that is in use. */
+static void use_gpu(void)
 {
 	CUcontext context;
 
@@ -242,21 +244,31 @@ static void begin_pinned(struct pool *pool)
 	assert_int_equal(cuda.init(0), 0);
 	assert_int_equal(cuda.primary_ctx_retain(&context, 3), 0);
 	setenv("TE_CUDA_LIBRARY", cuda.file, 1);
-	pool_start(pool, pool_patient);
 	lines[0] = '\0';
 	te_log_set(keep, NULL);
 	te_log_set_level(2);
 }
 
-static void end_pinned(struct pool *pool)
+static void leave_gpu(void)
 {
 	te_log_set_level(1);
 	te_log_set(NULL, NULL);
-	pool_stop(pool);
 	assert_int_equal(cuda.pinned(), 0);
 	assert_int_equal(cuda.primary_ctx_release(3), 0);
 	cuda.reset();
 	unsetenv("TE_CUDA_LIBRARY");
+}
+
+static void begin_pinned(struct pool *pool)
+{
+	use_gpu();
+	pool_start(pool, pool_patient);
+}
+
+static void end_pinned(struct pool *pool)
+{
+	pool_stop(pool);
+	leave_gpu();
 }
 
 static struct te_store *open_pinned(const struct pool *pool, uint32_t pin_mib)
@@ -354,6 +366,39 @@ static void memory_that_a_dummy_shares_is_pinned(void **state)
 	end_pinned(&pool);
 }
 
+/* Copies of GPUs would go on with the pages that the daemon keeps. */
+static void memory_that_is_replaced_is_unpinned_before(void **state)
+{
+	struct te_store_config config = {
+		.size = sizeof(config),
+		.call_timeout_ms = 200,
+		.replica_timeout_ms = 200,
+		.setup_timeout_ms = POOL_START_MS,
+		.pool_bytes = 4 * MIB,
+		.pin_mib = UINT32_MAX,
+	};
+	struct daemon d = {.http = 0};
+	struct te_store *store;
+	uint8_t *shared;
+
+	(void)state;
+	daemon_start(&d);
+	use_gpu();
+	config.daemon = d.socket;
+	assert_int_equal(te_store_setup(&config, &store), 0);
+	assert_true(cuda.pinned() > 4 * MIB);
+	shared = te_store_pool_alloc(store, MIB);
+	assert_non_null(shared);
+	test_process_signal(d.process, SIGSTOP);
+	assert_int_equal(pool_get(store, "k", shared, MIB), -901);
+	assert_int_equal(cuda.pinned(), 0);
+	memset(shared, 7, MIB);
+	test_process_signal(d.process, SIGCONT);
+	te_store_close(store);
+	leave_gpu();
+	daemon_stop(&d);
+}
+
 static uint32_t mib_of(const char *is_on, const char *bytes)
 {
 	uint32_t mib;
@@ -439,6 +484,7 @@ int main(void)
 		cmocka_unit_test(segments_and_the_local_buffer_are_pinned),
 		cmocka_unit_test(memory_that_cannot_be_pinned_is_used_as_it_is),
 		cmocka_unit_test(memory_that_a_dummy_shares_is_pinned),
+		cmocka_unit_test(memory_that_is_replaced_is_unpinned_before),
 		cmocka_unit_test(variables_of_mooncake_switch_it_on),
 		cmocka_unit_test(memory_that_is_not_registered_is_refused),
 		cmocka_unit_test(a_driver_that_fails_is_an_error),
