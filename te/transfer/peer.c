@@ -549,17 +549,20 @@ static void find_reaches(struct tei_warmer *m)
 {
 	const struct tei_remote *remote = m->peer->w.remote;
 	size_t i, step = remote->n_regions / LOOK_MAX + 1;
-	uint64_t across;
+	uint64_t reach, across;
 
 	if (m->reaches.remote == remote &&
 	    m->reaches.version == remote->version)
 		return;
 	m->reaches =
 		(struct reaches){.remote = remote, .version = remote->version};
-	for (i = 0; i < remote->n_regions; i += step)
-		add_reach(&m->reaches,
-			  tei_pairs_that_reach(m->peer, remote,
-					       &remote->regions[i], &across));
+	for (i = 0; i < remote->n_regions; i += step) {
+		reach = tei_pairs_that_reach(m->peer, remote,
+					     &remote->regions[i], &across);
+		add_reach(&m->reaches, reach & ~across);
+		if (across) /* for memory of GPUs */
+			add_reach(&m->reaches, across);
+	}
 	if (!remote->n_regions)
 		add_reach(&m->reaches, UINT64_MAX);
 }
