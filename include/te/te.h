@@ -597,11 +597,79 @@ TE_API void te_batch_destroy(struct te_batch *batch);
  *               invalid
  *   -ENOENT     a segment is not open
  *   -ENOBUFS    fewer than @n places are left in the batch
+ *   -EBUSY      requests of te_batch_submit_on_stream() are in flight
  *   -ECANCELED  the batch or the engine is being destroyed
  *   -ENOMEM
  */
 TE_API int te_batch_submit(struct te_batch *batch,
 			   const struct te_request *reqs, size_t n);
+
+/**
+ * te_batch_submit_on_stream - start moving bytes when a GPU's stream gets there
+ * @batch:  has no request in flight
+ * @reqs:   reqs[n]; copied with their lists of pieces
+ * @n:      1 .. room left in the batch
+ * @kind:   "cuda": whose stream it is
+ * @stream: its handle (CUstream, cudaStream_t); 0, 1 and 2 are the default
+ *          streams: of the GPU that the first piece's memory is of, and for
+ *          memory of the host of the context that is current in this thread
+ * @why:    why[why_len] or NULL; on failure one line
+ *
+ * The requests begin when the work that was put into the stream before has
+ * ended, and what is put there later begins when all of them have ended: so it
+ * sees what was read, and may overwrite what was written. It begins also when
+ * they failed, which the completions tell; a line of the log names the first
+ * one that did. Deadlines count from the begin. A stream waits no longer than
+ * 5 s after the last of them, even where a device has not confirmed by then
+ * that it no longer touches the memory; that is logged. Memory may also be the
+ * host's.
+ *
+ * From now on the requests are in flight as any others: te_batch_wait() waits
+ * for the stream, too. te_batch_cancel(), te_batch_destroy() and
+ * te_engine_destroy() end those whose stream has not got there yet and let it
+ * pass; te_request_cancel() is heeded when it gets there. Whoever waits for the
+ * stream holds up neither: the engine's worker thread moves the bytes.
+ *
+ * Local memory is borrowed as by te_batch_submit(). The stream's context must
+ * not be destroyed before the engine. The driver may run streams of a process
+ * one after the other where there are many; copies by the host of one transfer
+ * then wait for the stream that waits for them, and it fails at its deadline.
+ *
+ * Threads: one per batch at a time. Blocks: for the driver, not for the
+ * stream. Returns 0, or nothing has started, the stream goes on and:
+ *   -EINVAL      as te_batch_submit(); no such @kind or @stream
+ *   -ENODEV      no driver, or no GPU that this process may use
+ *   -EBUSY       requests of the batch are in flight, or the stream is being
+ *                recorded into a graph
+ *   -EOPNOTSUPP  the driver or the GPU cannot do it, or the setting
+ *                worker_thread is off
+ *   -EIO         the driver fails
+ *   -EDEADLK     called by a te_done_fn
+ *   -ENOENT, -ENOBUFS, -ECANCELED, -ENOMEM  as te_batch_submit()
+ */
+TE_API int te_batch_submit_on_stream(struct te_batch *batch,
+				     const struct te_request *reqs, size_t n,
+				     const char *kind, uint64_t stream,
+				     char *why, size_t why_len);
+
+/**
+ * te_gpu_probe - tell whether this process can use GPUs
+ * @config: borrowed for the call; NULL: all defaults
+ * @kind:   "cuda"
+ * @why:    why[why_len] or NULL; on failure one line
+ *
+ * Loads their driver and starts it, as the first use of a GPU does: a process
+ * that forks afterwards has none in its children. Makes no context.
+ *
+ * Blocks: for the disk and the driver, up to a second at the first call.
+ * Returns 0, or:
+ *   -ENODEV  no driver, or no GPU that this process may use
+ *   -EINVAL  no such @kind, or an environment setting is malformed
+ *   -EIO     the driver fails
+ *   -ENOMEM
+ */
+TE_API int te_gpu_probe(const struct te_config *config, const char *kind,
+			char *why, size_t why_len);
 
 /**
  * te_batch_wait - wait until every submitted request has ended

@@ -4,9 +4,12 @@
 #define TE_API_API_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 struct te_batch;
 struct te_engine;
+struct te_request;
 struct tei_worker;
 
 /* Publishes completions, see worker.ops->publish(). Token. */
@@ -17,5 +20,12 @@ bool tei_batch_publish_dirty(struct tei_worker *w, bool with_callbacks);
 void tei_batch_post_cancel_all(struct te_batch *batch);
 /* Frees a batch with its engine: requests have ended, both threads too. */
 void tei_batch_free(struct te_batch *batch);
+/*
+ * Checks and copies requests to the places from *@first on, without submitting
+ * them: until n_submitted counts them the places are nobody's. Returns as
+ * te_batch_submit().
+ */
+int tei_batch_take(struct te_batch *batch, const struct te_request *reqs,
+		   size_t n, uint32_t *first);
 
 #endif

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "te/api/api.h"
+#include "te/api/stream.h"
 #include "te/control/peer.h"
 #include "te/core/engine.h"
 #include "te/transfer/peer.h"
@@ -151,6 +152,7 @@ void tei_batch_free(struct te_batch *batch)
 
 	if (event >= 0)
 		close(event);
+	tei_gated_free(batch);
 	pieces_free(&batch->chunks);
 	tei_sleeper_fini(&batch->sleeper);
 	tei_free(batch->order);
@@ -218,6 +220,9 @@ static void publish_batch(struct te_batch *batch)
 	atomic_store_explicit(&batch->touching, true, memory_order_relaxed);
 	if (!polled)
 		call_back(batch);
+	if (batch->n_final ==
+	    atomic_load_explicit(&batch->n_submitted, memory_order_relaxed))
+		tei_gated_end(batch);
 	atomic_store(&batch->n_done, batch->n_final);
 	if (batch->n_final ==
 	    atomic_load_explicit(&batch->n_submitted, memory_order_relaxed))
@@ -398,8 +403,10 @@ static void cancel_came(struct tei_call *call)
 	/* A cancel from now on posts again. */
 	atomic_store(&batch->cancel_running, true);
 	atomic_store(&batch->cancel_posted, false);
-	if (atomic_exchange(&batch->cancel_all, false))
+	if (atomic_exchange(&batch->cancel_all, false)) {
+		tei_gated_cancel(batch);
 		abort_all(batch);
+	}
 	for (node = tei_mpsc_take_all(&batch->cancels); node; node = next) {
 		next = node->next;
 		abort_begun(
@@ -453,6 +460,7 @@ int te_request_cancel(struct te_batch *batch, uint32_t index)
 static void await_untouched(struct te_batch *batch)
 {
 	while (atomic_load(&batch->cancel_posted) ||
+	       tei_gated_is_called(batch) ||
 	       atomic_load_explicit(&batch->cancel_running,
 				    memory_order_acquire) ||
 	       atomic_load_explicit(&batch->touching, memory_order_acquire)) {
@@ -685,11 +693,34 @@ static int copy_all(struct te_engine *engine, struct te_batch *batch,
 	return 0;
 }
 
+int tei_batch_take(struct te_batch *batch, const struct te_request *reqs,
+		   size_t n, uint32_t *first)
+{
+	struct te_engine *engine = batch->engine;
+	struct tei_request *head;
+	int rc;
+
+	if (atomic_load_explicit(&batch->closing, memory_order_relaxed))
+		return -ECANCELED;
+	*first =
+		atomic_load_explicit(&batch->n_submitted, memory_order_relaxed);
+	if (n > batch->capacity - *first)
+		return -ENOBUFS;
+	tei_mutex_lock(&engine->mu);
+	rc = copy_all(engine, batch, reqs, n, *first);
+	tei_mutex_unlock(&engine->mu);
+	if (rc)
+		return rc;
+	head = &batch->requests[*first];
+	head->n_following = (uint32_t)n - 1;
+	head->call.fn = tei_request_submitted;
+	return 0;
+}
+
 int te_batch_submit(struct te_batch *batch, const struct te_request *reqs,
 		    size_t n)
 {
 	struct te_engine *engine = batch->engine;
-	struct tei_request *head;
 	uint32_t first;
 	int rc;
 
@@ -697,25 +728,17 @@ int te_batch_submit(struct te_batch *batch, const struct te_request *reqs,
 		return -ESTALE;
 	if (!reqs || !n)
 		return -EINVAL;
-	if (atomic_load_explicit(&batch->closing, memory_order_relaxed))
-		return -ECANCELED;
-	first = atomic_load_explicit(&batch->n_submitted, memory_order_relaxed);
-	if (n > batch->capacity - first)
-		return -ENOBUFS;
-	tei_mutex_lock(&engine->mu);
-	rc = copy_all(engine, batch, reqs, n, first);
-	tei_mutex_unlock(&engine->mu);
+	if (tei_is_gated(batch))
+		return -EBUSY;
+	rc = tei_batch_take(batch, reqs, n, &first);
 	if (rc)
 		return rc;
-	head = &batch->requests[first];
-	head->n_following = (uint32_t)n - 1;
-	head->call.fn = tei_request_submitted;
 	atomic_store_explicit(&batch->n_submitted, first + (uint32_t)n,
 			      memory_order_release);
 	/*
 	 * A thread that waited for the last submission will wait for this one.
 	 */
-	tei_worker_submit(engine->worker, &head->call,
+	tei_worker_submit(engine->worker, &batch->requests[first].call,
 			  atomic_exchange_explicit(&batch->waited, false,
 						   memory_order_relaxed));
 	return 0;

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "te/api/api.h"
+#include "te/api/stream.h"
 #include "te/control/control.h"
 #include "te/control/peer.h"
 #include "te/core/engine.h"
@@ -362,6 +363,10 @@ static void free_all(struct te_engine *engine)
 	struct tei_list *node;
 
 	tei_worker_poke(engine->worker); /* what control has answered last */
+	tei_list_for_each (at, &engine->batches) {
+		/* A copy that a device does not end must not hold it up. */
+		tei_gated_end(tei_list_entry(at, struct te_batch, link));
+	}
 	tei_list_for_each (at, &engine->peers) {
 		tei_peer_end_links(tei_list_entry(at, struct tei_peer, link));
 	}

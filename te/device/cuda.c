@@ -63,7 +63,6 @@ static const struct row {
 	 true, NULL},
 	{AT(mem_alloc), "cuMemAlloc", false, "cuMemAlloc_v2"},
 	{AT(mem_free), "cuMemFree", false, "cuMemFree_v2"},
-	{AT(device_get_attribute), "cuDeviceGetAttribute", true, NULL},
 	{AT(device_can_access_peer), "cuDeviceCanAccessPeer", true, NULL},
 	{AT(mem_get_allocation_granularity), "cuMemGetAllocationGranularity",
 	 true, NULL},
@@ -94,6 +93,19 @@ static const struct row {
 	{AT(ipc_open_mem_handle), "cuIpcOpenMemHandle", false,
 	 "cuIpcOpenMemHandle_v2"},
 	{AT(ipc_close_mem_handle), "cuIpcCloseMemHandle", false, NULL},
+	{AT(device_get_attribute), "cuDeviceGetAttribute", true, NULL},
+	{AT(ctx_get_current), "cuCtxGetCurrent", true, NULL},
+	{AT(ctx_get_device), "cuCtxGetDevice", true, NULL},
+	{AT(mem_host_get_device_pointer), "cuMemHostGetDevicePointer", true,
+	 "cuMemHostGetDevicePointer_v2"},
+	{AT(stream_get_ctx), "cuStreamGetCtx", true, NULL},
+	{AT(stream_is_capturing), "cuStreamIsCapturing", true, NULL},
+	{AT(launch_host_func), "cuLaunchHostFunc", true, NULL},
+	{AT(stream_wait_value), "cuStreamWaitValue64", true,
+	 "cuStreamWaitValue64_v2"},
+	{AT(stream_write_value), "cuStreamWriteValue64", true,
+	 "cuStreamWriteValue64_v2"},
+	{AT(flush_writes), "cuFlushGPUDirectRDMAWrites", true, NULL},
 };
 
 /*
@@ -169,14 +181,26 @@ static int cuda_open(const char *library, bool load, struct tei_runtime **out,
 		tei_free(cuda);
 		return rc;
 	}
+	atomic_init(&cuda->refs, 1);
+	tei_mutex_init(&cuda->mu);
+	tei_list_init(&cuda->pages);
 	*out = cuda;
 	return 0;
 }
 
+void tei_cuda_put(struct tei_runtime *cuda)
+{
+	if (atomic_fetch_sub(&cuda->refs, 1) > 1)
+		return;
+	dlclose(cuda->library);
+	tei_mutex_fini(&cuda->mu);
+	tei_free(cuda);
+}
+
 static void cuda_close(struct tei_runtime *cuda)
 {
-	dlclose(cuda->library);
-	tei_free(cuda);
+	tei_cuda_gates_close(cuda);
+	tei_cuda_put(cuda);
 }
 
 /* ---- asking ---- */
@@ -386,6 +410,26 @@ void tei_cuda_leave(struct tei_runtime *cuda,
 		(void)cuda->call.primary_ctx_release(device);
 }
 
+int tei_cuda_keep(struct tei_runtime *cuda, uintptr_t context, int gpu,
+		  struct cuda_entered *entered)
+{
+	CUcontext primary = NULL;
+	int error = 0;
+
+	if (entered->retained < 0)
+		error = tei_cuda_retain_primary(cuda, gpu, &primary);
+	if (!primary)
+		return error;
+	entered->retained = gpu;
+	if ((uintptr_t)primary != context) {
+		const struct cuda_entered other = {.retained = gpu};
+
+		tei_cuda_leave(cuda, &other);
+		entered->retained = -1;
+	}
+	return error;
+}
+
 /* ---- memory that other devices access ---- */
 
 /* The current context's copies then end before their calls return. */
@@ -492,4 +536,7 @@ const struct tei_runtime_ops tei_cuda_ops = {
 	.copier_close = tei_cuda_copier_close,
 	.copy = tei_cuda_copy,
 	.is_copied = tei_cuda_is_copied,
+	.gate_put = tei_cuda_gate_put,
+	.gate_arm = tei_cuda_gate_arm,
+	.gate_open = tei_cuda_gate_open,
 };

@@ -8,10 +8,13 @@
 #ifndef TE_DEVICE_CUDA_H
 #define TE_DEVICE_CUDA_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/list.h"
+#include "base/thread.h"
 #include "te/device/runtime.h"
 
 extern const struct tei_runtime_ops tei_cuda_ops;
@@ -64,10 +67,14 @@ enum cuda_memory_type {
 	CU_MEMORYTYPE_UNIFIED = 4,
 };
 
-/* CUdevice_attribute, whose names are longer */
+/* CUdevice_attribute, some of whose names are longer; an int each */
 enum cuda_device_attribute {
+	CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES = 98,
 	CUDA_HAS_CHUNKS = 102,           /* VIRTUAL_MEMORY_MANAGEMENT_SUPP.. */
 	CUDA_GIVES_CHUNKS_TO_NICS = 110, /* GPU_DIRECT_RDMA_WITH_CUDA_VMM_.. */
+	/* Scope in which NICs' writes are ordered, CU_GPU_DIRECT_* below. */
+	CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING = 118,
+	CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS = 122,
 };
 
 /* CUmemLocation, CUmemAllocationProp, CUmemAccessDesc */
@@ -91,11 +98,22 @@ struct cuda_access {
 	int flags; /* 3: to be read and written */
 };
 
-#define CU_CTX_SYNC_MEMOPS                  0x80u
-#define CU_STREAM_NON_BLOCKING              1u
-#define CU_EVENT_DISABLE_TIMING             2u
-#define CU_MEMHOSTALLOC_PORTABLE            1u
-#define CU_MEMHOSTREGISTER_PORTABLE         1u
+#define CU_CTX_SYNC_MEMOPS            0x80u
+#define CU_STREAM_NON_BLOCKING        1u
+#define CU_EVENT_DISABLE_TIMING       2u
+#define CU_MEMHOSTALLOC_PORTABLE      1u
+#define CU_MEMHOSTREGISTER_PORTABLE   1u
+#define CU_MEMHOSTREGISTER_DEVICEMAP  2u
+#define CU_STREAM_LEGACY              1u /* numbers of streams */
+#define CU_STREAM_PER_THREAD          2u
+#define CU_STREAM_WAIT_VALUE_GEQ      0u
+#define CU_STREAM_WAIT_VALUE_FLUSH    (1u << 30)
+#define CU_STREAM_WRITE_VALUE_DEFAULT 0u
+#define CU_STREAM_CAPTURE_STATUS_NONE 0
+/* Orders of NICs' writes: for the GPU that they go to; a flush for it. */
+#define CU_GPU_DIRECT_RDMA_WRITES_OWNER     100
+#define CU_FLUSH_WRITES_TARGET_CURRENT_CTX  0
+#define CU_FLUSH_WRITES_TO_OWNER            100
 #define CU_STREAM_CAPTURE_MODE_RELAXED      2
 #define CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD 1
 #define CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS  1u
@@ -139,7 +157,6 @@ struct cuda_functions {
 	int (*mem_alloc)(CUdeviceptr *out, size_t length);
 	int (*mem_free)(CUdeviceptr at);
 	/* NULL before CUDA 10.2. */
-	int (*device_get_attribute)(int *out, int attribute, CUdevice device);
 	int (*device_can_access_peer)(int *out, CUdevice device, CUdevice peer);
 	int (*mem_get_allocation_granularity)(
 		size_t *out, const struct cuda_allocation *what, int which);
@@ -176,6 +193,22 @@ struct cuda_functions {
 	int (*ipc_open_mem_handle)(CUdeviceptr *out, CUipcMemHandle handle,
 				   unsigned int flags);
 	int (*ipc_close_mem_handle)(CUdeviceptr at);
+
+	/* NULL in drivers that are too old for gates. */
+	int (*device_get_attribute)(int *out, int attribute, CUdevice device);
+	int (*ctx_get_current)(CUcontext *out);
+	int (*ctx_get_device)(CUdevice *out);
+	int (*mem_host_get_device_pointer)(CUdeviceptr *out, void *at,
+					   unsigned int flags);
+	int (*stream_get_ctx)(CUstream stream, CUcontext *out);
+	int (*stream_is_capturing)(CUstream stream, int *status);
+	int (*launch_host_func)(CUstream stream, void (*fn)(void *arg),
+				void *arg);
+	int (*stream_wait_value)(CUstream stream, CUdeviceptr at,
+				 uint64_t value, unsigned int flags);
+	int (*stream_write_value)(CUstream stream, CUdeviceptr at,
+				  uint64_t value, unsigned int flags);
+	int (*flush_writes)(int target, int scope); /* NULL before 11.3 */
 };
 
 /* ---- cuda.c, for the other files of this runtime ---- */
@@ -183,7 +216,13 @@ struct cuda_functions {
 struct tei_runtime {
 	void *library;
 	struct cuda_functions call;
+	_Atomic uint32_t refs;
+	struct tei_mutex mu;   /* lock 21 */
+	struct tei_list pages; /* of gates; guarded by mu */
 };
+
+/* Drops a reference; the last one frees. */
+void tei_cuda_put(struct tei_runtime *cuda);
 
 /* Says in @why which call has failed how. Returns -EIO. */
 int tei_cuda_fail(const struct tei_runtime *cuda, const char *function,
@@ -209,6 +248,13 @@ int tei_cuda_enter(struct tei_runtime *cuda, uintptr_t context, int gpu,
 		   struct cuda_entered *entered);
 void tei_cuda_leave(struct tei_runtime *cuda,
 		    const struct cuda_entered *entered);
+/*
+ * Keeps a context that was entered in use until it is left, if it is the
+ * primary one of the GPU; the owner of another one must not destroy it before.
+ * Returns 0 or the driver's error.
+ */
+int tei_cuda_keep(struct tei_runtime *cuda, uintptr_t context, int gpu,
+		  struct cuda_entered *entered);
 
 /*
  * Has this thread's calls neither fail because another one records a graph, nor
@@ -278,5 +324,15 @@ int tei_cuda_copy(struct tei_gpu_copier *copier, enum tei_copy_way way,
 		  char *why);
 int tei_cuda_is_copied(struct tei_gpu_copier *copier, enum tei_copy_way way,
 		       unsigned int mark, char *why);
+
+/* ---- cuda_gate.c ---- */
+
+int tei_cuda_gate_put(struct tei_runtime *cuda,
+		      const struct tei_gate_place *place,
+		      struct tei_gpu_gate **out, char *why);
+void tei_cuda_gate_arm(struct tei_gpu_gate *gate);
+void tei_cuda_gate_open(struct tei_gpu_gate *gate);
+/* Frees what streams have passed, and leaves the rest to the next sweep. */
+void tei_cuda_gates_close(struct tei_runtime *cuda);
 
 #endif

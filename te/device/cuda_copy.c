@@ -76,27 +76,6 @@ static int refuse(const struct tei_runtime *cuda, int error, uint64_t length,
 	return -ENOMEM;
 }
 
-/* Keeps the context in use if it is the primary one. 0 or an error. */
-static int keep(struct tei_runtime *cuda, uintptr_t context, int gpu,
-		struct cuda_entered *entered)
-{
-	CUcontext primary = NULL;
-	int error = 0;
-
-	if (entered->retained < 0)
-		error = tei_cuda_retain_primary(cuda, gpu, &primary);
-	if (!primary)
-		return error;
-	entered->retained = gpu;
-	if ((uintptr_t)primary != context) {
-		const struct cuda_entered other = {.retained = gpu};
-
-		tei_cuda_leave(cuda, &other);
-		entered->retained = -1;
-	}
-	return error;
-}
-
 /* Fills the copier, of the context that is to be current. 0 or an error. */
 static int fill(struct tei_gpu_copier *copier,
 		const struct tei_memory_facts *facts, uint64_t length)
@@ -108,7 +87,8 @@ static int fill(struct tei_gpu_copier *copier,
 
 	if (error || !copier->entered.pushed)
 		return error;
-	error = keep(cuda, facts->context, facts->gpu, &copier->entered);
+	error = tei_cuda_keep(cuda, facts->context, facts->gpu,
+			      &copier->entered);
 	if (!error)
 		error = make(copier, length);
 	if (error)

@@ -30,9 +30,9 @@ void tei_gpus_fini(struct tei_gpus *gpus)
 }
 
 /* The file that the settings name, or NULL. */
-static const char *library_of(const struct te_engine *engine, size_t i)
+static const char *library_of(const struct tei_config *config, size_t i)
 {
-	char *const *library = (char *const *)((const char *)&engine->config +
+	char *const *library = (char *const *)((const char *)config +
 					       tei_runtimes[i]->library);
 
 	return *library;
@@ -51,7 +51,7 @@ static int driver_of(struct te_engine *engine, size_t i, bool load,
 
 	tei_mutex_lock(&gpus->mu);
 	if (!gpu->runtime && !(load && gpu->tried)) {
-		rc = tei_runtimes[i]->open(library_of(engine, i), load,
+		rc = tei_runtimes[i]->open(library_of(&engine->config, i), load,
 					   &gpu->runtime, why);
 		gpu->tried = gpu->tried || (rc && load && rc != -ENOMEM);
 	}
@@ -283,26 +283,70 @@ int tei_memory_find(struct te_engine *engine,
 
 /* ---- asking for memory ---- */
 
-int tei_gpu_find(struct te_engine *engine, const char *location,
-		 struct tei_gpu_named *out, char why[TEI_RUNTIME_WHY_LEN])
+/* Loads and starts a driver. */
+static int start_driver(struct te_engine *engine, size_t i,
+			struct tei_gpu_named *out, char *why)
 {
 	int rc;
 
+	(void)snprintf(why, TEI_RUNTIME_WHY_LEN,
+		       "the driver of %s GPUs is not here",
+		       tei_runtimes[i]->name);
+	rc = driver_of(engine, i, true, &out->runtime, why);
+	if (rc || !out->runtime)
+		return rc ? rc : -ENODEV;
+	out->ops = tei_runtimes[i];
+	return out->ops->start(out->runtime, why);
+}
+
+int tei_gpu_find(struct te_engine *engine, const char *location,
+		 struct tei_gpu_named *out, char why[TEI_RUNTIME_WHY_LEN])
+{
 	*out = (struct tei_gpu_named){.ops = NULL};
 	for (size_t i = 0; tei_runtimes[i]; i++) {
 		out->number = number_in(location, tei_runtimes[i]->name);
-		if (out->number < 0)
-			continue;
-		(void)snprintf(why, TEI_RUNTIME_WHY_LEN,
-			       "the driver of %s GPUs is not here",
-			       tei_runtimes[i]->name);
-		rc = driver_of(engine, i, true, &out->runtime, why);
-		if (rc || !out->runtime)
-			return rc ? rc : -ENODEV;
-		out->ops = tei_runtimes[i];
-		return out->ops->start(out->runtime, why);
+		if (out->number >= 0)
+			return start_driver(engine, i, out, why);
 	}
 	return 0;
+}
+
+/* Returns the place in tei_runtimes, or -EINVAL; @why. */
+static int place_of(const char *kind, char *why)
+{
+	for (int i = 0; kind && tei_runtimes[i]; i++)
+		if (!strcmp(tei_runtimes[i]->name, kind))
+			return i;
+	(void)snprintf(why, TEI_RUNTIME_WHY_LEN,
+		       "kind: no GPUs are called \"%s\" here",
+		       kind ? kind : "");
+	return -EINVAL;
+}
+
+int tei_runtime_find(struct te_engine *engine, const char *kind,
+		     struct tei_gpu_named *out, char why[TEI_RUNTIME_WHY_LEN])
+{
+	int i = place_of(kind, why);
+
+	*out = (struct tei_gpu_named){.ops = NULL};
+	return i < 0 ? i : start_driver(engine, (size_t)i, out, why);
+}
+
+int tei_runtime_probe(const struct tei_config *config, const char *kind,
+		      char why[TEI_RUNTIME_WHY_LEN])
+{
+	int rc, i = place_of(kind, why);
+	struct tei_runtime *runtime;
+
+	if (i < 0)
+		return i;
+	rc = tei_runtimes[i]->open(library_of(config, (size_t)i), true,
+				   &runtime, why);
+	if (rc)
+		return rc == -ENOMEM ? rc : -ENODEV;
+	rc = tei_runtimes[i]->start(runtime, why);
+	tei_runtimes[i]->close(runtime);
+	return rc;
 }
 
 int tei_gpus_pin(struct te_engine *engine, void *addr, uint64_t length,

@@ -94,6 +94,20 @@ int tei_gpu_find(struct te_engine *engine, const char *location,
 		 struct tei_gpu_named *out, char why[TEI_RUNTIME_WHY_LEN]);
 
 /*
+ * Finds the driver of GPUs of a kind, "cuda", and starts it; out->number is
+ * not set. Blocks: for that. Returns 0, or @why says why and: -EINVAL (no such
+ * kind), else as tei_gpu_find().
+ */
+int tei_runtime_find(struct te_engine *engine, const char *kind,
+		     struct tei_gpu_named *out, char why[TEI_RUNTIME_WHY_LEN]);
+/*
+ * Tells whether the process can use GPUs of a kind, for which it loads and
+ * starts their driver. Returns as tei_runtime_find().
+ */
+int tei_runtime_probe(const struct tei_config *config, const char *kind,
+		      char why[TEI_RUNTIME_WHY_LEN]);
+
+/*
  * Locks the host's memory for GPUs that the process uses. *@out: who has, to
  * undo it by unpin(); ops NULL: nobody, as none is in use. Returns 0, or @why
  * says why and: -EIO, -ENOMEM.

@@ -46,6 +46,7 @@ struct tei_gpu {
 struct tei_config;
 struct tei_runtime;    /* a driver that is loaded; each table's own */
 struct tei_gpu_copier; /* what copies between host and GPU need; the same */
+struct tei_gpu_gate;   /* a place in a stream; the same */
 
 enum tei_copy_way {
 	TEI_COPY_OUT, /* from the GPU to the host */
@@ -65,6 +66,17 @@ struct tei_copy {
 };
 
 #define TEI_SHARED_LEN 64u /* bytes of a name that share() gives */
+/* Place of a gate, and whom to tell when the stream gets there. */
+struct tei_gate_place {
+	uint64_t stream; /* the driver's, or the number of a default one */
+	/*
+	 * Memory that is moved: a default stream is that of the context that
+	 * it is of, or for the host's of the context that the thread has.
+	 */
+	uint64_t addr;
+	void (*reached)(void *arg);
+	void *arg;
+};
 
 struct tei_runtime_ops {
 	const char *name; /* "cuda": before the colon of a location */
@@ -79,7 +91,12 @@ struct tei_runtime_ops {
 	 */
 	int (*open)(const char *library, bool load, struct tei_runtime **out,
 		    char why[TEI_RUNTIME_WHY_LEN]);
-	/* Frees what open() has made. The library stays. */
+	/*
+	 * Frees what open() has made. All gates are open; what streams have not
+	 * passed yet of them is freed by a later close() or gate_put() of the
+	 * process. The library stays. Blocks: for streams that are about to
+	 * pass, 100 ms at most.
+	 */
 	void (*close)(struct tei_runtime *runtime);
 
 	/*
@@ -230,6 +247,37 @@ struct tei_runtime_ops {
 	 */
 	int (*is_copied)(struct tei_gpu_copier *copier, enum tei_copy_way way,
 			 unsigned int mark, char why[TEI_RUNTIME_WHY_LEN]);
+
+	/*
+	 * Puts a gate into a stream, behind what was put there before. When the
+	 * stream gets there, a thread of the driver calls place->reached(arg),
+	 * which may neither block nor call the driver; the stream goes on once
+	 * the gate is open. The call is held back until gate_arm(), so that
+	 * nothing begins before all of this has worked. The driver was started.
+	 * Does not wait for the stream. Returns 0; or reached() is never
+	 * called, the stream goes on, @why says why and:
+	 *   -EINVAL      no such stream, or no context that a default one is of
+	 *   -EBUSY       the stream is being recorded into a graph
+	 *   -EOPNOTSUPP  the driver or the GPU cannot wait for a word
+	 *   -ENOMEM, -EIO
+	 */
+	int (*gate_put)(struct tei_runtime *runtime,
+			const struct tei_gate_place *place,
+			struct tei_gpu_gate **out,
+			char why[TEI_RUNTIME_WHY_LEN]);
+	/*
+	 * Allows the call of reached(), once, and makes it where the stream is
+	 * there already. Nothing happens where the gate was opened meanwhile;
+	 * the caller may not arm or open it any more after both.
+	 */
+	void (*gate_arm)(struct tei_gpu_gate *gate);
+	/*
+	 * Lets the stream go on, whatever state the driver is in. What NICs
+	 * have written to the GPU before is visible to what follows in the
+	 * stream. When it returns reached() does not run, and is not called any
+	 * more. Blocks: for a reached() that runs just now.
+	 */
+	void (*gate_open)(struct tei_gpu_gate *gate);
 };
 
 /* Tables of all vendors, NULL at the end; runtimes.c alone names them. */

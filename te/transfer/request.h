@@ -33,6 +33,7 @@
 struct te_batch;
 struct te_engine;
 struct tei_cohort;
+struct tei_gated;
 struct tei_link;
 struct tei_notify;
 struct tei_peer;
@@ -207,6 +208,9 @@ struct te_batch {
 	_Atomic bool cancel_all, cancel_posted, cancel_running;
 	struct tei_mpsc cancels; /* requests, by cancel_node */
 	struct tei_call cancel;
+
+	/* Made by the first submission on a stream; te/api/stream.h. */
+	_Atomic(struct tei_gated *) gated;
 
 	struct tei_sleeper sleeper; /* who waits; one at a time */
 	_Atomic bool waited;        /* for the last submission; relaxed */

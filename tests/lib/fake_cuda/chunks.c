@@ -44,19 +44,6 @@ static bool is_of_a_gpu(const struct cuda_allocation *what)
 	       fake_cuda_device_of(what->location.id) >= 0;
 }
 
-EXPORT int cuDeviceGetAttribute(int *out, int attribute, CUdevice device)
-{
-	int error = fake_cuda_enter("cuDeviceGetAttribute");
-
-	if (error)
-		return error;
-	*out = attribute == CUDA_HAS_CHUNKS ||
-	       attribute == CUDA_GIVES_CHUNKS_TO_NICS;
-	return fake_cuda_leave(fake_cuda_device_of(device) < 0
-				       ? CUDA_ERROR_INVALID_DEVICE
-				       : 0);
-}
-
 /* Those of one socket reach each other. */
 EXPORT int cuDeviceCanAccessPeer(int *out, CUdevice device, CUdevice peer)
 {

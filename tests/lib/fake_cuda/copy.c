@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * copy.c - the fake driver's streams, events and copies
+ * copy.c - the fake driver's streams, events, copies and memory operations
  *
- * A thread does what streams have in turn, each after a delay, so that whoever
- * does not wait for an event sees old bytes. Tests may hold it.
+ * A thread does what streams have in turn, each copy after a delay, so that
+ * whoever does not wait for an event sees old bytes. Tests may hold copies. A stream
+ * that waits for a word stands still until it is there; others go on.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -19,16 +21,31 @@
 #define TASKS_MAX   4096
 #define STREAMS_MAX 64
 
-/* A copy, or the end of those before it. */
+#define WAIT_STEP_US 50 /* between two looks at a word */
+
+enum what {
+	COPY,
+	EVENT, /* the end of copies before it */
+	FUNCTION,
+	WAIT,
+	WRITE,
+};
+
 struct task {
-	CUevent event; /* NULL: a copy */
+	enum what what;
+	CUevent event;
 	void *to, *from;
-	uint64_t gpu[2]; /* addresses of GPUs' parts; 0: there is none */
+	/* Addresses of GPUs' parts, or of the word; 0: there is none. */
+	uint64_t gpu[2];
 	size_t length;
+	void (*fn)(void *arg);
+	void *arg;
+	uint64_t value;
 };
 
 struct CUstream_st {
 	bool there;
+	int capture; /* CU_STREAM_CAPTURE_STATUS_* */
 	CUcontext context;
 	uint32_t first, n;
 	struct task tasks[TASKS_MAX];
@@ -39,6 +56,8 @@ struct CUevent_st {
 };
 
 static struct CUstream_st streams[STREAMS_MAX];
+static struct CUstream_st defaults[FAKE_CUDA_GPUS];
+static _Thread_local bool in_function; /* of the host, called by a stream */
 static int n_events;
 
 static pthread_t thread;
@@ -46,35 +65,78 @@ static bool running, held;
 static unsigned int delay_us;
 static uint64_t n_copies;
 
+static _Atomic uint64_t *word_of(const struct task *task)
+{
+	return (_Atomic uint64_t *)(uintptr_t)task->gpu[0];
+}
+
+/* Without the lock. @us: before a copy. */
+static void perform(const struct task *task, unsigned int us)
+{
+	struct timespec delay = {.tv_sec = us / 1000000,
+				 .tv_nsec = us % 1000000 * 1000L};
+
+	if (task->what == COPY) {
+		if (delay.tv_sec || delay.tv_nsec)
+			(void)nanosleep(&delay, NULL);
+		memcpy(task->to, task->from, task->length);
+	} else if (task->what == FUNCTION) {
+		in_function = true;
+		task->fn(task->arg);
+		in_function = false;
+	} else if (task->what == WRITE) {
+		atomic_store(word_of(task), task->value);
+	}
+}
+
 static void do_task(struct CUstream_st *stream)
 {
 	struct task task = stream->tasks[stream->first];
-	struct timespec delay = {.tv_sec = delay_us / 1000000,
-				 .tv_nsec = delay_us % 1000000 * 1000L};
+	unsigned int us = delay_us;
 
 	(void)fake_cuda_leave(0);
-	if (!task.event && (delay.tv_sec || delay.tv_nsec))
-		(void)nanosleep(&delay, NULL);
-	if (!task.event)
-		memcpy(task.to, task.from, task.length);
+	perform(&task, us);
 	fake_cuda_lock();
-	if (task.event)
+	if (task.what == EVENT)
 		task.event->n_due--;
-	else
+	else if (task.what == COPY)
 		n_copies++;
 	stream->first = (stream->first + 1) % TASKS_MAX;
 	stream->n--;
 	fake_cuda_changed();
 }
 
-static struct CUstream_st *busy_stream(void)
+bool fake_cuda_in_function(void)
+{
+	return in_function;
+}
+
+/* Tells whether the stream's first task can be done; *@waits: for a word. */
+static bool is_ready(const struct CUstream_st *stream, bool *waits)
+{
+	const struct task *task = &stream->tasks[stream->first];
+
+	if (!stream->there || !stream->n || (held && task->what == COPY))
+		return false;
+	if (task->what != WAIT ||
+	    (int64_t)(atomic_load(word_of(task)) - task->value) >= 0)
+		return true;
+	*waits = true;
+	return false;
+}
+
+static struct CUstream_st *busy_stream(bool *waits)
 {
 	static uint32_t turn;
 
-	for (uint32_t i = 0; i < STREAMS_MAX; i++) {
-		struct CUstream_st *stream = &streams[turn++ % STREAMS_MAX];
+	*waits = false;
+	for (uint32_t i = 0; i < STREAMS_MAX + FAKE_CUDA_GPUS; i++) {
+		uint32_t at = turn++ % (STREAMS_MAX + FAKE_CUDA_GPUS);
+		struct CUstream_st *stream =
+			at < STREAMS_MAX ? &streams[at]
+					 : &defaults[at - STREAMS_MAX];
 
-		if (stream->there && stream->n)
+		if (is_ready(stream, waits))
 			return stream;
 	}
 	return NULL;
@@ -85,10 +147,13 @@ static void *work(void *arg)
 	(void)arg;
 	fake_cuda_lock();
 	for (;;) {
-		struct CUstream_st *stream = held ? NULL : busy_stream();
+		bool waits;
+		struct CUstream_st *stream = busy_stream(&waits);
 
 		if (stream)
 			do_task(stream);
+		else if (waits) /* who sets a word tells nobody */
+			fake_cuda_rest(WAIT_STEP_US);
 		else
 			fake_cuda_await_change();
 	}
@@ -102,6 +167,36 @@ static int add_task(CUstream stream, const struct task *task)
 	stream->n++;
 	fake_cuda_changed();
 	return 0;
+}
+
+static void run(void)
+{
+	if (!running)
+		fake_cuda_need(!pthread_create(&thread, NULL, work, NULL));
+	running = true;
+}
+
+/*
+ * The stream that a caller means. Numbers to 2 are the default one of the
+ * current context. NULL: there is none.
+ */
+static CUstream named(CUstream stream)
+{
+	CUcontext context = fake_cuda_context();
+
+	if ((uintptr_t)stream > CU_STREAM_PER_THREAD) {
+		for (int i = 0; i < STREAMS_MAX; i++)
+			if (stream == &streams[i] && stream->there)
+				return stream;
+		return NULL;
+	}
+	if (!context)
+		return NULL;
+	stream = &defaults[context->device];
+	stream->there = true;
+	stream->context = context;
+	run();
+	return stream;
 }
 
 /* ---- streams ---- */
@@ -120,11 +215,10 @@ EXPORT int cuStreamCreate(CUstream *out, unsigned int flags)
 			stream = &streams[i];
 	fake_cuda_need(stream);
 	stream->there = true;
+	stream->capture = 0;
 	stream->context = fake_cuda_context();
 	stream->first = stream->n = 0;
-	if (!running)
-		fake_cuda_need(!pthread_create(&thread, NULL, work, NULL));
-	running = true;
+	run();
 	*out = stream;
 	return fake_cuda_leave(0);
 }
@@ -135,7 +229,10 @@ EXPORT int cuStreamSynchronize(CUstream stream)
 
 	if (error)
 		return error;
-	while (stream && stream->n)
+	stream = named(stream);
+	if (!stream)
+		return fake_cuda_leave(CUDA_ERROR_INVALID_HANDLE);
+	while (stream->n)
 		fake_cuda_await_change();
 	return fake_cuda_leave(0);
 }
@@ -182,7 +279,7 @@ EXPORT int cuEventDestroy_v2(CUevent event)
 EXPORT int cuEventRecord(CUevent event, CUstream stream)
 {
 	int error = fake_cuda_enter("cuEventRecord");
-	struct task task = {.event = event};
+	struct task task = {.what = EVENT, .event = event};
 
 	if (error)
 		return error;
@@ -201,6 +298,86 @@ EXPORT int cuEventQuery(CUevent event)
 	return fake_cuda_leave(event->n_due ? CUDA_ERROR_NOT_READY : 0);
 }
 
+/* ---- functions of the host, and words ---- */
+
+EXPORT int cuStreamGetCtx(CUstream stream, CUcontext *out)
+{
+	int error = fake_cuda_enter("cuStreamGetCtx");
+
+	if (error)
+		return error;
+	stream = named(stream);
+	if (!stream)
+		return fake_cuda_leave(CUDA_ERROR_INVALID_HANDLE);
+	*out = stream->context;
+	return fake_cuda_leave(0);
+}
+
+EXPORT int cuStreamIsCapturing(CUstream stream, int *status)
+{
+	int error = fake_cuda_enter("cuStreamIsCapturing");
+
+	if (error)
+		return error;
+	stream = named(stream);
+	if (!stream)
+		return fake_cuda_leave(CUDA_ERROR_INVALID_HANDLE);
+	*status = stream->capture;
+	return fake_cuda_leave(0);
+}
+
+/* What is common to tasks without a copy, in the stream's context. */
+static int put(const char *function, CUstream stream, const struct task *task)
+{
+	int error = fake_cuda_enter(function);
+
+	if (error)
+		return error;
+	stream = named(stream);
+	if (!stream)
+		return fake_cuda_leave(CUDA_ERROR_INVALID_HANDLE);
+	if (fake_cuda_context() != stream->context)
+		return fake_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
+	if ((task->what == WAIT || task->what == WRITE) &&
+	    (task->gpu[0] % 8 || !fake_cuda_is_pinned(task->gpu[0])))
+		return fake_cuda_leave(CUDA_ERROR_INVALID_VALUE);
+	return fake_cuda_leave(add_task(stream, task));
+}
+
+EXPORT int cuLaunchHostFunc(CUstream stream, void (*fn)(void *arg), void *arg)
+{
+	struct task task = {.what = FUNCTION, .fn = fn, .arg = arg};
+
+	return put("cuLaunchHostFunc", stream, &task);
+}
+
+EXPORT int cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr at,
+				  uint64_t value, unsigned int flags)
+{
+	struct task task = {.what = WAIT, .gpu = {at}, .value = value};
+
+	if (flags & ~CU_STREAM_WAIT_VALUE_FLUSH)
+		return CUDA_ERROR_INVALID_VALUE;
+	return put("cuStreamWaitValue64", stream, &task);
+}
+
+EXPORT int cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr at,
+				   uint64_t value, unsigned int flags)
+{
+	struct task task = {.what = WRITE, .gpu = {at}, .value = value};
+
+	if (flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	return put("cuStreamWriteValue64", stream, &task);
+}
+
+EXPORT void fake_cuda_capture(CUstream stream, bool on)
+{
+	fake_cuda_lock();
+	stream->capture = on;
+	(void)fake_cuda_leave(0);
+}
+
 /* ---- copies ---- */
 
 /* @out: from the GPU. */
@@ -216,6 +393,9 @@ static int copy(const char *function, CUdeviceptr at, void *host, size_t length,
 	bytes = fake_cuda_whole(at, length);
 	if (!bytes || !length)
 		return fake_cuda_leave(CUDA_ERROR_INVALID_VALUE);
+	stream = named(stream);
+	if (!stream)
+		return fake_cuda_leave(CUDA_ERROR_INVALID_HANDLE);
 	if (fake_cuda_context() != stream->context)
 		return fake_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
 	task.to = out ? host : bytes;
@@ -248,6 +428,9 @@ EXPORT int cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t length,
 	task.from = fake_cuda_whole(from, length);
 	if (!task.to || !task.from || !length)
 		return fake_cuda_leave(CUDA_ERROR_INVALID_VALUE);
+	stream = named(stream);
+	if (!stream)
+		return fake_cuda_leave(CUDA_ERROR_INVALID_HANDLE);
 	if (fake_cuda_context() != stream->context)
 		return fake_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
 	return fake_cuda_leave(add_task(stream, &task));
@@ -257,22 +440,27 @@ EXPORT int cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t length,
 
 static bool touches(const struct task *task, uint64_t at, uint64_t length)
 {
-	return !task->event &&
+	return task->what != EVENT && task->what != FUNCTION &&
 	       (task->gpu[0] - at < length || task->gpu[1] - at < length);
+}
+
+static void need_quiet(const struct CUstream_st *stream, uint64_t at,
+		       uint64_t length)
+{
+	for (uint32_t k = 0; stream->there && k < stream->n; k++) {
+		const struct task *task =
+			&stream->tasks[(stream->first + k) % TASKS_MAX];
+
+		fake_cuda_need(!touches(task, at, length));
+	}
 }
 
 void fake_cuda_need_quiet(uint64_t at, uint64_t length)
 {
-	for (int i = 0; i < STREAMS_MAX; i++) {
-		const struct CUstream_st *stream = &streams[i];
-
-		for (uint32_t k = 0; stream->there && k < stream->n; k++) {
-			const struct task *task =
-				&stream->tasks[(stream->first + k) % TASKS_MAX];
-
-			fake_cuda_need(!touches(task, at, length));
-		}
-	}
+	for (int i = 0; i < STREAMS_MAX; i++)
+		need_quiet(&streams[i], at, length);
+	for (int i = 0; i < FAKE_CUDA_GPUS; i++)
+		need_quiet(&defaults[i], at, length);
 }
 
 void fake_cuda_copies_reset(void)
@@ -280,6 +468,8 @@ void fake_cuda_copies_reset(void)
 	fake_cuda_need(!n_events);
 	for (int i = 0; i < STREAMS_MAX; i++)
 		fake_cuda_need(!streams[i].there);
+	for (int i = 0; i < FAKE_CUDA_GPUS; i++)
+		fake_cuda_need(!defaults[i].n);
 	held = false;
 	delay_us = 0;
 	n_copies = 0;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/lib/fake_cuda/fake_cuda.h"
@@ -42,7 +43,7 @@ static struct piece pieces[PIECES_MAX];
 static struct CUctx_st contexts[FAKE_CUDA_GPUS];
 static int visible[FAKE_CUDA_GPUS], n_visible; /* as counted */
 static bool started;
-static int inits;
+static int inits, flushes;
 static struct {
 	const char *function;
 	int error;
@@ -85,10 +86,22 @@ void fake_cuda_changed(void)
 	pthread_cond_broadcast(&change);
 }
 
+void fake_cuda_rest(unsigned int us)
+{
+	struct timespec until;
+
+	(void)clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += us * 1000L;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	(void)pthread_cond_timedwait(&change, &lock, &until);
+}
+
 int fake_cuda_enter(const char *function)
 {
 	int error;
 
+	fake_cuda_need(!fake_cuda_in_function());
 	pthread_mutex_lock(&lock);
 	error = fake_cuda_fault_of(function);
 	if (!error && !started)
@@ -125,6 +138,13 @@ void *fake_cuda_whole(CUdeviceptr at, size_t length)
 		     length <= piece->at + piece->length - at;
 
 	return whole && piece->bytes ? piece->bytes + (at - piece->at) : NULL;
+}
+
+bool fake_cuda_is_pinned(CUdeviceptr at)
+{
+	const struct piece *piece = piece_at(at);
+
+	return piece && piece->type == CU_MEMORYTYPE_HOST;
 }
 
 static struct piece *piece_new(void)
@@ -247,7 +267,62 @@ EXPORT int cuDeviceGetPCIBusId(char *out, int len, CUdevice device)
 	return fake_cuda_leave(0);
 }
 
+/* Fails: the call by its name, or one attribute, whose value is then 0. */
+EXPORT int cuDeviceGetAttribute(int *out, int attribute, CUdevice device)
+{
+	int error = fake_cuda_enter("cuDeviceGetAttribute");
+
+	if (error)
+		return error;
+	if (device < 0 || device >= n_visible)
+		return fake_cuda_leave(CUDA_ERROR_INVALID_DEVICE);
+	*out = attribute == CUDA_HAS_CHUNKS ||
+	       attribute == CUDA_GIVES_CHUNKS_TO_NICS;
+	if (attribute == CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS)
+		*out = !fake_cuda_fault_of("CAN_USE_64_BIT_STREAM_MEM_OPS");
+	else if (attribute ==
+		 CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING)
+		*out = fake_cuda_fault_of("GPU_DIRECT_RDMA_WRITES_ORDERING")
+			       ? 0
+			       : CU_GPU_DIRECT_RDMA_WRITES_OWNER;
+	return fake_cuda_leave(0);
+}
+
+EXPORT int cuFlushGPUDirectRDMAWrites(int target, int scope)
+{
+	int error = fake_cuda_enter("cuFlushGPUDirectRDMAWrites");
+
+	if (error)
+		return error;
+	if (target || scope != CU_FLUSH_WRITES_TO_OWNER || !depth)
+		return fake_cuda_leave(CUDA_ERROR_INVALID_VALUE);
+	flushes++;
+	return fake_cuda_leave(0);
+}
+
 /* ---- contexts ---- */
+
+EXPORT int cuCtxGetCurrent(CUcontext *out)
+{
+	int error = fake_cuda_enter("cuCtxGetCurrent");
+
+	if (error)
+		return error;
+	*out = fake_cuda_context();
+	return fake_cuda_leave(0);
+}
+
+EXPORT int cuCtxGetDevice(CUdevice *out)
+{
+	int error = fake_cuda_enter("cuCtxGetDevice");
+
+	if (error)
+		return error;
+	if (!depth)
+		return fake_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
+	*out = counted_as(stack[depth - 1]->device);
+	return fake_cuda_leave(0);
+}
 
 EXPORT int cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
 {
@@ -582,6 +657,19 @@ EXPORT int cuMemHostRegister_v2(void *at, size_t size, unsigned int flags)
 				.length = size,
 				.device = stack[depth - 1]->device,
 				.type = CU_MEMORYTYPE_HOST};
+	return fake_cuda_leave(0);
+}
+
+EXPORT int cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *at,
+					unsigned int flags)
+{
+	int error = fake_cuda_enter("cuMemHostGetDevicePointer");
+
+	if (error)
+		return error;
+	if (flags || !fake_cuda_is_pinned((uintptr_t)at))
+		return fake_cuda_leave(CUDA_ERROR_INVALID_VALUE);
+	*out = (uintptr_t)at;
 	return fake_cuda_leave(0);
 }
 
@@ -932,7 +1020,7 @@ EXPORT void fake_cuda_reset(void)
 	fake_cuda_chunks_reset();
 	memset(fails, 0, sizeof(fails));
 	started = false;
-	n_visible = inits = 0;
+	n_visible = inits = flushes = 0;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -940,6 +1028,12 @@ EXPORT int fake_cuda_n_inits(void)
 {
 	pthread_mutex_lock(&lock);
 	return fake_cuda_leave(inits);
+}
+
+EXPORT int fake_cuda_n_flushes(void)
+{
+	pthread_mutex_lock(&lock);
+	return fake_cuda_leave(flushes);
 }
 
 EXPORT int fake_cuda_n_contexts(void)

@@ -7,7 +7,9 @@
  * touches it gets a signal; its bytes lie elsewhere. Devices are counted as
  * CUDA_VISIBLE_DEVICES says when the driver starts. What a driver refuses this one
  * refuses, too: calls before cuInit(), numbers without a device, a second free.
- * Copies are made by a thread; memory that one is under way of must not be freed.
+ * Copies are made by a thread; memory that one is under way of must not be freed,
+ * nor words that a stream is to wait for or to write. A function of the host that
+ * calls the driver ends the test.
  *
  * Threads: any; one lock guards all of it.
  */
@@ -40,6 +42,17 @@ struct fake_cuda {
 	int (*primary_ctx_release)(CUdevice device);
 	int (*ctx_push)(CUcontext context);
 	int (*ctx_pop)(CUcontext *out);
+	int (*stream_create)(CUstream *out, unsigned int flags);
+	int (*stream_destroy)(CUstream stream);
+	int (*stream_synchronize)(CUstream stream);
+	int (*memcpy_out)(void *to, CUdeviceptr from, size_t length,
+			  CUstream stream);
+	int (*memcpy_in)(CUdeviceptr to, const void *from, size_t length,
+			 CUstream stream);
+	int (*launch_host_func)(CUstream stream, void (*fn)(void *arg),
+				void *arg);
+	int (*stream_wait_value)(CUstream stream, CUdeviceptr at,
+				 uint64_t value, unsigned int flags);
 
 	/*
 	 * Maps @n chunks of @size bytes each side by side on the device, as
@@ -73,6 +86,9 @@ struct fake_cuda {
 	void (*reset)(void);
 	int (*n_inits)(void);    /* calls of cuInit() since the last reset */
 	int (*n_contexts)(void); /* that there are */
+	int (*n_flushes)(void);  /* of NICs' writes, since the last reset */
+	/* The stream is recorded into a graph, or no more. */
+	void (*capture)(CUstream stream, bool on);
 };
 
 /* Loads the library; asserts that it is there. It stays loaded. */

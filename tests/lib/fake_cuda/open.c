@@ -26,6 +26,13 @@ void fake_cuda_open(struct fake_cuda *fake)
 		{AT(primary_ctx_release), "cuDevicePrimaryCtxRelease_v2"},
 		{AT(ctx_push), "cuCtxPushCurrent_v2"},
 		{AT(ctx_pop), "cuCtxPopCurrent_v2"},
+		{AT(stream_create), "cuStreamCreate"},
+		{AT(stream_destroy), "cuStreamDestroy_v2"},
+		{AT(stream_synchronize), "cuStreamSynchronize"},
+		{AT(memcpy_out), "cuMemcpyDtoHAsync_v2"},
+		{AT(memcpy_in), "cuMemcpyHtoDAsync_v2"},
+		{AT(launch_host_func), "cuLaunchHostFunc"},
+		{AT(stream_wait_value), "cuStreamWaitValue64_v2"},
 		{AT(map_chunks), "fake_cuda_map_chunks"},
 		{AT(unmap_chunks), "fake_cuda_unmap_chunks"},
 		{AT(pool_alloc), "fake_cuda_pool_alloc"},
@@ -40,6 +47,8 @@ void fake_cuda_open(struct fake_cuda *fake)
 		{AT(reset), "fake_cuda_reset"},
 		{AT(n_inits), "fake_cuda_n_inits"},
 		{AT(n_contexts), "fake_cuda_n_contexts"},
+		{AT(n_flushes), "fake_cuda_n_flushes"},
+		{AT(capture), "fake_cuda_capture"},
 	};
 
 	fake->file = FAKE_CUDA_FILE;

@@ -28,6 +28,8 @@ void fake_cuda_lock(void);
 /* With the lock, which others get meanwhile: until somebody says so. */
 void fake_cuda_await_change(void);
 void fake_cuda_changed(void);
+/* The same, for so long at most. */
+void fake_cuda_rest(unsigned int us);
 
 /* With the lock. The thread's current context; NULL: none. */
 CUcontext fake_cuda_context(void);
@@ -45,9 +47,6 @@ bool fake_cuda_share(CUdeviceptr at, struct fake_cuda_shared *out);
 CUdeviceptr fake_cuda_import(const struct fake_cuda_shared *shared);
 /* False: nothing that was imported begins there. */
 bool fake_cuda_drop_import(CUdeviceptr at);
-/* An error that calls of that name are to end with; 0. */
-int fake_cuda_fault_of(const char *function);
-
 /* driver.c, with the lock: memory that is mapped to addresses by itself. */
 char *fake_cuda_reserve(size_t length);
 int fake_cuda_device_of(int ordinal); /* -1: there is none */
@@ -58,7 +57,18 @@ bool fake_cuda_piece_unmap(uint64_t at, size_t length);
 int fake_cuda_handle_release(CUmemGenericAllocationHandle handle);
 void fake_cuda_chunks_reset(void);
 
-/* copy.c, with the lock: asserts that no copy under way touches the memory. */
+
+/* Tells whether the address is of the host's memory that the driver knows. */
+bool fake_cuda_is_pinned(CUdeviceptr at);
+/* An error that calls of that name are to end with; 0. */
+int fake_cuda_fault_of(const char *function);
+
+/*
+ * copy.c: tells whether this thread is in a function that a stream has called,
+ * which may call nothing of the driver.
+ */
+bool fake_cuda_in_function(void);
+/* With the lock: asserts that no copy under way touches the memory. */
 void fake_cuda_need_quiet(uint64_t at, uint64_t length);
 /* The same: asserts that no stream and no event is left. */
 void fake_cuda_copies_reset(void);
