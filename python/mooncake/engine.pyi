@@ -5,7 +5,7 @@ from typing import Any, overload
 
 Bytes = bytes | bytearray | memoryview  # or any other contiguous buffer
 
-SUPPORT_CUDA: bool
+SUPPORT_CUDA: bool  # asked of the driver, which it starts, at each look
 SUPPORT_EFA: bool
 SUPPORT_HIP: bool
 SUPPORT_INTRA_NVLINK: bool
@@ -101,19 +101,19 @@ class TransferEngine:
     def transfer_write_on_cuda(self, target_hostname: str, buffer: int,
                                peer_buffer_address: int, length: int,
                                stream_ptr: int = 0,
-                               transport_hint: str = '') -> int: ...
+                               transport_hint: str = '') -> None: ...
     def transfer_read_on_cuda(self, target_hostname: str, buffer: int,
                               peer_buffer_address: int, length: int,
                               stream_ptr: int = 0,
-                              transport_hint: str = '') -> int: ...
+                              transport_hint: str = '') -> None: ...
     def batch_transfer_write_on_cuda(self, target_hostname: str,
                                      buffers: Sequence[int],
                                      peer_buffer_addresses: Sequence[int],
                                      lengths: Sequence[int], stream_ptr: int = 0,
-                                     transport_hint: str = '') -> int: ...
+                                     transport_hint: str = '') -> None: ...
     def batch_transfer_read_on_cuda(self, target_hostname: str, buffers: Sequence[int],
                                     peer_buffer_addresses: Sequence[int],
                                     lengths: Sequence[int], stream_ptr: int = 0,
-                                    transport_hint: str = '') -> int: ...
+                                    transport_hint: str = '') -> None: ...
 
 def _peer_refusal(fd: int, uids: str | None = None, /) -> str | None: ...

@@ -13,7 +13,8 @@ PyObject *py_lazy_get(const struct py_lazy *lazy, size_t n, const char *of,
 		return NULL;
 	}
 	for (size_t i = 0; i < n; i++) {
-		if (PyUnicode_CompareWithASCIIString(name, lazy[i].name))
+		if (!lazy[i].module ||
+		    PyUnicode_CompareWithASCIIString(name, lazy[i].name))
 			continue;
 		module = PyImport_ImportModule(lazy[i].module);
 		if (!module)

@@ -7,7 +7,8 @@
 #include <Python.h>
 
 struct py_lazy {
-	const char *name, *module;
+	const char *name;
+	const char *module; /* NULL: its own __getattr__() knows the value */
 };
 
 /*

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import vram
+from gpu import LIBRARY, Gpu
 from mooncake.engine import TransferEngine
 from peer import Peer
 from pool import MB, Master
@@ -80,3 +81,12 @@ def store(joined):
     """The same, and nothing is in the pool."""
     assert joined.remove_all(force=True) >= 0
     return joined
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """cuda:0, and its driver is the one that engines load."""
+    monkeypatch.setenv("TE_CUDA_LIBRARY", LIBRARY)
+    one = Gpu()
+    yield one
+    one.close()

@@ -305,4 +305,4 @@ def test_names_of_the_interface():
     assert not module.SharedSegment.supported()
     with pytest.raises(RuntimeError, match="not supported"):
         module.SharedSegment.create("here", 4096, 1, 0)
-    assert not module.SUPPORT_CUDA and not module.SUPPORT_EFA
+    assert not module.SUPPORT_HIP and not module.SUPPORT_EFA

@@ -12,53 +12,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from gpu import SIZE
 from mooncake import allocator
 from mooncake._layout import FULL, HEADER, LAYOUT, MAGIC, METADATA, NAMES, VERSION
 from mooncake.engine import TransferEngine
 from mooncake.store import MooncakeDistributedStore
 from pool import MB
 
-SIZE = 3 * MB
 PATTERN = bytes(range(256)) * (SIZE // 256)
-
-
-class Gpu:
-    """Memory of cuda:0."""
-
-    def __init__(self) -> None:
-        file = Path(os.environ["TE_TESTS_DIR"]) / "fake_cuda.so"
-        self.cuda = ctypes.CDLL(str(file))
-        self.cuda.fake_cuda_bytes.restype = ctypes.c_void_p
-        self.cuda.fake_cuda_bytes.argtypes = [ctypes.c_uint64]
-        self.context, address = ctypes.c_void_p(), ctypes.c_uint64()
-        self.call("cuInit", 0)
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), 0)
-        self.call("cuCtxPushCurrent_v2", self.context)
-        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(SIZE))
-        self.address = address.value
-
-    def call(self, name: str, *args: object) -> None:
-        assert getattr(self.cuda, name)(*args) == 0
-
-    def set(self, value: bytes) -> None:
-        ctypes.memmove(self.cuda.fake_cuda_bytes(self.address), value, len(value))
-
-    def get(self, length: int) -> bytes:
-        return ctypes.string_at(self.cuda.fake_cuda_bytes(self.address), length)
-
-    def close(self) -> None:
-        self.call("cuMemFree_v2", ctypes.c_uint64(self.address))
-        self.call("cuCtxPopCurrent_v2", ctypes.byref(self.context))
-        self.call("cuDevicePrimaryCtxRelease_v2", 0)
-
-
-@pytest.fixture
-def gpu(monkeypatch):
-    monkeypatch.setenv("TE_CUDA_LIBRARY", str(
-        Path(os.environ["TE_TESTS_DIR"]) / "fake_cuda.so"))
-    one = Gpu()
-    yield one
-    one.close()
 
 
 @pytest.fixture(params=["", "1"], ids=["by default", "by tcp"])

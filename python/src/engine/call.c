@@ -62,7 +62,6 @@ static int read_all(const struct py_call *call, struct py_entries *out,
 		    const char **wrong)
 {
 	const char *hint;
-	uint64_t stream;
 	int rc;
 
 	*wrong = "target_hostname";
@@ -78,10 +77,6 @@ static int read_all(const struct py_call *call, struct py_entries *out,
 	if (!rc) {
 		*wrong = "opcode";
 		rc = read_op(call, &out->op);
-	}
-	if (!rc && call->stream) {
-		*wrong = "stream_ptr";
-		rc = py_arg_uint64(call->stream, *wrong, &stream);
 	}
 	return rc;
 }
@@ -108,29 +103,20 @@ bool py_call_parse(struct py_call *call, PyObject *args, PyObject *kwargs,
 		&call->buffers, &call->peers, &call->lengths, &call->hint);
 }
 
-int py_call_check(const struct py_call *call)
-{
-	struct py_entries entries = {.method = call->method};
-	const char *wrong;
-	int rc = read_all(call, &entries, &wrong);
-
-	if (rc == PY_ARG_RANGE)
-		py_warn(call->method, "%s is out of range", wrong);
-	free_entries(&entries);
-	return rc;
-}
-
 int py_call_transfer(struct py_engine *self, const struct py_call *call,
 		     struct py_transfer **out)
 {
-	struct py_entries entries = {.method = call->method};
+	struct py_entries entries = {.method = call->method,
+				     .raises = call->raises};
 	const char *wrong;
 	int rc = read_all(call, &entries, &wrong);
 
 	if (rc == PY_ARG_RANGE)
-		py_warn(call->method, "%s is out of range", wrong);
+		py_entries_refuse(&entries, "%s is out of range", wrong);
 	else if (!rc && py_transfer_create(self, &entries, out))
 		rc = PY_ARG_RANGE;
+	if (rc && call->raises)
+		rc = PY_ARG_RAISED;
 	free_entries(&entries);
 	return rc;
 }

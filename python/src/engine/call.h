@@ -10,8 +10,8 @@
 /* Arguments as parsed; borrowed. NULL: not given, or none of the method's. */
 struct py_call {
 	const char *method;
-	PyObject *target, *buffers, *peers, *lengths, *opcode, *notify, *hint,
-		*stream;
+	PyObject *target, *buffers, *peers, *lengths, *opcode, *notify, *hint;
+	bool raises; /* RuntimeError, not a line of the log */
 	bool many;   /* lists, of an entry for each place */
 	uint32_t op; /* enum te_op, unless there is an opcode */
 };
@@ -22,11 +22,9 @@ struct py_call {
  */
 bool py_call_parse(struct py_call *call, PyObject *args, PyObject *kwargs,
 		   const char *format);
-/* Look at the arguments, for nothing. As py_call_transfer(). */
-int py_call_check(const struct py_call *call);
 /*
  * Make the transfer that a call asks for. 0; PY_ARG_RAISED; PY_ARG_RANGE after
- * a line of the log.
+ * a line of the log, which a call that raises does not return.
  */
 int py_call_transfer(struct py_engine *self, const struct py_call *call,
 		     struct py_transfer **out);

@@ -65,6 +65,7 @@ static void dealloc(PyObject *object)
 
 	if (self->transfers)
 		py_transfers_end(self);
+	py_on_streams_end(self);
 	Py_BEGIN_ALLOW_THREADS;
 	/* Batches that are kept for the next go with their engine. */
 	te_engine_destroy(self->te);

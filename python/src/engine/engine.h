@@ -34,6 +34,8 @@ struct py_region {
 	te_region_id id; /* 0: just being registered, or taken back */
 };
 
+struct py_transfer;
+
 struct py_engine {
 	PyObject_HEAD struct te_engine *te; /* NULL: not initialized yet */
 	bool is_starting;
@@ -46,6 +48,8 @@ struct py_engine {
 	PyObject
 		*transfers; /* dict: number -> capsule of an asynchronous one */
 	uint64_t last_transfer;
+	struct py_transfer **on_streams; /* as they were called */
+	size_t n_on_streams, room_on_streams;
 	PyObject *managed; /* dict: address -> length */
 	struct py_arena *arena;
 };
@@ -108,6 +112,11 @@ bool py_is_there(const struct py_engine *self, uint64_t addr, uint64_t length,
 
 /* Ends transfers whose results nobody has asked for. */
 void py_transfers_end(struct py_engine *self);
+
+/* ---- cuda.c ---- */
+
+/* Ends transfers on streams; those not reached yet are cancelled. */
+void py_on_streams_end(struct py_engine *self);
 
 /* ---- arena.c ---- */
 

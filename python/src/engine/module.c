@@ -62,12 +62,12 @@ static int add_opcodes(PyObject *module, PyObject *engine)
 	return add_value(module, "TransferOpcode", opcodes) || rc ? -1 : 0;
 }
 
-/* Flags of devices that Mooncake can be built for: none is set here. */
+/* Flags of devices that Mooncake can be built for: of these none is set. */
 static int add_support(PyObject *module)
 {
 	static const char *const names[] = {
-		"SUPPORT_CUDA", "SUPPORT_EFA",   "SUPPORT_HIP",
-		"SUPPORT_MUSA", "SUPPORT_MNNVL", "SUPPORT_INTRA_NVLINK",
+		"SUPPORT_EFA",   "SUPPORT_HIP",          "SUPPORT_MUSA",
+		"SUPPORT_MNNVL", "SUPPORT_INTRA_NVLINK",
 	};
 	int rc = 0;
 
@@ -75,6 +75,8 @@ static int add_support(PyObject *module)
 		rc = add_value(module, names[i], PyBool_FromLong(0));
 	return rc;
 }
+
+#define SUPPORT_CUDA "SUPPORT_CUDA"
 
 static const struct py_lazy from_python[] = {
 	{"RpcInterface", "mooncake._rpc"},
@@ -84,13 +86,28 @@ static const struct py_lazy from_python[] = {
 	{"create_rpc_client", "mooncake._rpc"},
 	{"create_rpc_server", "mooncake._rpc"},
 	{"SharedSegment", "mooncake._shared"},
+	{SUPPORT_CUDA, NULL}, /* has_gpu() */
 };
 
 #define N_FROM_PYTHON (sizeof(from_python) / sizeof(from_python[0]))
 
+/* Whether there is a GPU, asked when somebody wants to know it. */
+static PyObject *has_gpu(void)
+{
+	int rc;
+
+	Py_BEGIN_ALLOW_THREADS;
+	rc = te_gpu_probe(NULL, "cuda", NULL, 0);
+	Py_END_ALLOW_THREADS;
+	return PyBool_FromLong(!rc);
+}
+
 static PyObject *get_attribute(PyObject *module, PyObject *name)
 {
 	(void)module;
+	if (PyUnicode_Check(name) &&
+	    !PyUnicode_CompareWithASCIIString(name, SUPPORT_CUDA))
+		return has_gpu();
 	return py_lazy_get(from_python, N_FROM_PYTHON, "mooncake.engine", name);
 }
 

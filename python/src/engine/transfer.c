@@ -5,6 +5,8 @@
 #include "python/src/engine/transfer.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -44,13 +46,30 @@ static const char *fault(const struct py_engine *self,
 	return NULL;
 }
 
+void py_entries_refuse(const struct py_entries *entries, const char *format,
+		       ...)
+{
+	char why[400];
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(why, sizeof(why), format, args);
+	va_end(args);
+	if (entries->raises)
+		PyErr_Format(PyExc_RuntimeError, "%s: %s", entries->method,
+			     why);
+	else
+		py_warn(entries->method, "%s", why);
+}
+
 static int check_entries(const struct py_engine *self,
 			 const struct py_entries *e)
 {
 	uint64_t sure = 0;
 
 	if (e->buffers.n != e->peers.n || e->buffers.n != e->lengths.n) {
-		py_warn(e->method,
+		py_entries_refuse(
+			e,
 			"buffers, peer_buffer_addresses and lengths are "
 			"not equally many: %zu, %zu, %zu",
 			e->buffers.n, e->peers.n, e->lengths.n);
@@ -61,9 +80,10 @@ static int check_entries(const struct py_engine *self,
 
 		if (!why)
 			continue;
-		py_warn(e->method, "entry %zu, %llu bytes at %#llx: %s", i,
-			(unsigned long long)e->lengths.values[i],
-			(unsigned long long)e->buffers.values[i], why);
+		py_entries_refuse(e, "entry %zu, %llu bytes at %#llx: %s", i,
+				  (unsigned long long)e->lengths.values[i],
+				  (unsigned long long)e->buffers.values[i],
+				  why);
 		return PY_FAILED;
 	}
 	return 0;
@@ -153,7 +173,11 @@ int py_transfer_create(struct py_engine *self, const struct py_entries *entries,
 	struct py_transfer *t;
 	int rc = -ENOMEM;
 
-	if (!py_is_ready(self, entries->method) || check_entries(self, entries))
+	if (!self->te) {
+		py_entries_refuse(entries, "the engine is not initialized");
+		return PY_FAILED;
+	}
+	if (check_entries(self, entries))
 		return PY_FAILED;
 	t = allocate(entries);
 	if (t && t->target && t->requests && t->pieces && t->batches) {
@@ -164,8 +188,8 @@ int py_transfer_create(struct py_engine *self, const struct py_entries *entries,
 	}
 	if (rc) {
 		py_transfer_destroy(self, t);
-		py_warn(entries->method, "%zu entries: %s", entries->buffers.n,
-			te_strerror(rc));
+		py_entries_refuse(entries, "%zu entries: %s",
+				  entries->buffers.n, te_strerror(rc));
 		return PY_FAILED;
 	}
 	*out = t;
@@ -267,6 +291,58 @@ static int send_all(struct py_engine *self, struct py_transfer *t)
 	return rc;
 }
 
+/* ---- in the order of a stream ---- */
+
+/* Without the GIL. 0, or -errno and @why. */
+static int submit_on_stream(struct py_transfer *t, uint64_t stream, char *why,
+			    size_t why_len)
+{
+	uint32_t left = left_ms(t);
+	int rc = 0;
+
+	(void)snprintf(why, why_len, "%s", te_strerror(-ETIMEDOUT));
+	if (!left)
+		return -ETIMEDOUT;
+	for (size_t i = 0; i < t->n; i++) {
+		t->requests[i].segment = t->segment;
+		t->requests[i].timeout_ms = left;
+	}
+	for (size_t i = 0; !rc && i < t->n_batches; i++)
+		rc = te_batch_submit_on_stream(
+			t->batches[i], &t->requests[i * PY_BATCH_MOST],
+			size_of(t, i), "cuda", stream, why, why_len);
+	return rc;
+}
+
+int py_transfer_on_stream(struct py_engine *self, struct py_transfer *transfer,
+			  uint64_t stream)
+{
+	char why[256];
+	int rc;
+
+	do {
+		rc = py_segment_fresh(self, transfer->target, left_ms(transfer),
+				      &transfer->segment);
+		if (rc) {
+			PyErr_Format(PyExc_RuntimeError,
+				     "Failed to open segment %s: %s",
+				     transfer->target, te_strerror(rc));
+			return -1;
+		}
+		Py_BEGIN_ALLOW_THREADS;
+		rc = submit_on_stream(transfer, stream, why, sizeof(why));
+		Py_END_ALLOW_THREADS;
+		/*
+		 * -ENOENT: somebody has just closed it, as stale. No batch has
+		 * been submitted but by the first segment.
+		 */
+	} while (rc == -ENOENT && left_ms(transfer));
+	if (!rc)
+		return 0;
+	PyErr_Format(PyExc_RuntimeError, "%s: %s", transfer->method, why);
+	return -1;
+}
+
 static int complain_of(const struct py_transfer *t, int error)
 {
 	py_warn(t->method, "%zu entries to \"%s\": %s", t->n, t->target,
@@ -290,8 +366,7 @@ int py_transfer_start(struct py_engine *self, struct py_transfer *transfer,
 
 /* ---- ending ---- */
 
-/* 0 or the first error of the requests; -EAGAIN: not all have ended. */
-static int result(struct py_transfer *t)
+int py_transfer_result(struct py_transfer *t)
 {
 	struct te_completion c;
 
@@ -325,7 +400,7 @@ static int again(struct py_engine *self, struct py_transfer *t)
 
 int py_transfer_look(struct py_engine *self, struct py_transfer *transfer)
 {
-	int rc = result(transfer);
+	int rc = py_transfer_result(transfer);
 
 	if (rc == -ESTALE && left_ms(transfer)) {
 		rc = again(self, transfer);

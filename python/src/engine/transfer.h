@@ -33,12 +33,20 @@ struct py_transfer {
 	bool is_busy; /* a thread looks at it, maybe without the GIL */
 };
 
-/* Arguments of a call; each is checked, and a log line says what is wrong. */
+/*
+ * Arguments of a call; each is checked, and a log line says what is wrong, or
+ * with @raises a RuntimeError.
+ */
 struct py_entries {
 	const char *method, *target;
+	bool raises;
 	uint32_t op; /* enum te_op */
 	struct py_numbers buffers, peers, lengths;
 };
+
+/* Says in the way that the method has what is wrong. Needs the GIL. */
+void py_entries_refuse(const struct py_entries *entries, const char *format,
+		       ...) __attribute__((format(printf, 2, 3)));
 
 /* Creates a transfer. Needs the GIL, and gives it away. 0 or PY_FAILED. */
 int py_transfer_create(struct py_engine *self, const struct py_entries *entries,
@@ -65,6 +73,16 @@ int py_transfer_finish(struct py_engine *self, struct py_transfer *transfer);
  * under way; else as py_transfer_finish().
  */
 int py_transfer_look(struct py_engine *self, struct py_transfer *transfer);
+
+/*
+ * Have the transfer begin when a CUDA stream gets to where it is now. With the
+ * GIL, which is given away; blocks until the peer is known, within its
+ * deadline. 0, or -1: raised, and it is to be destroyed.
+ */
+int py_transfer_on_stream(struct py_engine *self, struct py_transfer *transfer,
+			  uint64_t stream);
+/* 0 or the first error of a transfer's requests; -EAGAIN: it is under way. */
+int py_transfer_result(struct py_transfer *transfer);
 
 /*
  * Send @bytes as a notification, once the transfer has ended well. 0, -errno.
