@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* driver.c - the fake driver's devices, contexts and memory */
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/lib/fake_cuda/fake_cuda.h"
@@ -19,7 +17,6 @@
 
 #define HUGE        ((size_t)2 << 20)
 #define PIECES_MAX  256
-#define FAILS_MAX   8
 #define STACK_MAX   8
 #define POOL_HANDLE ((void *)(uintptr_t)0x9001)
 
@@ -37,17 +34,11 @@ struct piece {
 	bool imported;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t change = PTHREAD_COND_INITIALIZER;
 static struct piece pieces[PIECES_MAX];
 static struct CUctx_st contexts[FAKE_CUDA_GPUS];
 static int visible[FAKE_CUDA_GPUS], n_visible; /* as counted */
 static bool started;
 static int inits, flushes;
-static struct {
-	const char *function;
-	int error;
-} fails[FAILS_MAX];
 
 static _Thread_local CUcontext stack[STACK_MAX];
 static _Thread_local int depth;
@@ -57,63 +48,17 @@ static const char *const bus_ids[FAKE_CUDA_GPUS] = {
 
 /* ---- what is common to calls ---- */
 
-void fake_cuda_need(bool condition)
-{
-	if (!condition)
-		abort();
-}
-
-int fake_cuda_fault_of(const char *function)
-{
-	for (int i = 0; i < FAILS_MAX; i++)
-		if (fails[i].function && !strcmp(fails[i].function, function))
-			return fails[i].error;
-	return 0;
-}
-
-void fake_cuda_lock(void)
-{
-	pthread_mutex_lock(&lock);
-}
-
-void fake_cuda_await_change(void)
-{
-	pthread_cond_wait(&change, &lock);
-}
-
-void fake_cuda_changed(void)
-{
-	pthread_cond_broadcast(&change);
-}
-
-void fake_cuda_rest(unsigned int us)
-{
-	struct timespec until;
-
-	(void)clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += us * 1000L;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
-	(void)pthread_cond_timedwait(&change, &lock, &until);
-}
-
 int fake_cuda_enter(const char *function)
 {
 	int error;
 
 	fake_cuda_need(!fake_cuda_in_function());
-	pthread_mutex_lock(&lock);
+	fake_cuda_lock();
 	error = fake_cuda_fault_of(function);
 	if (!error && !started)
 		error = CUDA_ERROR_NOT_INITIALIZED;
 	if (error)
-		pthread_mutex_unlock(&lock);
-	return error;
-}
-
-int fake_cuda_leave(int error)
-{
-	pthread_mutex_unlock(&lock);
+		(void)fake_cuda_leave(0);
 	return error;
 }
 
@@ -191,7 +136,7 @@ EXPORT int cuInit(unsigned int flags)
 {
 	int error;
 
-	pthread_mutex_lock(&lock);
+	fake_cuda_lock();
 	inits++;
 	error = flags ? CUDA_ERROR_INVALID_VALUE : fake_cuda_fault_of("cuInit");
 	if (!error && !started)
@@ -953,7 +898,7 @@ EXPORT int fake_cuda_is_ordered(CUdeviceptr at)
 {
 	const struct piece *piece;
 
-	pthread_mutex_lock(&lock);
+	fake_cuda_lock();
 	piece = piece_at(at);
 	return fake_cuda_leave(
 		piece && (piece->ordered ||
@@ -965,13 +910,13 @@ EXPORT void *fake_cuda_bytes(CUdeviceptr at)
 	struct piece *piece;
 	char *bytes = NULL;
 
-	pthread_mutex_lock(&lock);
+	fake_cuda_lock();
 	piece = piece_at(at);
 	if (piece)
 		bytes = (piece->bytes ? piece->bytes
 				      : (char *)(uintptr_t)piece->at) +
 			(at - piece->at);
-	pthread_mutex_unlock(&lock);
+	(void)fake_cuda_leave(0);
 	return bytes;
 }
 
@@ -980,36 +925,17 @@ EXPORT uint64_t fake_cuda_pinned(void)
 {
 	uint64_t sum = 0;
 
-	pthread_mutex_lock(&lock);
+	fake_cuda_lock();
 	for (int i = 0; i < PIECES_MAX; i++)
 		if (pieces[i].type == CU_MEMORYTYPE_HOST && !pieces[i].reserved)
 			sum += pieces[i].length;
-	pthread_mutex_unlock(&lock);
+	(void)fake_cuda_leave(0);
 	return sum;
-}
-
-EXPORT void fake_cuda_fail(const char *function, int error)
-{
-	int free_row = -1;
-
-	pthread_mutex_lock(&lock);
-	for (int i = FAILS_MAX - 1; i >= 0; i--) {
-		if (fails[i].function && !strcmp(fails[i].function, function))
-			fails[i].function = NULL;
-		if (!fails[i].function)
-			free_row = i;
-	}
-	fake_cuda_need(free_row >= 0);
-	if (error) {
-		fails[free_row].function = function;
-		fails[free_row].error = error;
-	}
-	pthread_mutex_unlock(&lock);
 }
 
 EXPORT void fake_cuda_reset(void)
 {
-	pthread_mutex_lock(&lock);
+	fake_cuda_lock();
 	for (int i = 0; i < PIECES_MAX; i++)
 		fake_cuda_need(!pieces[i].length);
 	for (int i = 0; i < FAKE_CUDA_GPUS; i++) {
@@ -1018,21 +944,21 @@ EXPORT void fake_cuda_reset(void)
 	}
 	fake_cuda_copies_reset();
 	fake_cuda_chunks_reset();
-	memset(fails, 0, sizeof(fails));
+	fake_cuda_faults_reset();
 	started = false;
 	n_visible = inits = flushes = 0;
-	pthread_mutex_unlock(&lock);
+	(void)fake_cuda_leave(0);
 }
 
 EXPORT int fake_cuda_n_inits(void)
 {
-	pthread_mutex_lock(&lock);
+	fake_cuda_lock();
 	return fake_cuda_leave(inits);
 }
 
 EXPORT int fake_cuda_n_flushes(void)
 {
-	pthread_mutex_lock(&lock);
+	fake_cuda_lock();
 	return fake_cuda_leave(flushes);
 }
 
@@ -1040,7 +966,7 @@ EXPORT int fake_cuda_n_contexts(void)
 {
 	int n = 0;
 
-	pthread_mutex_lock(&lock);
+	fake_cuda_lock();
 	for (int i = 0; i < FAKE_CUDA_GPUS; i++)
 		n += contexts[i].n_uses > 0;
 	return fake_cuda_leave(n);

@@ -57,11 +57,12 @@ bool fake_cuda_piece_unmap(uint64_t at, size_t length);
 int fake_cuda_handle_release(CUmemGenericAllocationHandle handle);
 void fake_cuda_chunks_reset(void);
 
-
 /* Tells whether the address is of the host's memory that the driver knows. */
 bool fake_cuda_is_pinned(CUdeviceptr at);
 /* An error that calls of that name are to end with; 0. */
 int fake_cuda_fault_of(const char *function);
+/* With the lock: forgets all of them. */
+void fake_cuda_faults_reset(void);
 
 /*
  * copy.c: tells whether this thread is in a function that a stream has called,
