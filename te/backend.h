@@ -472,7 +472,7 @@ void tei_gpu_burst_free(struct tei_gpu_burst *burst); /* not under way */
  * Adds a copy of *@length bytes between @local and @offset in the window, into
  * it if @write; of fewer where @local's region ends, or 0 where the burst is
  * full or of another context. *@length: how many. -EFAULT: @local is in no
- * region of a GPU.
+ * region of a GPU. -ENXIO: the window has been closed, as its context may end.
  */
 int tei_gpu_burst_add(struct tei_gpu_burst *burst,
 		      const struct tei_gpu_window *window, uint64_t offset,

@@ -311,6 +311,7 @@ static struct shm_view *view_make(struct shm_endpoint *ep,
 	view->key = key;
 	memcpy(view->key_bytes, slice->key, SHM_KEY_LEN);
 	tei_list_init(&view->waiting);
+	tei_list_init(&view->window_link);
 	tei_list_add_tail(&ep->to_ask, &view->link);
 	tei_hash_insert(&ep->views, &view->node, tei_chance_mix(key.id));
 	ep->n_views++;

@@ -6,11 +6,12 @@
  *   initiator:  CONNECTING --welcome--> UP --any error--> down
  *
  * The initiator copies itself, so it is quiet whenever progress() is not
- * running. The target learns of it by the marks, or by the end of the peer's
- * memory: its process has ended, or it has executed another program. That is
- * seen by the socket, which is closed only after all other threads and the old
- * memory are gone, and which an initiator shuts down only while it is quiet. A
- * forked child that still has it delays the sign, but never brings it early.
+ * running, and no burst of a GPU's copies is under way. The target learns of it
+ * by the marks, or by the end of the peer's memory: its process has ended, or
+ * it has executed another program. That is seen by the socket, which is closed
+ * only after all other threads and the old memory are gone, and which an
+ * initiator shuts down only while it is quiet. A forked child that still has it
+ * delays the sign, but never brings it early.
  */
 #include <errno.h>
 #include <poll.h>
@@ -45,6 +46,7 @@ static void init(struct shm_endpoint *ep, struct tei_endpoint *base)
 	tei_list_init(&ep->gpu_link);
 	tei_list_init(&ep->gpu_queue);
 	tei_list_init(&ep->gpu_burst);
+	tei_list_init(&ep->windows);
 }
 
 int tei_shm_endpoint_open(struct tei_endpoint *base, void *addr, size_t *len)
@@ -139,8 +141,12 @@ static bool has_ended(const struct shm_endpoint *ep)
 
 bool tei_shm_is_gpu_still(const struct shm_endpoint *ep)
 {
-	return !ep->orphan || !ep->pages ||
-	       !(tei_shm_see(ep->pages).gpu_mark & 1) || has_ended(ep);
+	struct shm_seen now;
+
+	if (!ep->orphan || !ep->pages || has_ended(ep))
+		return true;
+	now = ep->fenced ? ep->seen : tei_shm_see(ep->pages);
+	return tei_shm_is_gpu_past(ep->pages, now);
 }
 
 /*
@@ -426,7 +432,8 @@ static void await_quiet(const struct shm_endpoint *ep)
 			continue;
 		if (tei_log_allowed(&limit))
 			LOG_WARN("rail shm/0: process %u, stopped in the "
-				 "middle of a copy, may still write one chunk",
+				 "middle of a copy, may still write what that "
+				 "is of",
 				 ep->pid);
 		return;
 	}

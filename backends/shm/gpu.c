@@ -17,13 +17,16 @@
 
 #include "backends/shm/shm.h"
 
-#define BURST_LEN (32ull << 20) /* bytes: 1 ms and less */
+#define BURST_LEN (32ull << 20) /* bytes: some ms at most */
 
 bool tei_shm_is_across(const void *key, size_t len)
 {
 	struct shm_key k;
 
-	return tei_shm_key_decode(key, len, &k) && k.kind == SHM_GPU;
+	/* Asked for each request: most keys are not looked at closely. */
+	return len == SHM_KEY_LEN &&
+	       ((const uint8_t *)key)[SHM_KEY_KIND] == SHM_GPU &&
+	       tei_shm_key_decode(key, len, &k);
 }
 
 /* ---- views ---- */
@@ -80,11 +83,14 @@ int tei_shm_gpu_open(struct shm_endpoint *ep, struct shm_view *view,
 					 m->addr, &view->window);
 	if (rc)
 		give_back(ep, view);
+	else
+		tei_list_add_tail(&ep->windows, &view->window_link);
 	return rc;
 }
 
 void tei_shm_gpu_close(struct shm_endpoint *ep, struct shm_view *view)
 {
+	tei_list_del(&view->window_link);
 	tei_gpu_window_close(view->window);
 	view->window = NULL;
 	give_back(ep, view);
@@ -94,13 +100,10 @@ bool tei_shm_gpu_end(struct shm_endpoint *ep)
 {
 	if (ep->bursting)
 		return false;
-	tei_list_for_each (node, &ep->all_views) {
-		struct shm_view *view =
-			tei_list_entry(node, struct shm_view, link);
-
-		if (view->window)
-			tei_shm_gpu_close(ep, view);
-	}
+	while (!tei_list_empty(&ep->windows))
+		tei_shm_gpu_close(ep,
+				  tei_list_entry(ep->windows.next,
+						 struct shm_view, window_link));
 	return true;
 }
 
@@ -116,10 +119,22 @@ static void call(struct shm_endpoint *ep)
 	rail->base->busy = true;
 }
 
+/* Finds whom an urgent slice goes behind: those that were urgent before. */
+static struct tei_list *last_urgent(struct shm_endpoint *ep)
+{
+	struct tei_list *at = &ep->gpu_queue;
+
+	while (at->next != &ep->gpu_queue &&
+	       tei_list_entry(at->next, struct tei_slice, link)->priority ==
+		       TE_PRIORITY_URGENT)
+		at = at->next;
+	return at;
+}
+
 void tei_shm_gpu_enqueue(struct shm_endpoint *ep, struct tei_slice *slice)
 {
 	if (slice->priority == TE_PRIORITY_URGENT)
-		tei_list_add_head(&ep->gpu_queue, &slice->link);
+		tei_list_insert(last_urgent(ep), &slice->link);
 	else
 		tei_list_add_tail(&ep->gpu_queue, &slice->link);
 	if (!ep->bursting && !ep->broken)
@@ -181,6 +196,9 @@ static void gather(struct shm_endpoint *ep, struct tei_list *ended)
 			s->bursting = true;
 			tei_list_del(&slice->link);
 			tei_list_add_tail(&ep->gpu_burst, &slice->link);
+		} else if (s->err == -ENXIO) { /* and is opened anew */
+			tei_shm_to_ended(ended, slice, -EAGAIN);
+			tei_shm_view_forget(ep, s->view);
 		} else if (s->err) {
 			tei_shm_to_ended(ended, slice, s->err);
 		}
@@ -270,6 +288,18 @@ static void sort(struct shm_endpoint *ep, struct tei_list *ended)
 	}
 }
 
+/* Has the regions of slices that failed asked for, and opened, anew. */
+static void forget_views(struct shm_endpoint *ep, struct tei_list *ended)
+{
+	tei_list_for_each (node, ended) {
+		struct shm_view *view =
+			shm_slice(tei_list_entry(node, struct tei_slice, link))
+				->view;
+
+		tei_shm_view_forget(ep, view);
+	}
+}
+
 /* Ends a burst that has landed. */
 static int finish(struct shm_endpoint *ep)
 {
@@ -278,6 +308,8 @@ static int finish(struct shm_endpoint *ep)
 	tei_list_init(&ended);
 	ep->landed = ep->bursting = false;
 	sort(ep, &ended);
+	if (ep->burst_err)
+		forget_views(ep, &ended);
 	return end_all(&ended);
 }
 

@@ -4,11 +4,12 @@
  *
  * A driver does not take such memory back from another process, and its owner
  * must not free it before that has closed it. An initiator does so when its
- * endpoint ends, and closes its socket afterwards: that, or the end of its
- * process, is waited for when a region is removed.
+ * endpoint ends, and closes its socket afterwards: that, with the mark over, or
+ * the end of its process is waited for when a region is removed.
  */
 #include <errno.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,7 +18,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-#define WAIT_MS 200 /* at the end of a rail */
+#define WAIT_MS 1000 /* at the end of a rail, for all of them */
 
 int tei_shm_orphan_prepare(struct shm_endpoint *ep)
 {
@@ -33,6 +34,62 @@ int tei_shm_orphan_prepare(struct shm_endpoint *ep)
 	tei_list_init(&orphan->grants);
 	ep->orphan = orphan;
 	return 0;
+}
+
+static void free_orphan(struct shm_orphan *orphan)
+{
+	tei_list_del(&orphan->link);
+	if (orphan->socket >= 0)
+		close(orphan->socket);
+	if (orphan->process >= 0)
+		close(orphan->process);
+	if (orphan->pages)
+		munmap(orphan->pages, SHM_PAGES_LEN);
+	tei_free(orphan);
+}
+
+void tei_shm_orphan_put(struct shm_orphan *orphan)
+{
+	if (tei_list_empty(&orphan->grants))
+		free_orphan(orphan);
+}
+
+bool tei_shm_orphan_is_over(const struct shm_orphan *orphan)
+{
+	struct pollfd fds[2] = {{.fd = orphan->process, .events = POLLIN},
+				{.fd = orphan->socket}};
+
+	if (poll(fds, 2, 0) <= 0)
+		return false;
+	return fds[0].revents ||
+	       (fds[1].revents & POLLHUP &&
+		tei_shm_is_gpu_past(orphan->pages, orphan->seen));
+}
+
+static void forget(struct shm_orphan *orphan)
+{
+	struct tei_list *node;
+
+	while ((node = tei_list_pop(&orphan->grants))) {
+		struct shm_grant *grant =
+			tei_list_entry(node, struct shm_grant, of_endpoint);
+
+		tei_list_del(&grant->of_region);
+		tei_free(grant);
+	}
+	free_orphan(orphan);
+}
+
+/* Frees those whose peers have let go: regions may live for long. */
+static void sweep(struct shm_rail *rail)
+{
+	tei_list_for_each_safe (node, tmp, &rail->orphans) {
+		struct shm_orphan *orphan =
+			tei_list_entry(node, struct shm_orphan, link);
+
+		if (tei_shm_orphan_is_over(orphan))
+			forget(orphan);
+	}
 }
 
 static int take_over(const struct shm_rail *rail, struct shm_source *source)
@@ -52,12 +109,11 @@ static void adopt(struct shm_orphan *orphan, struct shm_grant *grant)
 	grant->orphan = orphan;
 }
 
-void tei_shm_orphan_keep(struct shm_rail *rail, struct shm_endpoint *ep,
-			 bool still)
+void tei_shm_orphan_keep(struct shm_rail *rail, struct shm_endpoint *ep)
 {
 	struct shm_orphan *orphan = ep->orphan;
 
-	ep->orphan = NULL;
+	sweep(rail);
 	tei_list_for_each_safe (node, tmp, &ep->grants) {
 		struct shm_grant *grant =
 			tei_list_entry(node, struct shm_grant, of_endpoint);
@@ -65,42 +121,17 @@ void tei_shm_orphan_keep(struct shm_rail *rail, struct shm_endpoint *ep,
 		if (grant->region->key.kind == SHM_GPU)
 			adopt(orphan, grant);
 	}
-	if (tei_list_empty(&orphan->grants)) {
-		tei_free(orphan);
+	if (tei_list_empty(&orphan->grants))
 		return;
-	}
+	ep->orphan = NULL;
 	tei_list_add_tail(&rail->orphans, &orphan->link);
 	orphan->process = take_over(rail, &ep->process);
-	if (!still) /* copies may go on behind the socket's end */
-		return;
 	orphan->socket = take_over(rail, &ep->socket);
-	(void)shutdown(orphan->socket, SHUT_WR);
-}
-
-bool tei_shm_orphan_is_over(const struct shm_orphan *orphan)
-{
-	struct pollfd fds[2] = {{.fd = orphan->process, .events = POLLIN},
-				{.fd = orphan->socket}};
-
-	if (poll(fds, 2, 0) <= 0)
-		return false;
-	return fds[0].revents || fds[1].revents & POLLHUP;
-}
-
-static void free_orphan(struct shm_orphan *orphan)
-{
-	tei_list_del(&orphan->link);
 	if (orphan->socket >= 0)
-		close(orphan->socket);
-	if (orphan->process >= 0)
-		close(orphan->process);
-	tei_free(orphan);
-}
-
-void tei_shm_orphan_put(struct shm_orphan *orphan)
-{
-	if (tei_list_empty(&orphan->grants))
-		free_orphan(orphan);
+		(void)shutdown(orphan->socket, SHUT_WR);
+	orphan->pages = ep->pages;
+	orphan->seen = ep->seen;
+	ep->pages = NULL;
 }
 
 static void await_end(const struct shm_orphan *orphan, uint64_t until)
@@ -108,13 +139,11 @@ static void await_end(const struct shm_orphan *orphan, uint64_t until)
 	static struct tei_log_limit limit = {.per_minute = 6};
 
 	while (!tei_shm_orphan_is_over(orphan)) {
-		struct pollfd fds[2] = {
-			{.fd = orphan->process, .events = POLLIN},
-			{.fd = orphan->socket}};
-		uint64_t now = tei_now_ms();
+		struct pollfd process = {.fd = orphan->process,
+					 .events = POLLIN};
 
-		if (now < until) {
-			(void)poll(fds, 2, (int)(until - now));
+		if (tei_now_ms() < until) {
+			(void)poll(&process, 1, 1);
 			continue;
 		}
 		if (tei_log_allowed(&limit))
@@ -132,12 +161,8 @@ void tei_shm_orphans_end(struct shm_rail *rail)
 	while (!tei_list_empty(&rail->orphans)) {
 		struct shm_orphan *orphan = tei_list_entry(
 			rail->orphans.next, struct shm_orphan, link);
-		struct tei_list *node;
 
 		await_end(orphan, until);
-		while ((node = tei_list_pop(&orphan->grants)))
-			tei_free(tei_list_entry(node, struct shm_grant,
-						of_endpoint));
-		free_orphan(orphan);
+		forget(orphan);
 	}
 }

@@ -205,7 +205,7 @@ void tei_shm_grants_free(struct shm_endpoint *ep)
 
 	tei_mutex_lock(&rail->mu);
 	if (ep->orphan && !tei_shm_has_let_go(ep))
-		tei_shm_orphan_keep(rail, ep, tei_shm_is_gpu_still(ep));
+		tei_shm_orphan_keep(rail, ep);
 	tei_free(ep->orphan);
 	ep->orphan = NULL;
 	while (!tei_list_empty(&ep->grants))
@@ -229,6 +229,12 @@ static void revoke_all(struct shm_rail *rail, struct shm_region *region)
 	}
 }
 
+/* Tells whether it is another engine's here, which opens nothing. */
+static bool is_of_this_process(const struct shm_grant *grant)
+{
+	return grant->ep->pid == shm_rail(grant->ep->base->rail)->host.pid;
+}
+
 /*
  * Tells whether nobody can be using it. Memory of a GPU must be closed, too:
  * its owner may free it then.
@@ -237,6 +243,8 @@ static bool is_over(const struct shm_grant *grant, bool look)
 {
 	if (grant->orphan)
 		return tei_shm_orphan_is_over(grant->orphan);
+	if (is_of_gpu(grant) && is_of_this_process(grant))
+		return tei_shm_is_gpu_past(grant->ep->pages, grant->seen);
 	if (is_of_gpu(grant))
 		return look && tei_shm_has_let_go(grant->ep);
 	return tei_shm_is_past(grant->ep->pages, grant->seen) ||

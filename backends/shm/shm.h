@@ -97,6 +97,8 @@ struct shm_region {
 struct shm_orphan {
 	struct tei_list link; /* rail->orphans, once its endpoint is closed */
 	int socket, process;  /* -1: tells nothing */
+	struct shm_pages *pages;
+	struct shm_seen seen;
 	struct tei_list grants;
 };
 
@@ -136,6 +138,7 @@ struct shm_view {
 	uint8_t *base; /* mapped; NULL: foreign, or a GPU's */
 	size_t mapped;
 	struct tei_gpu_window *window; /* of a GPU's; NULL: not open */
+	struct tei_list window_link;   /* ep->windows, while it is open */
 	uint64_t window_at;            /* offset of the region in it */
 };
 
@@ -174,6 +177,7 @@ struct shm_endpoint {
 	struct tei_list gpu_link;    /* rail->gpus: something is to be done */
 	struct tei_list gpu_queue;   /* slices, without a copy under way */
 	struct tei_list gpu_burst;   /* slices of the burst under way */
+	struct tei_list windows;     /* views, whatever their state */
 	struct tei_gpu_burst *burst; /* NULL: none was needed yet */
 	uint64_t gpu_mark;
 	bool bursting, landed, flushing; /* landed: the burst has ended */
@@ -360,11 +364,10 @@ bool tei_shm_gpu_flush(struct shm_endpoint *ep, int err);
 /* Prepares for a grant of a GPU's memory. -ENOMEM. */
 int tei_shm_orphan_prepare(struct shm_endpoint *ep);
 /*
- * Keeps what its peer has open of GPUs, when an endpoint is closed. @still: no
- * GPU copies for it just now. Under rail.mu.
+ * Keeps what its peer has open of GPUs, and how that is seen, when an endpoint
+ * is closed, which was prepared for it. Under rail.mu.
  */
-void tei_shm_orphan_keep(struct shm_rail *rail, struct shm_endpoint *ep,
-			 bool still);
+void tei_shm_orphan_keep(struct shm_rail *rail, struct shm_endpoint *ep);
 /* Tells whether its peer has let go. Under rail.mu. */
 bool tei_shm_orphan_is_over(const struct shm_orphan *orphan);
 /* Frees it, if it has no grant. Under rail.mu. */

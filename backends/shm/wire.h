@@ -17,6 +17,7 @@
 #define SHM_VERSION      1u
 #define SHM_TOKEN_LEN    16
 #define SHM_KEY_LEN      32
+#define SHM_KEY_KIND     25 /* where the kind is in it */
 #define SHM_NAME_LEN     64
 #define SHM_HOST_LEN     56
 #define SHM_MESSAGE_LEN  128

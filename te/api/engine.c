@@ -84,6 +84,7 @@ static const struct tei_regions_ops regions_ops = {
 	.push = tei_control_push_regions,
 	.forget_group = tei_inbound_peers_forget_group,
 	.drop_pinning = tei_inbound_peers_drop_pinning,
+	.leave_stage = tei_gpu_windows_leave,
 };
 
 static struct te_engine *make_engine(void)
@@ -116,6 +117,7 @@ static void init(struct te_engine *engine)
 	tei_list_init(&engine->transfer->stages);
 	tei_list_init(&engine->transfer->starving);
 	tei_list_init(&engine->transfer->own_ends);
+	tei_list_init(&engine->transfer->windows);
 	tei_handles_init(&engine->segments);
 	tei_regions_init(engine->regions);
 	tei_inbox_init(engine->inbox, engine);

@@ -16,6 +16,7 @@ struct tei_attached {
 	uint8_t name[TEI_SHARED_LEN];
 	uint64_t addr;
 	unsigned int n_users;
+	bool broken; /* its context has died: nobody gets it any more */
 };
 
 static struct tei_mutex mu = {PTHREAD_MUTEX_INITIALIZER}; /* lock 19 */
@@ -28,8 +29,8 @@ static struct tei_attached *find(const struct tei_stage *stage,
 		struct tei_attached *a =
 			tei_list_entry(node, struct tei_attached, link);
 
-		if (a->ops == stage->ops && a->context == stage->context &&
-		    a->gpu == stage->gpu &&
+		if (!a->broken && a->ops == stage->ops &&
+		    a->context == stage->context && a->gpu == stage->gpu &&
 		    !memcmp(a->name, name, TEI_SHARED_LEN))
 			return a;
 	}
@@ -82,6 +83,7 @@ int tei_attach(struct tei_stage *stage, const uint8_t name[TEI_SHARED_LEN],
 void tei_detach(struct tei_stage *stage, struct tei_attached *attached)
 {
 	tei_mutex_lock(&mu);
+	attached->broken |= tei_stage_is_broken(stage);
 	if (!--attached->n_users) {
 		tei_list_del(&attached->link);
 		stage->ops->detach(stage->copier, attached->addr);

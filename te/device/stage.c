@@ -19,11 +19,6 @@ static uint32_t blocks_of(uint64_t length)
 
 /* ---- opening and closing ---- */
 
-static bool is_broken(const struct tei_stage *stage)
-{
-	return atomic_load_explicit(&stage->broken, memory_order_relaxed);
-}
-
 static bool is_of(const struct tei_stage *stage,
 		  const struct tei_memory_found *found)
 {
@@ -85,7 +80,7 @@ static struct tei_stage *find(const struct tei_gpus *gpus,
 		struct tei_stage *stage =
 			tei_list_entry(node, struct tei_stage, link);
 
-		if (is_of(stage, found) && !is_broken(stage))
+		if (is_of(stage, found) && !tei_stage_is_broken(stage))
 			return stage;
 	}
 	return NULL;
@@ -268,7 +263,7 @@ static void give_up(struct tei_stage *stage, const char *why)
 {
 	static struct tei_log_limit limit = {.per_minute = 6};
 
-	if (!is_broken(stage) && tei_log_allowed(&limit))
+	if (!tei_stage_is_broken(stage) && tei_log_allowed(&limit))
 		LOG_ERROR("copies to and from %s:%d fail: %s; memory of it can "
 			  "be moved again once its regions are added anew",
 			  stage->ops->name, stage->gpu, why);
@@ -394,14 +389,15 @@ bool tei_stage_turn(struct tei_stage *stage)
 {
 	bool any = false;
 
-	if (is_broken(stage)) {
+	if (tei_stage_is_broken(stage)) {
 		any = stage->n_jobs;
 		give_up(stage, "");
 		return any;
 	}
-	for (int way = 0; way < TEI_COPY_WAYS && !is_broken(stage); way++) {
+	for (int way = 0; way < TEI_COPY_WAYS && !tei_stage_is_broken(stage);
+	     way++) {
 		launch(stage, (enum tei_copy_way)way);
 		any |= harvest(stage, (enum tei_copy_way)way);
 	}
-	return any || is_broken(stage);
+	return any || tei_stage_is_broken(stage);
 }

@@ -58,6 +58,7 @@ struct tei_stage_way {
 struct tei_stage {
 	struct tei_list link; /* tei_gpus.stages */
 	_Atomic uint32_t refs;
+	_Atomic uint32_t n_regions; /* of its context that there are */
 	const struct tei_runtime_ops *ops;
 	struct tei_runtime *runtime;
 	int gpu;
@@ -116,6 +117,18 @@ void *tei_stage_take_some(struct tei_stage *stage, enum tei_stage_use use,
 /* Gives back what was taken, as it was. */
 void tei_stage_give(struct tei_stage *stage, enum tei_stage_use use,
 		    void *memory, uint64_t length);
+
+/* Tells whether there is no job of that way. */
+static inline bool tei_stage_is_still(const struct tei_stage *stage,
+				      enum tei_copy_way way)
+{
+	return tei_list_empty(&stage->ways[way].waiting) && !stage->ways[way].n;
+}
+/* Tells whether its context has died. Any thread. */
+static inline bool tei_stage_is_broken(const struct tei_stage *stage)
+{
+	return atomic_load_explicit(&stage->broken, memory_order_relaxed);
+}
 
 /* Has turn() begin the job. */
 void tei_stage_submit(struct tei_stage *stage, struct tei_stage_job *job);

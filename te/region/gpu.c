@@ -107,9 +107,23 @@ int tei_region_share(struct tei_engine_core *core, uint64_t id,
 int tei_region_open_stage(struct te_engine *engine, struct tei_region *region,
 			  char why[TEI_RUNTIME_WHY_LEN])
 {
+	int rc;
+
 	if (region->memory.facts.kind != TEI_MEMORY_DEVICE)
 		return 0;
-	return tei_stage_get(engine, &region->memory, &region->stage, why);
+	rc = tei_stage_get(engine, &region->memory, &region->stage, why);
+	if (!rc)
+		atomic_fetch_add(&region->stage->n_regions, 1);
+	return rc;
+}
+
+void tei_region_close_stage(struct te_engine *engine, struct tei_region *region)
+{
+	struct tei_stage *stage = region->stage;
+
+	if (stage && atomic_fetch_sub(&stage->n_regions, 1) == 1)
+		engine->regions->ops->leave_stage(engine, stage);
+	tei_stage_put(engine, stage);
 }
 
 struct tei_stage *tei_region_stage(struct te_engine *engine, uint64_t addr,

@@ -46,7 +46,7 @@ static void region_free(struct te_engine *engine, struct tei_region *region)
 
 	for (i = 0; i < engine->worker->n_rails; i++)
 		tei_free(region->key[i]);
-	tei_stage_put(engine, region->stage);
+	tei_region_close_stage(engine, region);
 	tei_free(region);
 }
 
@@ -402,17 +402,20 @@ static bool hide(struct te_engine *engine, struct tei_region *region)
 }
 
 /*
- * The awaited word is stored by another process into shared memory: no thread
- * here could signal it.
+ * The awaited word is stored by another process into shared memory, or said to
+ * who drives: no thread here could signal it.
  */
-static void pause_a_while(struct tei_regions *r, unsigned int turn)
+static void pause_a_while(struct te_engine *engine, unsigned int turn)
 {
+	struct tei_regions *r = engine->regions;
+
 	if (turn < SPINS) {
 		(void)sched_yield();
 		return;
 	}
 	tei_mutex_lock(&r->mu);
-	tei_cond_wait(&r->unpinned, &r->mu, tei_now_ns() + TEI_NS_PER_MS);
+	tei_worker_await(engine->worker, &r->unpinned, &r->mu,
+			 tei_now_ns() + TEI_NS_PER_MS);
 	tei_mutex_unlock(&r->mu);
 }
 
@@ -432,14 +435,13 @@ static bool await_hidden(struct te_engine *engine, struct tei_region *region,
 		if (now >= until)
 			return false;
 		if (now >= warn) {
-			LOG_WARN(
-				"engine %s: a region cannot be removed before "
-				"a process of this host, stopped in the middle "
-				"of a copy, goes on or ends",
-				engine->name);
+			LOG_WARN("engine %s: a region cannot be removed before "
+				 "a process of this host that copies, or has a "
+				 "GPU's memory open, goes on or ends",
+				 engine->name);
 			warn = UINT64_MAX;
 		}
-		pause_a_while(engine->regions, turn);
+		pause_a_while(engine, turn);
 	}
 	return true;
 }

@@ -90,6 +90,8 @@ struct tei_regions_ops {
 	void (*forget_group)(struct te_engine *engine, unsigned int place);
 	/* Drops links of peers that pin a region; waits for none. */
 	void (*drop_pinning)(struct te_engine *engine);
+	/* Closes what was opened in the context of the stage. Waits. */
+	void (*leave_stage)(struct te_engine *engine, struct tei_stage *stage);
 };
 
 struct tei_regions {
@@ -176,6 +178,12 @@ void tei_region_export_end(struct tei_region *region);
  */
 int tei_region_open_stage(struct te_engine *engine, struct tei_region *region,
 			  char why[TEI_RUNTIME_WHY_LEN]);
+/*
+ * Lets go of it; with the last region of a stage what was opened in its context
+ * is closed. Not with mu held; waits for that.
+ */
+void tei_region_close_stage(struct te_engine *engine,
+			    struct tei_region *region);
 
 /* memory.c, With the engine: what te_memory_alloc() gave and nobody freed. */
 void tei_memories_free(struct te_engine *engine);

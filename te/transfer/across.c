@@ -3,12 +3,15 @@
  * across.c - copies from memory of a GPU to memory of a GPU, of two processes
  *
  * A window keeps the stage, and so the context, of the region that it was
- * opened for. Copies of a burst are begun in that context, also to and from
- * memory of others: the driver finds their ways.
+ * opened for, until the last region of that stage is removed. Copies of a burst
+ * are begun in that context, also to and from memory of others: the driver
+ * finds their ways.
  */
 #include <assert.h>
 #include <errno.h>
+#include <sched.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "te/core/engine.h"
@@ -19,8 +22,9 @@
 #include "te/worker/worker.h"
 
 struct tei_gpu_window {
+	struct tei_list link; /* transfer.windows */
 	struct te_engine *engine;
-	struct tei_stage *stage;       /* held */
+	struct tei_stage *stage;       /* held; NULL: it is closed */
 	struct tei_attached *attached; /* NULL: this process's own memory */
 	uint64_t addr;                 /* of its first byte, here */
 };
@@ -71,17 +75,86 @@ int tei_gpu_window_open(struct tei_engine_core *core, const void *local,
 		tei_free(window);
 		return rc;
 	}
+	tei_list_init(&window->link);
+	tei_list_add_tail(&core->engine->transfer->windows, &window->link);
+	atomic_fetch_add(&core->engine->transfer->n_windows, 1);
 	*out = window;
 	return 0;
 }
 
-void tei_gpu_window_close(struct tei_gpu_window *window)
+static void close_window(struct tei_gpu_window *window)
 {
 	if (window->attached)
 		tei_detach(window->stage, window->attached);
+	window->attached = NULL;
 	tei_stage_put(window->engine, window->stage);
+	window->stage = NULL;
+}
+
+void tei_gpu_window_close(struct tei_gpu_window *window)
+{
+	close_window(window);
+	tei_list_del(&window->link);
+	atomic_fetch_sub(&window->engine->transfer->n_windows, 1);
 	tei_free(window);
 }
+
+/* ---- the end of a stage's last region ---- */
+
+struct leaving {
+	struct tei_call call;
+	struct te_engine *engine;
+	struct tei_stage *stage;
+	bool done, busy; /* guarded by regions.mu; busy: copies are under way */
+};
+
+static void leave(struct tei_call *call)
+{
+	struct leaving *l = TEI_CONTAINER(call, struct leaving, call);
+	struct tei_regions *r = l->engine->regions;
+	bool busy = !tei_stage_is_still(l->stage, TEI_COPY_ACROSS);
+
+	tei_list_for_each (node, &l->engine->transfer->windows) {
+		struct tei_gpu_window *window =
+			tei_list_entry(node, struct tei_gpu_window, link);
+
+		if (!busy && window->stage == l->stage)
+			close_window(window);
+	}
+	tei_mutex_lock(&r->mu);
+	l->busy = busy;
+	l->done = true;
+	tei_cond_broadcast(&r->unpinned);
+	tei_mutex_unlock(&r->mu);
+}
+
+/* Waits until leave() has been called. */
+static bool has_left(struct leaving *l)
+{
+	struct tei_regions *r = l->engine->regions;
+	bool left;
+
+	l->done = false;
+	tei_worker_post(l->engine->worker, &l->call);
+	tei_mutex_lock(&r->mu);
+	while (!l->done)
+		tei_worker_await(l->engine->worker, &r->unpinned, &r->mu,
+				 tei_now_ns() + TEI_NS_PER_MS);
+	left = !l->busy;
+	tei_mutex_unlock(&r->mu);
+	return left;
+}
+
+void tei_gpu_windows_leave(struct te_engine *engine, struct tei_stage *stage)
+{
+	struct leaving l = {.call.fn = leave, .engine = engine, .stage = stage};
+
+	if (atomic_load(&engine->transfer->n_windows))
+		while (!has_left(&l))
+			(void)sched_yield();
+}
+
+/* ---- bursts ---- */
 
 struct tei_gpu_burst *tei_gpu_burst_new(struct tei_engine_core *core)
 {
@@ -116,8 +189,11 @@ int tei_gpu_burst_add(struct tei_gpu_burst *burst,
 		      void *local, uint64_t *length, bool write)
 {
 	uint64_t here = (uintptr_t)local, there = window->addr + offset;
-	struct tei_stage *stage = tei_region_stage(burst->engine, here, length);
+	struct tei_stage *stage;
 
+	if (!window->stage)
+		return -ENXIO;
+	stage = tei_region_stage(burst->engine, here, length);
 	if (!stage)
 		return -EFAULT;
 	tei_stage_put(burst->engine, stage); /* the region keeps it */

@@ -52,6 +52,7 @@ void tei_health_refused(struct tei_peer *peer, uint32_t rail, int err)
 	peer->w.pairs[rail].err = err;
 	tei_breaker_fail(&peer->w.pairs[rail].breaker, w->now,
 			 tei_chance(&w->chance), &limits);
+	tei_peer_detour(peer, rail);
 }
 
 /* ---- blame ---- */
@@ -110,6 +111,7 @@ void tei_health_blame(struct tei_link *link, int err)
 	if (is_no_fault(link, err))
 		return;
 	tei_breaker_fail(b, w->now, tei_chance(&w->chance), &limits);
+	tei_peer_detour(link->out.peer, link->rail->rail.index);
 	TEI_COUNT(link->engine, pair_pauses);
 	if (state == TEI_BREAKER_CLOSED)
 		b->state = state; /* it works again; only remember */

@@ -171,6 +171,23 @@ static void each_active(struct tei_peer *peer, request_fn *fn, int err)
 	}
 }
 
+/* Other rails carry parts of requests with those that are paused. */
+void tei_peer_detour(struct tei_peer *peer, uint32_t rail)
+{
+	const struct tei_rail *r = &peer->engine->worker->rails[rail]->rail;
+
+	if (!(r->ops->caps & TEI_CAP_ACROSS))
+		return;
+	peer->w.to_rematch = true;
+	tei_peer_run(peer);
+}
+
+void tei_peer_rematch(struct tei_peer *peer)
+{
+	peer->w.to_rematch = false;
+	each_active(peer, tei_request_rematch, 0);
+}
+
 static bool awaits_a_link(const struct tei_request *r)
 {
 	if (r->op == TE_NOTIFY)

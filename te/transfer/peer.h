@@ -82,6 +82,7 @@ struct tei_peer_work {
 	uint64_t news; /* value of `news` that was taken over */
 	uint32_t life;
 	bool up, runnable;
+	bool to_rematch; /* a pair that goes first where it can was paused */
 	struct tei_remote *remote;
 	uint64_t fresh, epoch, epoch_over, fails, refusals, absences;
 	uint64_t pause_until; /* ns: the owner has no room just now */
@@ -155,6 +156,10 @@ void tei_peer_sync(struct tei_peer *peer);
 void tei_peer_sync_self(struct tei_peer *peer);
 /* Something can be posted, or might be. */
 void tei_peer_run(struct tei_peer *peer);
+/* Has requests go another way, soon, than by the paused pair. Token. */
+void tei_peer_detour(struct tei_peer *peer, uint32_t rail);
+/* Does so. Token. */
+void tei_peer_rematch(struct tei_peer *peer);
 /* Tell control whether its connection is needed. */
 void tei_peer_update_want(struct tei_peer *peer);
 void tei_peer_ask(struct tei_peer *peer, uint32_t asks);

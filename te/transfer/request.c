@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "te/core/engine.h"
 #include "te/notify/notify.h"
+#include "te/transfer/health.h"
 #include "te/transfer/link.h"
 #include "te/transfer/parts.h"
 #include "te/transfer/peer.h"
@@ -242,6 +243,17 @@ static bool awaits_rail(const struct tei_request *r)
 	return may_come && !(r->flags & TE_FAIL_FAST);
 }
 
+static uint64_t not_paused(struct tei_peer *peer, uint64_t rails)
+{
+	uint64_t left, lets = 0, until = UINT64_MAX;
+
+	for (left = rails; left; left &= left - 1)
+		if (tei_health_lets(peer, (uint32_t)__builtin_ctzll(left),
+				    &until))
+			lets |= left & -left;
+	return lets;
+}
+
 /*
  * Finds the rails that move the request's bytes: those to the peer that take
  * its local memory. If there is none, or a processor has to see the bytes for
@@ -259,7 +271,8 @@ static void find_reach(struct tei_request *r, const struct tei_remote *remote,
 	r->staged = false;
 	r->direct = takers.rails != UINT64_MAX;
 	r->reach = across;
-	if (across & ~r->avoid && takers.all_gpu && !(r->flags & TE_CRC))
+	if (takers.all_gpu && !(r->flags & TE_CRC) &&
+	    not_paused(r->peer, across & ~r->avoid))
 		return;
 	reach &= ~across;
 	r->staged = takers.stageable && takers.rails != UINT64_MAX &&

@@ -733,6 +733,8 @@ static bool pump_peer(struct tei_peer *peer, uint64_t quantum)
 	if (atomic_load_explicit(&peer->news, memory_order_acquire) !=
 	    peer->w.news)
 		tei_peer_sync(peer);
+	if (peer->w.to_rematch)
+		tei_peer_rematch(peer);
 	tei_warm_look(peer);
 	if (w->now < peer->w.pause_until) {
 		tei_due_set(w, &peer->w.retry, peer->w.pause_until);

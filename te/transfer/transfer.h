@@ -17,6 +17,8 @@
 #include "base/loop.h"
 #include "te/worker/worker.h"
 
+struct tei_stage;
+
 /*
  * Handlers of calls that are posted to the control thread, which answers by a
  * call to the worker. Set when the engine is made.
@@ -47,7 +49,15 @@ struct tei_transfer {
 	struct tei_list stages;   /* with copies, by active; held. Token */
 	struct tei_list starving; /* peers that await their room. Token */
 	struct tei_list own_ends; /* struct tei_own_end. Token */
+	struct tei_list windows;  /* struct tei_gpu_window. Token */
+	_Atomic uint32_t n_windows;
 };
+
+/*
+ * Closes windows of peers' GPUs that were opened in the stage's context, whose
+ * last region is removed. Any thread but one that drives; waits.
+ */
+void tei_gpu_windows_leave(struct te_engine *engine, struct tei_stage *stage);
 
 /* Waits for the links of this engine to itself that are being closed. */
 struct tei_own_end {

@@ -5,8 +5,10 @@
  * The other process is this program started again. It has memory of a GPU that
  * peers reach, or moves bytes to ours, as it is told by a pipe.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -14,13 +16,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/lib/tmpdir.h"
 #include "tests/unit/te/gpu.h"
 
 #define ROLE "TE_TEST_ACROSS"
 #define LEN  ((size_t)8 << 20)
 
 enum order {
-	ORDER_OPEN,  /* engine and memory; answers with both */
+	ORDER_OPEN,  /* engine, in folder name, and memory; says both */
 	ORDER_ADD,   /* a region: value is its access */
 	ORDER_FILL,  /* the memory with bytes like no other's */
 	ORDER_CRC,   /* of length bytes at offset */
@@ -49,24 +52,29 @@ struct side {
 	int gpu;
 };
 
-static struct te_engine *open_engine(bool parts)
+/* @name: of one more setting, NULL: none. */
+static struct te_engine *open_engine(const char *name, const char *value)
 {
-	const char *const settings[] = {
-		"backends", "shm,tcp",       "cuda_library",
-		cuda.file,  "shm.gpu_parts", parts ? "true" : "false",
-		NULL};
+	const char *const settings[] = {"backends", "shm,tcp", "cuda_library",
+					cuda.file,  name,      value,
+					NULL};
 
 	return rig_engine(settings);
 }
 
-static struct side side_open(int gpu)
+static struct side side_with(int gpu, const char *name, const char *value)
 {
-	struct side side = {.engine = open_engine(false),
+	struct side side = {.engine = open_engine(name, value),
 			    .at = fake_cuda_alloc(&cuda, gpu, LEN),
 			    .gpu = gpu};
 
 	side.bytes = cuda.bytes(side.at);
 	return side;
+}
+
+static struct side side_open(int gpu)
+{
+	return side_with(gpu, NULL, NULL);
 }
 
 static void side_add(struct side *side, uint32_t access)
@@ -100,7 +108,7 @@ static void obey(struct side *side, struct message *m)
 	m->error = 0;
 	switch (m->order) {
 	case ORDER_OPEN:
-		*side = side_open(0);
+		*side = side_with(0, *m->name ? "shm.dir" : NULL, m->name);
 		m->there = side->at;
 		snprintf(m->name, sizeof(m->name), "%s",
 			 te_engine_name(side->engine));
@@ -191,17 +199,29 @@ static struct message hear(const struct other *other)
 	return m;
 }
 
+/* Has it end our access to its memory. */
+static int revoke_ours(const struct other *other, const struct side *side,
+		       uint64_t within)
+{
+	struct message m = {.order = ORDER_REVOKE, .value = within};
+
+	te_engine_incarnation(side->engine, m.life);
+	assert_int_equal(write(other->tell, &m, sizeof(m)), sizeof(m));
+	return hear(other).error;
+}
+
 static int order(const struct other *other, enum order what, uint64_t value)
 {
 	tell(other, what, value);
 	return hear(other).error;
 }
 
-static struct other other_start(uint32_t access)
+/* @dir: of its socket; "": the usual one. */
+static struct other other_start_in(const char *dir, uint32_t access)
 {
 	int orders[2], answers[2];
 	struct other other;
-	struct message m;
+	struct message m = {.order = ORDER_OPEN};
 
 	assert_int_equal(pipe(orders) | pipe(answers), 0);
 	other.pid = fork();
@@ -212,12 +232,18 @@ static struct other other_start(uint32_t access)
 	close(answers[1]);
 	other.tell = orders[1];
 	other.hear = answers[0];
-	tell(&other, ORDER_OPEN, 0);
+	snprintf(m.name, sizeof(m.name), "%s", dir);
+	assert_int_equal(write(other.tell, &m, sizeof(m)), sizeof(m));
 	m = hear(&other);
 	other.at = m.there;
 	memcpy(other.name, m.name, sizeof(m.name));
 	assert_int_equal(order(&other, ORDER_ADD, access), 0);
 	return other;
+}
+
+static struct other other_start(uint32_t access)
+{
+	return other_start_in("", access);
 }
 
 static void other_reap(const struct other *other, int expected)
@@ -427,7 +453,8 @@ static void no_name_for_a_part_of_an_allocation(void **state)
 	(void)state;
 	side_add(&user, 0);
 	for (int parts = 0; parts < 2; parts++) {
-		struct te_engine *owner = open_engine(parts);
+		struct te_engine *owner =
+			open_engine("shm.gpu_parts", parts ? "true" : "false");
 		te_segment_id id;
 
 		rig_region(owner, as_pointer(at + 4096), 65536, RIG_ANY);
@@ -461,6 +488,44 @@ static void a_driver_that_refuses_is_done_without(void **state)
 	assert_int_equal(bytes_by(&side, "direct"), 0);
 	test_contains(lines, "is not reached from cuda:1: cuIpcOpenMemHandle");
 	assert_int_equal(order(&other, ORDER_REMOVE, RIG_WAIT_MS), 0);
+	side_close(&side);
+	other_stop(&other);
+}
+
+/* As of a container that has another folder, but the same processes. */
+static void an_owner_whose_socket_is_not_found_goes_by_tcp(void **state)
+{
+	char dir[TEST_PATH_MAX];
+	struct side side = side_open(1);
+	struct other other;
+
+	(void)state;
+	test_tmpdir_create(dir);
+	other = other_start_in(dir, RIG_ANY);
+	test_tmpdir_remove(dir);
+	side_add(&side, 0);
+	assert_int_equal(move(&side, &other, TE_READ, 0, LEN), 0);
+	assert_int_equal(bytes_by(&side, "staged"), LEN);
+	side_close(&side);
+	other_stop(&other);
+}
+
+static void a_driver_that_failed_works_again(void **state)
+{
+	struct other other = other_start(RIG_ANY);
+	struct side side = side_open(1);
+
+	(void)state;
+	side_add(&side, 0);
+	check_both_ways(&side, &other, 0, LEN);
+	cuda.fail_call("cuMemcpyAsync", CUDA_ERROR_ILLEGAL_ADDRESS);
+	cuda.fail_call("cuStreamSynchronize", CUDA_ERROR_ILLEGAL_ADDRESS);
+	assert_int_equal(move(&side, &other, TE_READ, 0, LEN), -EIO);
+	cuda.fail_call("cuMemcpyAsync", 0);
+	cuda.fail_call("cuStreamSynchronize", 0);
+	assert_int_equal(te_region_remove(side.engine, side.region), 0);
+	side_add(&side, 0);
+	check_both_ways(&side, &other, 0, LEN);
 	side_close(&side);
 	other_stop(&other);
 }
@@ -543,27 +608,186 @@ static void copies_under_way_are_waited_for(void **state)
 	side_close(&side);
 }
 
-/* An owner that ends, or revokes, while copies stand still. */
-static void an_owner_that_goes_away_is_obeyed(void **state)
+/* A write that stands still in the driver, after one that has ended. */
+static struct te_batch *held_write(struct side *side, const struct other *other)
 {
-	for (int revoke = 0; revoke < 2; revoke++) {
+	static struct iovec piece;
+	struct te_request request = rig_request(find(side, other), TE_WRITE,
+						as_pointer(other->at), &piece);
+	struct te_batch *batch;
+
+	side_add(side, 0);
+	check_both_ways(side, other, 0, 8);
+	piece = (struct iovec){as_pointer(side->at), LEN};
+	cuda.hold(true);
+	batch = rig_submit(side->engine, &request);
+	assert_int_equal(te_batch_wait(batch, 50), -ETIMEDOUT);
+	return batch;
+}
+
+static void an_owner_that_revokes_waits_for_copies(void **state)
+{
+	struct other other = other_start(RIG_ANY);
+	struct side side = side_open(1);
+	struct te_batch *batch = held_write(&side, &other);
+
+	(void)state;
+	assert_int_equal(revoke_ours(&other, &side, 100), -ETIMEDOUT);
+	cuda.hold(false);
+	(void)rig_end(batch);
+	assert_int_equal(order(&other, ORDER_REMOVE, RIG_WAIT_MS), 0);
+	assert_int_equal(cuda.n_opened(), 0);
+	other_stop(&other);
+	side_close(&side);
+}
+
+static void *let_go_later(void *arg)
+{
+	(void)arg;
+	(void)poll(NULL, 0, 100);
+	cuda.hold(false);
+	return NULL;
+}
+
+static void an_engine_that_ends_waits_for_its_copies(void **state)
+{
+	struct other other = other_start(RIG_ANY);
+	struct side side = side_open(1);
+	struct te_batch *batch = held_write(&side, &other);
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, let_go_later, NULL), 0);
+	te_batch_cancel(batch);
+	(void)rig_end(batch);
+	side_close(&side);
+	pthread_join(thread, NULL);
+	assert_int_equal(cuda.n_opened(), 0);
+	other_stop(&other);
+}
+
+static void an_owner_that_is_killed_ends_nothing_here(void **state)
+{
+	struct other other = other_start(RIG_ANY);
+	struct side side = side_open(1);
+	struct te_batch *batch = held_write(&side, &other);
+
+	(void)state;
+	assert_int_equal(kill(other.pid, SIGKILL), 0);
+	other_reap(&other, SIGKILL);
+	assert_int_equal(te_batch_wait(batch, 100), -ETIMEDOUT);
+	cuda.hold(false);
+	(void)rig_end(batch);
+	side_close(&side);
+	assert_int_equal(cuda.n_opened(), 0);
+}
+
+static void an_owner_that_ends_or_revokes_may_free(void **state)
+{
+	for (int revokes = 0; revokes < 2; revokes++) {
 		struct other other = other_start(RIG_ANY);
 		struct side side = side_open(1);
-		struct message m = {.order = ORDER_REVOKE, .value = 100};
 
 		(void)state;
 		side_add(&side, 0);
 		check_both_ways(&side, &other, 0, LEN);
-		if (revoke) {
-			te_engine_incarnation(side.engine, m.life);
-			assert_int_equal(write(other.tell, &m, sizeof(m)),
-					 sizeof(m));
-			assert_int_equal(hear(&other).error, 0);
+		if (revokes) {
+			assert_int_equal(
+				revoke_ours(&other, &side, RIG_WAIT_MS), 0);
 			assert_int_equal(
 				order(&other, ORDER_REMOVE, RIG_WAIT_MS), 0);
 		}
 		other_stop(&other);
 		side_close(&side);
+	}
+}
+
+static unsigned int fds_of(const struct other *other)
+{
+	char path[64];
+	unsigned int n = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)other->pid);
+	dir = opendir(path);
+	assert_non_null(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static void revocations_leave_no_descriptors(void **state)
+{
+	struct other other = other_start(RIG_ANY);
+	struct side side = side_open(1);
+	unsigned int first = 0;
+
+	(void)state;
+	side_add(&side, 0);
+	for (int i = 0; i < 25; i++) {
+		int rc = -ESTALE; /* until we have heard of the revocation */
+
+		while (rc == -ESTALE)
+			rc = move(&side, &other, TE_READ, 0, LEN);
+		assert_int_equal(rc, 0);
+		assert_int_equal(revoke_ours(&other, &side, RIG_WAIT_MS), 0);
+		if (i == 4)
+			first = fds_of(&other);
+	}
+	assert_true(fds_of(&other) <= first + 8);
+	side_close(&side);
+	other_stop(&other);
+}
+
+/* Who resets a GPU removes its regions before: nothing of ours is left then. */
+static void the_context_goes_with_the_last_region(void **state)
+{
+	struct other other = other_start(RIG_ANY);
+	struct side side = side_open(1);
+
+	(void)state;
+	side_add(&side, 0);
+	check_both_ways(&side, &other, 0, LEN);
+	assert_int_equal(te_region_remove(side.engine, side.region), 0);
+	fake_cuda_free(&cuda, side.gpu, side.at);
+	assert_int_equal(cuda.n_contexts(), 0);
+	side.at = fake_cuda_alloc(&cuda, side.gpu, LEN);
+	side.bytes = cuda.bytes(side.at);
+	side_add(&side, 0);
+	check_both_ways(&side, &other, 0, LEN);
+	assert_int_equal(bytes_by(&side, "staged"), 0);
+	side_close(&side);
+	other_stop(&other);
+}
+
+/* An engine without a worker thread, the owner's or the user's, hears it yet. */
+static void engines_without_threads_take_back(void **state)
+{
+	for (int i = 0; i < 2; i++) {
+		struct side owner =
+			side_with(0, "worker_thread", i ? "true" : "false");
+		struct side user =
+			side_with(1, "worker_thread", i ? "false" : "true");
+		struct iovec piece = {as_pointer(user.at), LEN};
+		struct te_request request;
+		struct te_batch *batch;
+
+		(void)state;
+		side_add(&owner, RIG_ANY);
+		side_add(&user, 0);
+		request = rig_request(rig_segment(user.engine, owner.engine),
+				      TE_WRITE, as_pointer(owner.at), &piece);
+		batch = rig_submit(user.engine, &request);
+		while (te_batch_wait(batch, 1) == -ETIMEDOUT)
+			if (!i)
+				(void)te_engine_drive(owner.engine, 1);
+		assert_int_equal(rig_end(batch).error, 0);
+		assert_int_equal(bytes_by(&user, "direct"), LEN);
+		assert_int_equal(te_region_remove(owner.engine, owner.region),
+				 0);
+		side_close(&user);
+		side_close(&owner);
 	}
 }
 
@@ -603,10 +827,18 @@ int main(void)
 		TEST(no_name_for_who_may_only_read_or_only_write),
 		TEST(no_name_for_a_part_of_an_allocation),
 		TEST(a_driver_that_refuses_is_done_without),
+		TEST(an_owner_whose_socket_is_not_found_goes_by_tcp),
+		TEST(a_driver_that_failed_works_again),
 		TEST(other_requests_go_as_before),
 		TEST(memory_is_closed_before_it_is_freed),
 		TEST(copies_under_way_are_waited_for),
-		TEST(an_owner_that_goes_away_is_obeyed),
+		TEST(an_owner_that_revokes_waits_for_copies),
+		TEST(an_engine_that_ends_waits_for_its_copies),
+		TEST(an_owner_that_is_killed_ends_nothing_here),
+		TEST(an_owner_that_ends_or_revokes_may_free),
+		TEST(revocations_leave_no_descriptors),
+		TEST(the_context_goes_with_the_last_region),
+		TEST(engines_without_threads_take_back),
 		TEST(a_user_that_dies_holds_nothing),
 	};
 
