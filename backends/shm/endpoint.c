@@ -167,15 +167,20 @@ static void close_sources(struct shm_endpoint *ep, bool dead)
 	tei_mutex_unlock(&rail->mu);
 }
 
+/* Removals of regions look at what it sets, from other threads. */
 static void fence(struct shm_endpoint *ep)
 {
+	struct shm_rail *rail = shm_rail(ep->base->rail);
+
 	if (ep->fenced)
 		return;
+	tei_mutex_lock(&rail->mu);
 	ep->fenced = true;
-	if (!ep->pages)
-		return;
-	tei_shm_set_fence(ep->pages);
-	ep->seen = tei_shm_see(ep->pages);
+	if (ep->pages) {
+		tei_shm_set_fence(ep->pages);
+		ep->seen = tei_shm_see(ep->pages);
+	}
+	tei_mutex_unlock(&rail->mu);
 }
 
 /* A socket that is closed, or shut down, at both ends. */

@@ -160,7 +160,8 @@ struct shm_endpoint {
 	uint64_t last_generation;              /* guarded by rail.mu */
 	struct shm_seen seen;                  /* when it was fenced */
 	struct shm_orphan *orphan; /* made with the first grant of a GPU's */
-	bool fenced, dead;         /* dead: its memory is */
+	/* Written under rail.mu; dead: its memory is. */
+	bool fenced, dead;
 
 	/* Initiator. */
 	bool up, foreign;       /* foreign: process_vm_readv() is allowed */

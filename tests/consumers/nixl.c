@@ -90,7 +90,7 @@ static unsigned char *allocate(void)
 {
 	const char *place = getenv("TE_TEST_MEMORY");
 	unsigned char *memory;
-	void *context;
+	void *context = NULL;
 	uint64_t at;
 	int gpu;
 

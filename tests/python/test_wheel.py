@@ -103,7 +103,7 @@ def test_wheel_works_in_a_fresh_environment(tmp_path):
     shutil.rmtree(venv, ignore_errors=True)
     run(sys.executable, "-m", "venv", venv)
     run(venv / "bin/python", "-m", "pip", "install", "-q", "--no-index", wheel)
-    for name in ("peer.py", "speed.py"):
+    for name in ("peer.py", "speed.py", "vram.py"):
         shutil.copy(pathlib.Path(__file__).with_name(name), tmp_path)
     run(venv / "bin/python", "-c", TRANSFER, cwd=tmp_path)
     assert "from the pool" in run(
