@@ -46,7 +46,8 @@ static int open_handle(const struct fake_cuda_shared *shared, CUdeviceptr *out)
 	for (int i = 0; i < OPEN_MAX_; i++) {
 		if (!opened[i].at)
 			place = i;
-		else if (!memcmp(&opened[i].shared, shared, sizeof(*shared)))
+		else if (opened[i].shared.pid == shared->pid &&
+			 opened[i].shared.fd == shared->fd)
 			return CUDA_ERROR_ALREADY_MAPPED;
 	}
 	fake_cuda_need(place >= 0);

@@ -125,17 +125,21 @@ static uint64_t number_of(CUstream stream)
 	return (uintptr_t)stream;
 }
 
-/* Of one request; @why[160]. */
+/* Of one request, @piece of the local memory; @why[160]. */
 static int try_submit(struct te_batch *batch, te_segment_id segment,
-		      uint32_t op, void *remote, void *local, size_t len,
+		      uint32_t op, void *remote, struct iovec piece,
 		      uint64_t stream, uint32_t timeout_ms, char *why)
 {
-	struct iovec piece = {local, len};
 	struct te_request request = rig_request(segment, op, remote, &piece);
 
 	request.timeout_ms = timeout_ms;
 	return te_batch_submit_on_stream(batch, &request, 1, "cuda", stream,
 					 why, 160);
+}
+
+static struct iovec piece_of(void *local, size_t len)
+{
+	return (struct iovec){local, len};
 }
 
 static struct te_batch *new_batch(const struct rig *rig)
@@ -152,7 +156,7 @@ static struct te_batch *submit(const struct rig *rig, uint32_t op, void *remote,
 	struct te_batch *batch = new_batch(rig);
 	char why[160] = "";
 
-	if (try_submit(batch, rig->segment, op, remote, local, len,
+	if (try_submit(batch, rig->segment, op, remote, piece_of(local, len),
 		       number_of(stream), 0, why))
 		fail_msg("%s", why);
 	return batch;
@@ -310,8 +314,8 @@ static void a_peer_that_is_gone_costs_the_deadline(void **state)
 	(void)state;
 	stop_stream(&rig);
 	assert_int_equal(try_submit(batch, rig.segment, TE_WRITE, host,
-				    local(&rig, 0), 8, number_of(rig.stream),
-				    200, why),
+				    piece_of(local(&rig, 0), 8),
+				    number_of(rig.stream), 200, why),
 			 0);
 	te_engine_destroy(rig.owner);
 	assert_int_equal(te_batch_wait(batch, 400), -ETIMEDOUT);
@@ -332,8 +336,8 @@ static void a_device_that_stands_still_is_left_behind(void **state)
 	(void)state;
 	cuda.hold(true);
 	assert_int_equal(try_submit(batch, rig.segment, TE_WRITE, host,
-				    local(&rig, 0), LEN, number_of(rig.stream),
-				    100, why),
+				    piece_of(local(&rig, 0), LEN),
+				    number_of(rig.stream), 100, why),
 			 0);
 	synchronize(&rig, rig.stream);
 	assert_int_equal(te_batch_wait(batch, 0), -ETIMEDOUT);
@@ -363,8 +367,8 @@ static void cancelled_before_the_stream_gets_there(void **state)
 	/* The same batch again, behind the gate that was cancelled. */
 	assert_int_equal(te_batch_reset(batch), 0);
 	assert_int_equal(try_submit(batch, rig.segment, TE_WRITE, host,
-				    local(&rig, 0), 8, number_of(rig.stream), 0,
-				    why),
+				    piece_of(local(&rig, 0), 8),
+				    number_of(rig.stream), 0, why),
 			 0);
 	go_on(&rig);
 	synchronize(&rig, rig.stream);
@@ -405,8 +409,8 @@ static void destroyed_while_the_stream_waits(void **state)
 	assert_int_equal(te_segment_expect(rig.user, "127.0.0.1:1", &nobody),
 			 0);
 	assert_int_equal(try_submit(batch, nobody, TE_READ, host,
-				    local(&rig, 0), 8, number_of(rig.stream),
-				    RIG_WAIT_MS, why),
+				    piece_of(local(&rig, 0), 8),
+				    number_of(rig.stream), RIG_WAIT_MS, why),
 			 0);
 	assert_int_equal(te_batch_wait(batch, 50), -ETIMEDOUT);
 	te_engine_destroy(rig.user);
@@ -447,8 +451,8 @@ static void a_fork_child_is_refused(void **state)
 	if (!pid) {
 		bool refused =
 			try_submit(batch, rig.segment, TE_WRITE, host,
-				   local(&rig, 0), 8, number_of(rig.stream), 0,
-				   why) == -ESTALE;
+				   piece_of(local(&rig, 0), 8),
+				   number_of(rig.stream), 0, why) == -ESTALE;
 
 		te_engine_destroy(rig.user);
 		_exit(refused ? 0 : 1);
@@ -480,13 +484,13 @@ static void default_streams_are_the_memorys(void **state)
 	}
 	/* The host's memory is of no GPU: the thread's decides. */
 	batch = new_batch(&rig);
-	assert_int_equal(try_submit(batch, rig.segment, TE_WRITE, host, one, 8,
-				    0, 0, why),
+	assert_int_equal(try_submit(batch, rig.segment, TE_WRITE, host,
+				    piece_of(one, 8), 0, 0, why),
 			 -EINVAL);
 	assert_non_null(strstr(why, "this thread uses none"));
 	enter(&rig);
-	assert_int_equal(try_submit(batch, rig.segment, TE_WRITE, host, one, 8,
-				    0, 0, why),
+	assert_int_equal(try_submit(batch, rig.segment, TE_WRITE, host,
+				    piece_of(one, 8), 0, 0, why),
 			 0);
 	leave();
 	assert_int_equal(rig_end(batch).error, 0);
@@ -499,8 +503,8 @@ static void refuse(const struct rig *rig, struct te_batch *batch, int rc,
 	char why[160] = "";
 
 	assert_int_equal(try_submit(batch, rig->segment, TE_WRITE, host,
-				    local(rig, 0), 8, number_of(rig->stream), 0,
-				    why),
+				    piece_of(local(rig, 0), 8),
+				    number_of(rig->stream), 0, why),
 			 rc);
 	if (!strstr(why, word))
 		fail_msg("\"%s\" does not say \"%s\"", why, word);
@@ -556,8 +560,8 @@ static void what_cannot_be_allocated_is_an_error(void **state)
 
 		tei_fault_arm(TEI_FAULT_ALLOC, nth);
 		rc = try_submit(batch, rig.segment, TE_WRITE, host,
-				local(&rig, 0), 8, number_of(rig.stream), 5000,
-				why);
+				piece_of(local(&rig, 0), 8),
+				number_of(rig.stream), 5000, why);
 		synchronize(&rig, rig.stream);
 		struck = tei_fault_struck(TEI_FAULT_ALLOC);
 		tei_fault_disarm_all();
@@ -613,8 +617,9 @@ static void write_to_self(const struct rig *rig)
 
 	rig_region(rig->user, one, LEN, RIG_ANY);
 	for (int i = 0; i < MANY; i++) {
-		assert_int_equal(try_submit(batch, self, TE_WRITE, one, other,
-					    64, number_of(rig->stream), 0, why),
+		assert_int_equal(try_submit(batch, self, TE_WRITE, one,
+					    piece_of(other, 64),
+					    number_of(rig->stream), 0, why),
 				 0);
 		assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
 		assert_int_equal(te_batch_reset(batch), 0);
@@ -648,9 +653,9 @@ static void without_a_worker_it_is_refused(void **state)
 
 	(void)state;
 	assert_int_equal(te_batch_create(engine, 1, &batch), 0);
-	assert_int_equal(
-		try_submit(batch, 1, TE_WRITE, host, one, 8, 0, 0, why),
-		-EOPNOTSUPP);
+	assert_int_equal(try_submit(batch, 1, TE_WRITE, host, piece_of(one, 8),
+				    0, 0, why),
+			 -EOPNOTSUPP);
 	assert_non_null(strstr(why, "worker_thread"));
 	te_engine_destroy(engine);
 }
@@ -666,9 +671,9 @@ static void without_a_driver_it_is_refused(void **state)
 
 	(void)state;
 	assert_int_equal(te_batch_create(engine, 1, &batch), 0);
-	assert_int_equal(
-		try_submit(batch, 1, TE_WRITE, host, one, 8, 0, 0, why),
-		-ENODEV);
+	assert_int_equal(try_submit(batch, 1, TE_WRITE, host, piece_of(one, 8),
+				    0, 0, why),
+			 -ENODEV);
 	assert_non_null(strstr(why, "/nowhere/libcuda.so.1"));
 	te_engine_destroy(engine);
 	assert_int_equal(te_config_create(&config), 0);
