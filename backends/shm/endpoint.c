@@ -132,7 +132,7 @@ int tei_shm_endpoint_connect(struct tei_endpoint *base, const void *addr,
 
 /* ---- quiet ---- */
 
-static bool has_ended(const struct shm_endpoint *ep)
+bool tei_shm_has_ended(const struct shm_endpoint *ep)
 {
 	struct pollfd fd = {.fd = ep->process.fd, .events = POLLIN};
 
@@ -143,7 +143,7 @@ bool tei_shm_is_gpu_still(const struct shm_endpoint *ep)
 {
 	struct shm_seen now;
 
-	if (!ep->orphan || !ep->pages || has_ended(ep))
+	if (!ep->orphan || !ep->pages || tei_shm_has_ended(ep))
 		return true;
 	now = ep->fenced ? ep->seen : tei_shm_see(ep->pages);
 	return tei_shm_is_gpu_past(ep->pages, now);
@@ -200,7 +200,7 @@ bool tei_shm_has_left(const struct shm_endpoint *ep)
 
 bool tei_shm_has_let_go(const struct shm_endpoint *ep)
 {
-	return has_ended(ep) ||
+	return tei_shm_has_ended(ep) ||
 	       (tei_shm_is_gpu_still(ep) && (ep->dead || has_hung_up(ep)));
 }
 
@@ -210,7 +210,7 @@ static bool is_quiet(const struct shm_endpoint *ep)
 		return true;
 	return (tei_shm_is_past(ep->pages, ep->seen) || tei_shm_has_left(ep)) &&
 	       (!ep->orphan || tei_shm_is_gpu_past(ep->pages, ep->seen) ||
-		has_ended(ep));
+		tei_shm_has_ended(ep));
 }
 
 /*

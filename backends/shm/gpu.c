@@ -257,6 +257,8 @@ static int begin(struct shm_endpoint *ep)
 	tei_shm_touch_begin(&ep->pages->gpu_mark, &ep->gpu_mark);
 	if (tei_shm_is_fenced(ep->pages))
 		rc = -ESTALE;
+	else if (tei_shm_has_ended(ep)) /* its memory would still be there */
+		rc = -ECONNRESET;
 	else
 		gather(ep, &ended);
 	ep->bursting = !tei_list_empty(&ep->gpu_burst);

@@ -324,7 +324,9 @@ void tei_shm_break(struct shm_endpoint *ep, int err);
  * memory is gone. Under rail.mu, or with the drive token.
  */
 bool tei_shm_has_left(const struct shm_endpoint *ep);
-/* The same: no GPU copies for the peer of what it was granted just now. */
+/* Tells whether the peer's process has ended. Threads as has_left(). */
+bool tei_shm_has_ended(const struct shm_endpoint *ep);
+/* Tells whether no GPU copies for the peer of what it was granted just now. */
 bool tei_shm_is_gpu_still(const struct shm_endpoint *ep);
 /* The same: it has closed what it was granted of GPUs, or has ended. */
 bool tei_shm_has_let_go(const struct shm_endpoint *ep);

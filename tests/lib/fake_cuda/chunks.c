@@ -6,6 +6,7 @@
  */
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/mman.h>
 
 #include "tests/lib/fake_cuda/fake_cuda.h"
 #include "tests/lib/fake_cuda/private.h"
@@ -21,11 +22,11 @@ static struct handle {
 	size_t length; /* 0: not in use */
 	int device;
 } handles[HANDLES_MAX];
-static struct {
+/* Addresses that are reserved, and chunks that are mapped to some of them. */
+static struct range {
 	uint64_t at;
 	size_t length; /* 0: not in use */
-	bool mapped;
-} ranges[HANDLES_MAX];
+} ranges[HANDLES_MAX], maps[HANDLES_MAX];
 
 static struct handle *handle_of(CUmemGenericAllocationHandle number)
 {
@@ -39,7 +40,7 @@ static struct handle *handle_of(CUmemGenericAllocationHandle number)
 
 static bool is_of_a_gpu(const struct cuda_allocation *what)
 {
-	return what->type == 1 && what->handle_types == 1 &&
+	return what->type == 1 && what->handle_types <= 1 &&
 	       what->location.type == 1 && what->gpudirect <= 1 &&
 	       fake_cuda_device_of(what->location.id) >= 0;
 }
@@ -99,49 +100,77 @@ int fake_cuda_handle_release(CUmemGenericAllocationHandle number)
 	return 0;
 }
 
+/* Where the caller wants it, if nothing is there; else anywhere. */
+static char *reserve_at(uint64_t wanted, size_t length)
+{
+	void *at = MAP_FAILED;
+
+	if (wanted && !(wanted % UNIT))
+		at = mmap((void *)(uintptr_t)wanted, length, PROT_NONE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
+				  MAP_FIXED_NOREPLACE,
+			  -1, 0);
+	return at == MAP_FAILED ? fake_cuda_reserve(length) : at;
+}
+
+static void add(struct range *list, uint64_t at, size_t length)
+{
+	int i = 0;
+
+	while (i < HANDLES_MAX && list[i].length)
+		i++;
+	fake_cuda_need(i < HANDLES_MAX);
+	list[i] = (struct range){at, length};
+}
+
 EXPORT int cuMemAddressReserve(CUdeviceptr *out, size_t length,
 			       size_t alignment, CUdeviceptr wanted,
 			       unsigned long long flags)
 {
 	int error = fake_cuda_enter("cuMemAddressReserve");
-	unsigned int i = 0;
 
 	if (error)
 		return error;
-	if (!length || length % UNIT || alignment || wanted || flags)
+	if (!length || length % UNIT || alignment > UNIT || flags)
 		return fake_cuda_leave(CUDA_ERROR_INVALID_VALUE);
-	while (i < HANDLES_MAX && ranges[i].length)
-		i++;
-	fake_cuda_need(i < HANDLES_MAX);
-	*out = (uintptr_t)fake_cuda_reserve(length);
+	*out = (uintptr_t)reserve_at(wanted, length);
 	fake_cuda_need(*out);
-	ranges[i].at = *out;
-	ranges[i].length = length;
-	ranges[i].mapped = false;
+	add(ranges, *out, length);
 	return fake_cuda_leave(0);
 }
 
-/* Its place in ranges[]; -1: it is none. With the lock. */
-static int range_of(CUdeviceptr at, size_t length)
+/* The one that has all of the addresses; NULL: none does. With the lock. */
+static struct range *range_with(uint64_t at, size_t length)
 {
 	for (int i = 0; i < HANDLES_MAX; i++)
-		if (ranges[i].length && ranges[i].length == length &&
-		    ranges[i].at == at)
-			return i;
-	return -1;
+		if (ranges[i].length && at >= ranges[i].at &&
+		    at - ranges[i].at < ranges[i].length &&
+		    length <= ranges[i].at + ranges[i].length - at)
+			return &ranges[i];
+	return NULL;
+}
+
+/* The first chunk that is mapped in the range; NULL: none is. */
+static struct range *map_in(uint64_t at, size_t length)
+{
+	for (int i = 0; i < HANDLES_MAX; i++)
+		if (maps[i].length && maps[i].at - at < length)
+			return &maps[i];
+	return NULL;
 }
 
 /* What is mapped has to be unmapped before. */
 EXPORT int cuMemAddressFree(CUdeviceptr at, size_t length)
 {
-	int error = fake_cuda_enter("cuMemAddressFree"), i;
+	int error = fake_cuda_enter("cuMemAddressFree");
+	struct range *range;
 
 	if (error)
 		return error;
-	i = range_of(at, length);
-	if (i < 0 || ranges[i].mapped)
+	range = range_with(at, length);
+	if (!range || range->length != length || map_in(at, length))
 		return fake_cuda_leave(CUDA_ERROR_INVALID_VALUE);
-	ranges[i].length = 0;
+	range->length = 0;
 	return fake_cuda_leave(0);
 }
 
@@ -149,32 +178,40 @@ EXPORT int cuMemMap(CUdeviceptr at, size_t length, size_t offset,
 		    CUmemGenericAllocationHandle number,
 		    unsigned long long flags)
 {
-	int error = fake_cuda_enter("cuMemMap"), i;
+	int error = fake_cuda_enter("cuMemMap");
 	const struct handle *handle;
 
 	if (error)
 		return error;
-	i = range_of(at, length);
 	handle = handle_of(number);
-	if (i < 0 || ranges[i].mapped || offset || flags || !handle ||
-	    handle->length != length)
+	if (!range_with(at, length) || map_in(at, length) || offset || flags ||
+	    !handle || handle->length != length)
 		return fake_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	fake_cuda_piece_map(at, length, handle->device);
-	ranges[i].mapped = true;
+	add(maps, at, length);
 	return fake_cuda_leave(0);
 }
 
 EXPORT int cuMemUnmap(CUdeviceptr at, size_t length)
 {
-	int error = fake_cuda_enter("cuMemUnmap"), i;
+	int error = fake_cuda_enter("cuMemUnmap");
+	struct range *map;
 
 	if (error)
 		return error;
-	i = range_of(at, length);
-	if (i < 0 || !fake_cuda_piece_unmap(at, length))
+	if (!map_in(at, length))
 		return fake_cuda_leave(CUDA_ERROR_INVALID_VALUE);
-	ranges[i].mapped = false;
+	while ((map = map_in(at, length))) {
+		fake_cuda_need(fake_cuda_piece_unmap(map->at, map->length));
+		map->length = 0;
+	}
 	return fake_cuda_leave(0);
+}
+
+static bool may_access(const struct cuda_access *who)
+{
+	return who->location.type == 1 && who->flags == 3 &&
+	       fake_cuda_device_of(who->location.id) >= 0;
 }
 
 EXPORT int cuMemSetAccess(CUdeviceptr at, size_t length,
@@ -185,12 +222,14 @@ EXPORT int cuMemSetAccess(CUdeviceptr at, size_t length,
 	if (error)
 		return error;
 	for (size_t i = 0; i < n; i++)
-		if (who[i].location.type != 1 || who[i].flags != 3 ||
-		    fake_cuda_device_of(who[i].location.id) < 0)
+		if (!may_access(&who[i]))
 			return fake_cuda_leave(CUDA_ERROR_INVALID_VALUE);
-	return fake_cuda_leave(n && fake_cuda_piece_open(at, length)
-				       ? 0
-				       : CUDA_ERROR_INVALID_VALUE);
+	if (!n || !map_in(at, length))
+		return fake_cuda_leave(CUDA_ERROR_INVALID_VALUE);
+	for (int i = 0; i < HANDLES_MAX; i++)
+		if (maps[i].length && maps[i].at - at < length)
+			(void)fake_cuda_piece_open(maps[i].at, maps[i].length);
+	return fake_cuda_leave(0);
 }
 
 void fake_cuda_chunks_reset(void)
