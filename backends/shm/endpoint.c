@@ -220,15 +220,13 @@ static bool is_quiet(const struct shm_endpoint *ep)
  */
 static void close_socket(struct shm_endpoint *ep)
 {
-	const struct shm_rail *rail = shm_rail(ep->base->rail);
-
 	if (ep->socket.fd >= 0 && has_hung_up(ep)) {
 		close_sources(ep, true);
 	} else if (ep->socket.fd < 0 ||
 		   (is_quiet(ep) && !tei_shm_has_gpu_grant(ep))) {
 		close_sources(ep, false);
 	} else {
-		epoll_ctl(rail->epoll_fd, EPOLL_CTL_DEL, ep->socket.fd, NULL);
+		tei_shm_unwatch(shm_rail(ep->base->rail), &ep->socket);
 		(void)shutdown(ep->socket.fd, SHUT_WR);
 	}
 }
@@ -411,7 +409,8 @@ int tei_shm_flush(struct tei_endpoint *base, int err)
 		start_end(ep, err);
 	tei_list_del(&ep->broken_link);
 	tei_list_del(&ep->draining);
-	all = tei_shm_gpu_flush(ep, err);
+	all = tei_shm_gpu_flush(ep);
+	end_list(&ep->gpu_queue, err);
 	end_list(&ep->urgent, err);
 	end_list(&ep->queue, err);
 	end_waiting(&ep->all_views, err);

@@ -17,6 +17,8 @@
 
 #include "backends/shm/shm.h"
 
+_Static_assert(SHM_NAME_LEN == TEI_GPU_NAME_LEN, "a GRANT has the name");
+
 #define BURST_LEN (32ull << 20) /* bytes: some ms at most */
 
 bool tei_shm_is_across(const void *key, size_t len)
@@ -344,17 +346,10 @@ int tei_shm_gpu_move(struct shm_rail *rail)
 	return n;
 }
 
-bool tei_shm_gpu_flush(struct shm_endpoint *ep, int err)
+bool tei_shm_gpu_flush(struct shm_endpoint *ep)
 {
 	if (ep->landed)
 		(void)finish(ep);
-	while (!tei_list_empty(&ep->gpu_queue)) {
-		struct tei_slice *slice = tei_list_entry(
-			ep->gpu_queue.next, struct tei_slice, link);
-
-		tei_list_del(&slice->link);
-		tei_shm_slice_end(slice, err);
-	}
 	ep->flushing = ep->bursting;
 	return !ep->flushing;
 }

@@ -359,8 +359,11 @@ int tei_shm_gpu_move(struct shm_rail *rail);
  * progress() does it then.
  */
 bool tei_shm_gpu_end(struct shm_endpoint *ep);
-/* Ends slices with @err. False: some have copies under way. */
-bool tei_shm_gpu_flush(struct shm_endpoint *ep, int err);
+/*
+ * Ends slices that have been copied; others are in gpu_queue then. False: some
+ * have copies under way.
+ */
+bool tei_shm_gpu_flush(struct shm_endpoint *ep);
 
 /* ---- orphan.c ---- */
 

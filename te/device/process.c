@@ -17,25 +17,18 @@
 #include "te/core/engine.h"
 #include "te/device/device.h"
 
-/* Memory of the host that is pinned. */
-struct pin {
-	struct tei_list link;
-	void *addr;
-	struct tei_gpu_named gpu; /* that it was pinned by */
-};
-
-/* Memory of te_gpu_alloc(). */
-struct chunk {
+/* Memory to be given back: the host's that is pinned, or of te_gpu_alloc(). */
+struct held {
 	struct tei_list link;
 	uint64_t addr, length;
-	struct tei_gpu_named gpu;
+	struct tei_gpu_named gpu; /* that pinned it, or has it */
 };
 
 static struct {
 	unsigned int forks;     /* when it was made: others are fork children */
 	struct tei_mutex mu;    /* lock 20 */
-	struct tei_list pins;   /* struct pin; guarded by mu */
-	struct tei_list chunks; /* struct chunk; guarded by mu */
+	struct tei_list pins;   /* struct held; guarded by mu */
+	struct tei_list chunks; /* struct held; guarded by mu */
 	/* Guarded by mu; NULL: not open. They stay open. */
 	struct tei_runtime *runtimes[TEI_RUNTIMES_MAX];
 } process;
@@ -108,6 +101,33 @@ static struct tei_runtime *find_driver(size_t i, bool load, char *why)
 	return driver_at(i);
 }
 
+/* ---- what is held ---- */
+
+static void keep(struct tei_list *list, struct held *held)
+{
+	tei_mutex_lock(&process.mu);
+	tei_list_add_tail(list, &held->link);
+	tei_mutex_unlock(&process.mu);
+}
+
+/* Takes out what is held at @addr; the caller's to free. NULL: nothing is. */
+static struct held *take(struct tei_list *list, uint64_t addr)
+{
+	struct held *found = NULL;
+
+	tei_mutex_lock(&process.mu);
+	tei_list_for_each (node, list) {
+		found = tei_list_entry(node, struct held, link);
+		if (found->addr == addr)
+			break;
+		found = NULL;
+	}
+	if (found)
+		tei_list_del(&found->link);
+	tei_mutex_unlock(&process.mu);
+	return found;
+}
+
 /* ---- pinning ---- */
 
 static int pin_by_any(void *addr, uint64_t length, struct tei_gpu_named *out,
@@ -132,22 +152,21 @@ static int pin_by_any(void *addr, uint64_t length, struct tei_gpu_named *out,
 
 static int pin_memory(void *addr, uint64_t length, char *why)
 {
-	struct pin *pin = tei_calloc(1, sizeof(*pin));
+	struct held *pin = tei_calloc(1, sizeof(*pin));
 	int rc;
 
 	(void)snprintf(why, TEI_RUNTIME_WHY_LEN, "out of memory");
 	if (!pin)
 		return -ENOMEM;
-	pin->addr = addr;
+	pin->addr = (uintptr_t)addr;
+	pin->length = length;
 	rc = pin_by_any(addr, length, &pin->gpu, why);
 	if (rc) {
 		tei_free(pin);
 		return rc;
 	}
-	tei_mutex_lock(&process.mu);
-	tei_list_add_tail(&process.pins, &pin->link);
 	atomic_fetch_add_explicit(&n_pins, 1, memory_order_relaxed);
-	tei_mutex_unlock(&process.mu);
+	keep(&process.pins, pin);
 	return 0;
 }
 
@@ -168,34 +187,16 @@ int te_gpu_pin(void *addr, uint64_t length)
 	return rc;
 }
 
-static struct pin *take_pin(const void *addr)
-{
-	struct pin *found = NULL;
-
-	tei_mutex_lock(&process.mu);
-	tei_list_for_each (node, &process.pins) {
-		found = tei_list_entry(node, struct pin, link);
-		if (found->addr == addr)
-			break;
-		found = NULL;
-	}
-	if (found) {
-		tei_list_del(&found->link);
-		atomic_fetch_sub_explicit(&n_pins, 1, memory_order_relaxed);
-	}
-	tei_mutex_unlock(&process.mu);
-	return found;
-}
-
 void te_gpu_unpin(void *addr)
 {
-	struct pin *pin;
+	struct held *pin;
 
 	if (!is_alive())
 		return;
-	pin = take_pin(addr);
+	pin = take(&process.pins, (uintptr_t)addr);
 	if (!pin)
 		return;
+	atomic_fetch_sub_explicit(&n_pins, 1, memory_order_relaxed);
 	pin->gpu.ops->unpin(pin->gpu.runtime, pin->gpu.number, addr);
 	tei_free(pin);
 }
@@ -319,7 +320,7 @@ static int start_any(struct tei_gpu_named *out, char *why)
 
 static int alloc_chunk(int gpu, uint64_t length, uint64_t *out, char *why)
 {
-	struct chunk *chunk = tei_calloc(1, sizeof(*chunk));
+	struct held *chunk = tei_calloc(1, sizeof(*chunk));
 	int rc = -ENOMEM;
 
 	(void)snprintf(why, TEI_RUNTIME_WHY_LEN, "out of memory");
@@ -336,9 +337,7 @@ static int alloc_chunk(int gpu, uint64_t length, uint64_t *out, char *why)
 		return rc;
 	}
 	*out = chunk->addr;
-	tei_mutex_lock(&process.mu);
-	tei_list_add_tail(&process.chunks, &chunk->link);
-	tei_mutex_unlock(&process.mu);
+	keep(&process.chunks, chunk);
 	return 0;
 }
 
@@ -358,31 +357,14 @@ int te_gpu_alloc(int gpu, uint64_t length, uint64_t *out)
 	return rc;
 }
 
-static struct chunk *take_chunk(uint64_t addr)
-{
-	struct chunk *found = NULL;
-
-	tei_mutex_lock(&process.mu);
-	tei_list_for_each (node, &process.chunks) {
-		found = tei_list_entry(node, struct chunk, link);
-		if (found->addr == addr)
-			break;
-		found = NULL;
-	}
-	if (found)
-		tei_list_del(&found->link);
-	tei_mutex_unlock(&process.mu);
-	return found;
-}
-
 void te_gpu_free(uint64_t addr, void *stream)
 {
 	char why[TEI_RUNTIME_WHY_LEN];
-	struct chunk *chunk;
+	struct held *chunk;
 
 	if (!addr || !is_alive())
 		return;
-	chunk = take_chunk(addr);
+	chunk = take(&process.chunks, addr);
 	if (!chunk)
 		return;
 	if (chunk->gpu.ops->unmap(chunk->gpu.runtime, chunk->gpu.number, addr,

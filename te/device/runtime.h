@@ -66,6 +66,7 @@ struct tei_copy {
 };
 
 #define TEI_SHARED_LEN 64u /* bytes of a name that share() gives */
+
 /* Place of a gate, and whom to tell when the stream gets there. */
 struct tei_gate_place {
 	uint64_t stream; /* the driver's, or the number of a default one */

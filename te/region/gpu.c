@@ -76,6 +76,8 @@ int tei_region_gpu(struct tei_engine_core *core, uint64_t id, uint64_t addr,
 	return 0;
 }
 
+_Static_assert(TEI_GPU_NAME_LEN == TEI_SHARED_LEN, "a backend has the name");
+
 int tei_region_share(struct tei_engine_core *core, uint64_t id,
 		     struct tei_gpu_shared *out)
 {
