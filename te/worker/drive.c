@@ -17,6 +17,8 @@
 #define SPIN_ALONE (10 * TEI_NS_PER_US)
 
 #define YIELD_EVERY TEI_NS_PER_MS
+/* No fd tells when copies of GPUs end: whoever sleeps looks again so soon. */
+#define COPY_LOOK (20 * TEI_NS_PER_US)
 
 static bool worker_has_thread(const struct tei_worker *w)
 {
@@ -91,12 +93,29 @@ static void wake_rail(struct tei_worker *w, int fd)
 	}
 }
 
-/* Empty the wake eventfd if it has been signalled, after @ms at most. Token. */
-static void await_fds(struct tei_worker *w, int ms)
+/* Waits for an fd of the inner one for @ns, which epoll_wait() rounds up. */
+static void await_inner_fd(struct tei_worker *w, uint64_t ns)
+{
+	struct timespec time = {.tv_nsec = (long)ns};
+	struct pollfd fd = {.fd = w->inner, .events = POLLIN};
+
+	(void)ppoll(&fd, 1, &time, NULL);
+}
+
+/*
+ * Sleeps until @until, ns, or until an fd is ready; empties the wake eventfd if
+ * it has been signalled. Token.
+ */
+static void await_fds(struct tei_worker *w, uint64_t until)
 {
 	struct epoll_event events[8];
-	int i, n = epoll_wait(w->inner, events, 8, ms);
+	int i, n, ms = ms_until(until, w->now);
 
+	if (until > w->now && until - w->now < TEI_NS_PER_MS) {
+		await_inner_fd(w, until - w->now);
+		ms = 0;
+	}
+	n = epoll_wait(w->inner, events, 8, ms);
 	for (i = 0; i < n; i++) {
 		if (events[i].data.fd == w->wake)
 			clear_fd(w->wake);
@@ -169,12 +188,15 @@ static bool is_polled(const struct tei_rail_box *box)
 	return box->rail.busy || (box->fd < 0 && box->n_posted);
 }
 
-/* Token: there is work that no fd announces. */
+/* Token: there is work that no fd announces, other than copies. */
 static bool must_go_on(const struct tei_worker *w)
 {
 	uint32_t i;
 
-	if (!tei_list_empty(&w->runnable) || w->n_copying)
+	if (!tei_list_empty(&w->runnable))
+		return true;
+	/* The driver's copies take real time. */
+	if (w->n_copying && tei_clock_simulated())
 		return true;
 	for (i = 0; i < w->n_rails; i++) {
 		if (is_polled(w->rails[i]))
@@ -397,7 +419,7 @@ void tei_drive_until_closed(struct tei_worker *w)
 		any |= w->ops->close_broken(w);
 		if (!any) {
 			arm_rails(w);
-			await_fds(w, ms_until(first_timer(w), w->now));
+			await_fds(w, first_timer(w));
 		}
 	}
 }
@@ -530,6 +552,8 @@ static bool sleep_driving(struct tei_worker *w, uint64_t until)
 		return false;
 	if (due < until)
 		until = due;
+	if (w->n_copying && w->now + COPY_LOOK < until)
+		until = w->now + COPY_LOOK;
 	arm_rails(w);
 	atomic_exchange(&w->idle, 1);
 	if (!tei_mpsc_empty(&w->queue))
@@ -537,7 +561,7 @@ static bool sleep_driving(struct tei_worker *w, uint64_t until)
 	else if (clock)
 		clock->idle(clock, until);
 	else
-		await_fds(w, ms_until(until, w->now));
+		await_fds(w, until);
 	atomic_exchange(&w->idle, 0);
 	w->now = tei_now_ns();
 	return true;
@@ -638,6 +662,8 @@ static struct tei_spin *spin_of(struct tei_worker *w)
 {
 	uint64_t owed = 0;
 
+	if (w->n_copying)
+		return &w->spin_copying;
 	for (uint32_t i = 0; i < w->n_rails; i++)
 		owed += w->rails[i]->posted_bytes;
 	return owed <= TAIL_MOST ? &w->spin_tail : &w->spin_waiting;
@@ -671,7 +697,8 @@ bool tei_worker_drive(struct tei_worker *w, bool (*done)(void *), void *arg,
 			continue;
 		if (sleep_driving(w, deadline))
 			tei_spin_learn(spin, w->now - idle_since);
-		idle_since = 0;
+		if (!w->n_copying) /* after a look at them: not awake again */
+			idle_since = 0;
 	}
 	w->let_go_at = tei_now_ns();
 	tei_token_release(w, false);
@@ -812,7 +839,7 @@ static uint64_t drive_while_busy(struct tei_worker *w)
 	uint64_t idle_since = 0;
 
 	if (!worked)
-		await_fds(w, 0);
+		await_fds(w, w->now);
 	while (!is_wanted(w)) {
 		if (drive_round(w, TEI_WITH_ALL)) {
 			worked = true;
@@ -821,10 +848,14 @@ static uint64_t drive_while_busy(struct tei_worker *w)
 		}
 		if (!idle_since) /* rounds with work may have taken long */
 			idle_since = w->now;
-		if (must_go_on(w))
+		if (must_go_on(w)) {
 			tei_relax();
-		else if (!worked || w->now - idle_since >= w->spin_thread.now ||
-			 !spin_once(w, w->now - idle_since))
+			continue;
+		}
+		if (worked && w->now - idle_since < w->spin_thread.now &&
+		    spin_once(w, w->now - idle_since))
+			continue;
+		if (!w->n_copying || !sleep_driving(w, TEI_NEVER))
 			break;
 	}
 	return worked ? idle_since : 0;

@@ -446,7 +446,7 @@ static void init_spins(struct tei_worker *w, uint64_t max)
 	struct tei_spin spin = {max, max};
 	struct tei_spin tail = {TAIL_SPINS * max, TAIL_SPINS * max};
 
-	w->spin_waiting = w->spin_thread = spin;
+	w->spin_waiting = w->spin_thread = w->spin_copying = spin;
 	w->spin_tail = tail;
 }
 

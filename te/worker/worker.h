@@ -204,7 +204,7 @@ struct tei_worker {
 	uint32_t n_hot;     /* waits that came soon after another */
 	uint32_t n_inbound; /* endpoints of other engines towards us */
 	uint32_t n_copying; /* copies to and from GPUs under way */
-	struct tei_spin spin_waiting, spin_tail, spin_thread;
+	struct tei_spin spin_waiting, spin_tail, spin_thread, spin_copying;
 	struct tei_contention contention;
 	uint64_t yield_at; /* ns: to be tried by who spins */
 	struct tei_heap dues;
