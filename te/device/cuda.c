@@ -26,8 +26,9 @@
 static const char *const libraries[] = {"libcuda.so.1",
 					"/usr/lib/wsl/lib/libcuda.so.1"};
 
-/* Signatures are asked for as CUDA 12.0 has them. */
-#define CUDA_VERSION 12000
+/* Signatures are asked for as these versions of CUDA have them. */
+#define CUDA_12_0 12000
+#define CUDA_12_8 12080
 
 typedef int get_proc_address_fn(const char *symbol, void **out, int version,
 				uint64_t flags, int *status);
@@ -108,6 +109,10 @@ static const struct row {
 	{AT(flush_writes), "cuFlushGPUDirectRDMAWrites", true, NULL},
 };
 
+static const struct row rows_12_8[] = {
+	{AT(memcpy_batch), "cuMemcpyBatchAsync", true, NULL},
+};
+
 /*
  * Loads one file. It is not unloaded: the driver's threads would be left
  * without their code.
@@ -136,31 +141,42 @@ static void *find_library(const char *file, bool load, char *why)
 	return library ? library : load_library(libraries[1], load, again);
 }
 
-static int find_functions(struct tei_runtime *cuda, char *why)
+static int find_rows(struct tei_runtime *cuda, const struct row *list, size_t n,
+		     int version, char *why)
 {
 	void *symbol = dlsym(cuda->library, "cuGetProcAddress_v2");
 	get_proc_address_fn *ask;
 	int status = 0;
 
 	memcpy(&ask, &symbol, sizeof(ask));
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (const struct row *row = list; row < list + n; row++) {
 		void *found = NULL;
 
-		if (!ask || ask(rows[i].name, &found, CUDA_VERSION, 0, &status))
+		if (!ask || ask(row->name, &found, version, 0, &status))
 			found = NULL;
 		if (!found)
-			found = dlsym(cuda->library, rows[i].symbol
-							     ? rows[i].symbol
-							     : rows[i].name);
-		if (!found && !rows[i].optional) {
+			found = dlsym(cuda->library,
+				      row->symbol ? row->symbol : row->name);
+		if (!found && !row->optional) {
 			(void)snprintf(why, TEI_RUNTIME_WHY_LEN,
 				       "the driver is too old: it has no %s()",
-				       rows[i].name);
+				       row->name);
 			return -ENOSYS;
 		}
-		memcpy((char *)&cuda->call + rows[i].at, &found, sizeof(found));
+		memcpy((char *)&cuda->call + row->at, &found, sizeof(found));
 	}
 	return 0;
+}
+
+static int find_functions(struct tei_runtime *cuda, char *why)
+{
+	int rc = find_rows(cuda, rows, sizeof(rows) / sizeof(rows[0]),
+			   CUDA_12_0, why);
+
+	return rc ? rc
+		  : find_rows(cuda, rows_12_8,
+			      sizeof(rows_12_8) / sizeof(rows_12_8[0]),
+			      CUDA_12_8, why);
 }
 
 static int cuda_open(const char *library, bool load, struct tei_runtime **out,

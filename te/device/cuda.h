@@ -98,6 +98,15 @@ struct cuda_access {
 	int flags; /* 3: to be read and written */
 };
 
+/* CUmemcpyAttributes */
+struct cuda_batch_attributes {
+	int order;                     /* of reading: CU_MEMCPY_SRC_* */
+	struct cuda_location from, to; /* of managed memory */
+	unsigned int flags;
+};
+
+#define CU_MEMCPY_SRC_ACCESS_ORDER_STREAM 1
+
 #define CU_CTX_SYNC_MEMOPS            0x80u
 #define CU_STREAM_NON_BLOCKING        1u
 #define CU_EVENT_DISABLE_TIMING       2u
@@ -189,6 +198,14 @@ struct cuda_functions {
 			 CUstream stream);
 	int (*memcpy_any)(CUdeviceptr to, CUdeviceptr from, size_t length,
 			  CUstream stream);
+	/*
+	 * Copies to[n] from from[n]; attribute k is that of the copies from
+	 * first[k] on. NULL before 12.8.
+	 */
+	int (*memcpy_batch)(CUdeviceptr *to, CUdeviceptr *from, size_t *lengths,
+			    size_t n, struct cuda_batch_attributes *attributes,
+			    size_t *first, size_t n_attributes, size_t *failed,
+			    CUstream stream);
 	int (*ipc_get_mem_handle)(CUipcMemHandle *out, CUdeviceptr at);
 	int (*ipc_open_mem_handle)(CUdeviceptr *out, CUipcMemHandle handle,
 				   unsigned int flags);
@@ -296,6 +313,7 @@ struct tei_gpu_copier {
 	struct cuda_entered entered; /* of open, until close; not pushed */
 	CUcontext context;
 	void *memory;
+	bool one_by_one; /* the driver does not take several copies a call */
 	CUstream streams[TEI_COPY_WAYS];
 	CUevent marks[TEI_COPY_WAYS][TEI_COPY_MARKS];
 };

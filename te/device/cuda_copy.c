@@ -204,23 +204,82 @@ static int begin_one(const struct cuda_functions *call, enum tei_copy_way way,
 	}
 }
 
+/* Begins up to TEI_COPIES_MAX copies by one call. 0 or an error. */
+static int begin_several(const struct cuda_functions *call,
+			 enum tei_copy_way way, const struct tei_copy *copies,
+			 uint32_t n, CUstream stream)
+{
+	CUdeviceptr to[TEI_COPIES_MAX], from[TEI_COPIES_MAX];
+	size_t lengths[TEI_COPIES_MAX], first = 0, failed;
+	struct cuda_batch_attributes attributes = {
+		.order = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+
+	for (uint32_t i = 0; i < n; i++) {
+		CUdeviceptr gpu = copies[i].gpu;
+		CUdeviceptr host = (uintptr_t)copies[i].host;
+
+		to[i] = way == TEI_COPY_OUT ? host : gpu;
+		from[i] = way == TEI_COPY_OUT  ? gpu
+			  : way == TEI_COPY_IN ? host
+					       : copies[i].from;
+		lengths[i] = copies[i].length;
+	}
+	return call->memcpy_batch(to, from, lengths, n, &attributes, &first, 1,
+				  &failed, stream);
+}
+
+/* As begin() does, by a call a copy. */
+static int begin_each(const struct cuda_functions *call, enum tei_copy_way way,
+		      const struct tei_copy *copies, uint32_t n,
+		      CUstream stream, bool *begun)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		int error = begin_one(call, way, &copies[i], stream);
+
+		if (error)
+			return error;
+		*begun = true;
+	}
+	return 0;
+}
+
+/*
+ * As begin() does. Several copies a call are not tried again once the driver
+ * has refused what it takes one by one.
+ */
+static int begin_all(struct tei_gpu_copier *copier, enum tei_copy_way way,
+		     const struct tei_copy *copies, uint32_t n, bool *begun)
+{
+	const struct cuda_functions *call = &copier->cuda->call;
+	CUstream stream = copier->streams[way];
+	int several, error;
+
+	if (n == 1 || !call->memcpy_batch || copier->one_by_one)
+		return begin_each(call, way, copies, n, stream, begun);
+	several = begin_several(call, way, copies, n, stream);
+	if (several != CUDA_ERROR_NOT_SUPPORTED &&
+	    several != CUDA_ERROR_INVALID_VALUE) {
+		*begun = !several;
+		return several;
+	}
+	error = begin_each(call, way, copies, n, stream, begun);
+	copier->one_by_one = !error;
+	return error;
+}
+
 /* Begins all copies in the context, which is current. *@begun: some were. */
 static int begin(struct tei_gpu_copier *copier, enum tei_copy_way way,
 		 const struct tei_copy *copies, uint32_t n, unsigned int mark,
 		 bool *begun)
 {
-	const struct cuda_functions *call = &copier->cuda->call;
-	CUstream stream = copier->streams[way];
-	int error = 0;
+	int error;
 
 	*begun = false;
-	for (uint32_t i = 0; i < n; i++) {
-		error = begin_one(call, way, &copies[i], stream);
-		if (error)
-			return error;
-		*begun = true;
-	}
-	return call->event_record(copier->marks[way][mark], stream);
+	error = begin_all(copier, way, copies, n, begun);
+	if (error)
+		return error;
+	return copier->cuda->call.event_record(copier->marks[way][mark],
+					       copier->streams[way]);
 }
 
 /* What copy() does in the context, which is current. */

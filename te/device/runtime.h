@@ -65,6 +65,8 @@ struct tei_copy {
 	uint64_t length;
 };
 
+#define TEI_COPIES_MAX 256u /* that are begun at once */
+
 #define TEI_SHARED_LEN 64u /* bytes of a name that share() gives */
 
 /* Place of a gate, and whom to tell when the stream gets there. */
@@ -230,9 +232,10 @@ struct tei_runtime_ops {
 	/* Waits for copies under way, and frees. */
 	void (*copier_close)(struct tei_gpu_copier *copier);
 	/*
-	 * Begins @n copies behind those begun before the same way, and sets
-	 * @mark (0 to TEI_COPY_MARKS - 1), which is free, behind them. Does not
-	 * wait for them. One thread at a time. Returns 0, or @why says why and:
+	 * Begins @n copies (TEI_COPIES_MAX at most), in any order but behind
+	 * those begun before the same way, and sets @mark (0 to TEI_COPY_MARKS
+	 * - 1), which is free, behind them. Does not wait for them. One thread
+	 * at a time. Returns 0, or @why says why and:
 	 *   -EAGAIN           not now: the process records a graph
 	 *   -EIO              not these; none of them touches memory any more
 	 *   -ENOTRECOVERABLE  none for ever, and no copy of the copier touches

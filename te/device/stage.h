@@ -25,8 +25,8 @@
 #include "base/list.h"
 #include "te/device/device.h"
 
-#define TEI_STAGE_BLOCK      (16u << 10) /* bytes: unit of its memory */
-#define TEI_STAGE_COPIES_MAX 256u        /* of a job */
+#define TEI_STAGE_BLOCK      (16u << 10)    /* bytes: unit of its memory */
+#define TEI_STAGE_COPIES_MAX TEI_COPIES_MAX /* of a job */
 
 /* Copies of one user, which keeps it and the copies until done(). */
 struct tei_stage_job {

@@ -64,6 +64,8 @@ static pthread_t thread;
 static bool running, held;
 static unsigned int delay_us;
 static uint64_t n_copies;
+static int n_batches;
+static uint64_t n_questions;
 
 static _Atomic uint64_t *word_of(const struct task *task)
 {
@@ -295,6 +297,7 @@ EXPORT int cuEventQuery(CUevent event)
 
 	if (error)
 		return error;
+	n_questions++;
 	return fake_cuda_leave(event->n_due ? CUDA_ERROR_NOT_READY : 0);
 }
 
@@ -436,6 +439,61 @@ EXPORT int cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t length,
 	return fake_cuda_leave(add_task(stream, &task));
 }
 
+/* Makes one copy of a batch a task, or returns why a call for it would fail. */
+static int look_at(struct task *task, CUdeviceptr to, CUdeviceptr from,
+		   size_t length)
+{
+	void *gpu_to = fake_cuda_whole(to, length);
+	void *gpu_from = fake_cuda_whole(from, length);
+	const char *alone = !gpu_to     ? "cuMemcpyDtoHAsync"
+			    : !gpu_from ? "cuMemcpyHtoDAsync"
+					: "cuMemcpyAsync";
+
+	if (!length || (!gpu_to && !gpu_from))
+		return CUDA_ERROR_INVALID_VALUE;
+	*task = (struct task){
+		.gpu = {to, from},
+		.to = gpu_to ? gpu_to : (void *)(uintptr_t)to,
+		.from = gpu_from ? gpu_from : (void *)(uintptr_t)from,
+		.length = length,
+	};
+	return fake_cuda_fault_of(alone);
+}
+
+EXPORT int cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from,
+			      size_t *lengths, size_t n,
+			      struct cuda_batch_attributes *attributes,
+			      size_t *first, size_t n_attributes,
+			      size_t *failed, CUstream stream)
+{
+	int error = fake_cuda_enter("cuMemcpyBatchAsync");
+
+	if (error)
+		return error;
+	*failed = SIZE_MAX;
+	if (!n || n_attributes != 1 || first[0] ||
+	    attributes[0].order != CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ||
+	    attributes[0].flags || (uintptr_t)stream <= CU_STREAM_LEGACY)
+		return fake_cuda_leave(CUDA_ERROR_INVALID_VALUE);
+	stream = named(stream);
+	if (!stream)
+		return fake_cuda_leave(CUDA_ERROR_INVALID_HANDLE);
+	if (fake_cuda_context() != stream->context)
+		return fake_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
+	/* The last first: nobody may rely on an order. */
+	for (size_t i = n; i--;) {
+		struct task task;
+
+		*failed = i;
+		error = look_at(&task, to[i], from[i], lengths[i]);
+		if (error)
+			return fake_cuda_leave(error);
+		(void)add_task(stream, &task);
+	}
+	n_batches++;
+	return fake_cuda_leave(0);
+}
+
 /* ---- what tests ask ---- */
 
 static bool touches(const struct task *task, uint64_t at, uint64_t length)
@@ -473,6 +531,8 @@ void fake_cuda_copies_reset(void)
 	held = false;
 	delay_us = 0;
 	n_copies = 0;
+	n_batches = 0;
+	n_questions = 0;
 }
 
 EXPORT void fake_cuda_delay(unsigned int us)
@@ -496,6 +556,26 @@ EXPORT uint64_t fake_cuda_n_copies(void)
 
 	fake_cuda_lock();
 	n = n_copies;
+	(void)fake_cuda_leave(0);
+	return n;
+}
+
+EXPORT uint64_t fake_cuda_n_questions(void)
+{
+	uint64_t n;
+
+	fake_cuda_lock();
+	n = n_questions;
+	(void)fake_cuda_leave(0);
+	return n;
+}
+
+EXPORT int fake_cuda_n_batches(void)
+{
+	int n;
+
+	fake_cuda_lock();
+	n = n_batches;
 	(void)fake_cuda_leave(0);
 	return n;
 }

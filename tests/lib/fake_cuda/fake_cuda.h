@@ -79,7 +79,10 @@ struct fake_cuda {
 	/* Copies stand still until they are let go. */
 	void (*hold)(bool hold);
 	uint64_t (*n_copies)(void); /* that have ended since the last reset */
-	int (*n_opened)(void);      /* allocations of other processes */
+	int (*n_batches)(void);     /* calls for several copies, likewise */
+	/* Questions for events, likewise. */
+	uint64_t (*n_questions)(void);
+	int (*n_opened)(void); /* allocations of other processes */
 	/*
 	 * Undoes cuInit(), and asserts that no memory, stream or event is left.
 	 */

@@ -43,6 +43,8 @@ void fake_cuda_open(struct fake_cuda *fake)
 		{AT(delay), "fake_cuda_delay"},
 		{AT(hold), "fake_cuda_hold"},
 		{AT(n_copies), "fake_cuda_n_copies"},
+		{AT(n_batches), "fake_cuda_n_batches"},
+		{AT(n_questions), "fake_cuda_n_questions"},
 		{AT(n_opened), "fake_cuda_n_opened"},
 		{AT(reset), "fake_cuda_reset"},
 		{AT(n_inits), "fake_cuda_n_inits"},

@@ -23,10 +23,10 @@ struct pair {
 	uint8_t *bytes; /* behind it */
 };
 
-static struct pair pair_open(const char *backends, const char *staging)
+/* Takes over the user's engine. */
+static struct pair pair_of(const char *backends, struct te_engine *user)
 {
-	struct pair pair = {.owner = gpu_engine(backends, "1m"),
-			    .user = gpu_engine(backends, staging)};
+	struct pair pair = {.owner = gpu_engine(backends, "1m"), .user = user};
 
 	pair.at = fake_cuda_alloc(&cuda, 1, LEN);
 	pair.bytes = cuda.bytes(pair.at);
@@ -35,6 +35,11 @@ static struct pair pair_open(const char *backends, const char *staging)
 				 TE_ACCESS_LOCAL);
 	pair.segment = rig_segment(pair.user, pair.owner);
 	return pair;
+}
+
+static struct pair pair_open(const char *backends, const char *staging)
+{
+	return pair_of(backends, gpu_engine(backends, staging));
 }
 
 static void pair_close(struct pair *pair)
@@ -165,6 +170,69 @@ static void one_request_takes_memory_of_all_kinds(void **state)
 	assert_memory_equal(pair.bytes + 400000, host + 1100000, 9);
 	pair_close(&pair);
 	fake_cuda_free(&cuda, 3, other);
+}
+
+#define N_SMALL 64u
+
+/* Pieces of 4 KiB, each a page away from the next. */
+static struct te_request small_pieces(const struct pair *pair, uint32_t op,
+				      struct iovec pieces[N_SMALL])
+{
+	struct te_request request =
+		rig_request(pair->segment, op, host, pieces);
+
+	for (size_t i = 0; i < N_SMALL; i++)
+		pieces[i] =
+			(struct iovec){as_pointer(pair->at + i * 8192), 4096};
+	request.n_pieces = N_SMALL;
+	return request;
+}
+
+static void check_small(const struct pair *pair, uint32_t op)
+{
+	struct iovec pieces[N_SMALL];
+	struct te_request request = small_pieces(pair, op, pieces);
+
+	rig_fill(host, LEN);
+	rig_fill(pair->bytes, LEN);
+	memset(op == TE_WRITE ? host : pair->bytes, 0, LEN);
+	assert_int_equal(rig_run(pair->user, &request).error, 0);
+	for (size_t i = 0; i < N_SMALL; i++)
+		assert_memory_equal(host + i * 4096, pair->bytes + i * 8192,
+				    4096);
+}
+
+static void small_copies_are_begun_by_one_call(void **state)
+{
+	struct pair pair = pair_open("tcp", "1m");
+
+	(void)state;
+	check_small(&pair, TE_WRITE);
+	assert_int_equal(cuda.n_batches(), 1);
+	check_small(&pair, TE_READ);
+	assert_int_equal(cuda.n_batches(), 2);
+	assert_int_equal(cuda.n_copies(), 2 * N_SMALL);
+	pair_close(&pair);
+}
+
+/* As drivers before 12.8 do, and some for some memory. */
+static void a_driver_may_take_copies_one_by_one(void **state)
+{
+	static const int errors[] = {CUDA_ERROR_NOT_SUPPORTED,
+				     CUDA_ERROR_INVALID_VALUE};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(errors); i++) {
+		struct pair pair = pair_open("tcp", "1m");
+
+		cuda.fail_call("cuMemcpyBatchAsync", errors[i]);
+		check_small(&pair, TE_WRITE);
+		check_small(&pair, TE_READ);
+		cuda.fail_call("cuMemcpyBatchAsync", 0);
+		check_small(&pair, TE_WRITE); /* it is not asked again */
+		assert_int_equal(cuda.n_batches(), 0);
+		pair_close(&pair);
+	}
 }
 
 static void checksums_are_of_what_was_copied(void **state)
@@ -352,6 +420,33 @@ static void an_engine_may_end_while_copies_are_under_way(void **state)
 /* ---- requests beside others ---- */
 
 /* The first part after a connection has failed decides about the rail. */
+/* The core is left to others: the process's own kernels are launched by one. */
+static void who_waits_for_a_copy_sleeps(void **state)
+{
+	const char *const settings[] = {
+		"backends",      "tcp",         "cuda_library",
+		cuda.file,       "gpu_staging", "1m",
+		"worker_thread", "false",       NULL};
+	struct pair pair = pair_of("tcp", rig_engine(settings));
+	struct iovec piece = {as_pointer(pair.at), 4096};
+	struct te_request request =
+		rig_request(pair.segment, TE_WRITE, host, &piece);
+	struct te_batch *batch;
+	uint64_t from, looks;
+
+	(void)state;
+	cuda.hold(true);
+	batch = rig_submit(pair.user, &request);
+	from = tei_now_ns();
+	assert_int_equal(te_batch_wait(batch, 100), -ETIMEDOUT);
+	/* Awake at first, then a look each 20 us at most. */
+	looks = (tei_now_ns() - from) / (20 * TEI_NS_PER_US) + 2000;
+	assert_in_range(cuda.n_questions(), 1, looks);
+	cuda.hold(false);
+	assert_int_equal(rig_end(batch).error, 0);
+	pair_close(&pair);
+}
+
 static void a_broken_connection_is_made_again(void **state)
 {
 	(void)state;
@@ -701,6 +796,8 @@ int main(void)
 		TEST(memory_of_a_gpu_goes_to_the_engine_itself),
 		TEST(slow_copies_are_waited_for),
 		TEST(one_request_takes_memory_of_all_kinds),
+		TEST(small_copies_are_begun_by_one_call),
+		TEST(a_driver_may_take_copies_one_by_one),
 		TEST(checksums_are_of_what_was_copied),
 		TEST(who_finds_no_room_waits_for_it),
 		TEST(peers_share_the_room),
@@ -708,6 +805,7 @@ int main(void)
 		TEST(a_deadline_awaits_the_copy),
 		TEST(a_peer_may_end_while_copies_are_under_way),
 		TEST(an_engine_may_end_while_copies_are_under_way),
+		TEST(who_waits_for_a_copy_sleeps),
 		TEST(a_broken_connection_is_made_again),
 		TEST(room_of_a_cancelled_copy_is_used_at_once),
 		TEST(only_who_needs_room_waits_for_it),
