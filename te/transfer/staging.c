@@ -23,10 +23,39 @@ struct tei_staged {
 	struct tei_stage *stage; /* held; NULL: no piece so far needs one */
 	uint8_t *memory;         /* memory[length], of the stage */
 	uint64_t length;
-	uint32_t n_iov, n_copies;
-	struct iovec iov[PIECES_MAX];       /* as backends see the part */
-	struct tei_copy copies[PIECES_MAX]; /* of those that are a GPU's */
+	uint32_t n_iov, n_copies, most;
+	struct iovec *iov;        /* iov[most], as backends see the part */
+	struct tei_copy copies[]; /* copies[most], of those that are a GPU's */
 };
+
+/* Returns how many pieces the next @length bytes are at most. */
+static uint32_t count_pieces(const struct iovec *pieces, uint64_t skip,
+			     uint64_t length)
+{
+	uint64_t covered = pieces[0].iov_len - skip;
+	uint32_t n = 1;
+
+	while (covered < length && n < PIECES_MAX)
+		covered += pieces[n++].iov_len;
+	return n;
+}
+
+/* Allocates it for a part of @most pieces. NULL: no memory. */
+static struct tei_staged *staged_new(uint32_t most)
+{
+	size_t per_piece = sizeof(struct tei_copy) + sizeof(struct iovec);
+	struct tei_staged *staged =
+		tei_malloc(sizeof(*staged) + most * per_piece);
+
+	if (!staged)
+		return NULL;
+	staged->stage = NULL;
+	staged->memory = NULL;
+	staged->length = staged->n_iov = staged->n_copies = 0;
+	staged->most = most;
+	staged->iov = (struct iovec *)(void *)(staged->copies + most);
+	return staged;
+}
 
 /* ---- laying a part out ---- */
 
@@ -92,7 +121,7 @@ static int lay_out(struct te_engine *engine, struct tei_staged *staged,
 	int rc = 0;
 
 	*length = 0;
-	while (*length < wanted && staged->n_iov < PIECES_MAX) {
+	while (*length < wanted && staged->n_iov < staged->most) {
 		const struct iovec *iov = pieces++;
 		uint64_t part = iov->iov_len - skip, added = 0;
 
@@ -128,15 +157,13 @@ int tei_staging_prepare(struct te_engine *engine, const struct iovec *pieces,
 			uint64_t skip, uint64_t *length,
 			struct tei_staged **out)
 {
-	struct tei_staged *staged = tei_malloc(sizeof(*staged));
+	struct tei_staged *staged =
+		staged_new(count_pieces(pieces, skip, *length));
 	int rc;
 
 	*out = NULL;
 	if (!staged)
 		return -ENOMEM;
-	staged->stage = NULL;
-	staged->memory = NULL;
-	staged->length = staged->n_iov = staged->n_copies = 0;
 	rc = lay_out(engine, staged, pieces, skip, length);
 	if (rc || !staged->stage) {
 		tei_staging_end(engine, staged);
