@@ -11,6 +11,7 @@
 #include "te/core/engine.h"
 #include "te/notify/inbox.h"
 #include "te/notify/notify.h"
+#include "te/region/region.h"
 #include "te/worker/worker.h"
 
 void tei_notify_out_init(struct tei_notify_out *out)
@@ -354,6 +355,8 @@ static int take_notifications(struct tei_inbound_conn *v, const Te__Notify *m)
 			tei_account_make(inbound, inbound->id.incarnation);
 	if (!inbound->account)
 		return -ENOMEM;
+	/* The messages tell of writes that have ended. */
+	tei_regions_flush(engine);
 	for (i = inbound->taken + 1 - m->first; !rc && i < m->n_message; i++) {
 		rc = tei_inbox_put(engine->inbox, inbound->account, v->name,
 				   m->message[i].data, m->message[i].len);

@@ -204,15 +204,6 @@ static int cuda_open(const char *library, bool load, struct tei_runtime **out,
 	return 0;
 }
 
-void tei_cuda_put(struct tei_runtime *cuda)
-{
-	if (atomic_fetch_sub(&cuda->refs, 1) > 1)
-		return;
-	dlclose(cuda->library);
-	tei_mutex_fini(&cuda->mu);
-	tei_free(cuda);
-}
-
 static void cuda_close(struct tei_runtime *cuda)
 {
 	tei_cuda_gates_close(cuda);
@@ -220,20 +211,6 @@ static void cuda_close(struct tei_runtime *cuda)
 }
 
 /* ---- asking ---- */
-
-int tei_cuda_fail(const struct tei_runtime *cuda, const char *function,
-		  int error, char *why)
-{
-	const char *name = NULL;
-
-	if (error == CUDA_ERROR_DEINITIALIZED)
-		name = "the driver has ended, as at the exit of a process";
-	else if (cuda->call.get_error_name(error, &name) || !name)
-		name = "unknown error";
-	(void)snprintf(why, TEI_RUNTIME_WHY_LEN, "%s: %s (%d)", function, name,
-		       error);
-	return -EIO;
-}
 
 static int cuda_start(struct tei_runtime *cuda, char why[TEI_RUNTIME_WHY_LEN])
 {
@@ -371,81 +348,6 @@ static int cuda_gpu(struct tei_runtime *cuda, int number, struct tei_gpu *out,
 	return 0;
 }
 
-/* ---- contexts ---- */
-
-int tei_cuda_relax(const struct tei_runtime *cuda, int mode)
-{
-	if (cuda->call.thread_exchange_capture_mode)
-		(void)cuda->call.thread_exchange_capture_mode(&mode);
-	return mode;
-}
-
-int tei_cuda_retain_primary(struct tei_runtime *cuda, int gpu, CUcontext *out)
-{
-	unsigned int flags;
-	CUdevice device;
-	int active = 0, error = cuda->call.device_get(&device, gpu);
-
-	if (!error)
-		error = cuda->call.primary_ctx_get_state(device, &flags,
-							 &active);
-	if (error || !active)
-		return error;
-	return cuda->call.primary_ctx_retain(out, device);
-}
-
-int tei_cuda_enter(struct tei_runtime *cuda, uintptr_t context, int gpu,
-		   struct cuda_entered *entered)
-{
-	CUcontext found = (CUcontext)context;
-	int error = 0;
-
-	*entered = (struct cuda_entered){.retained = -1};
-	if (!found && gpu >= 0) {
-		error = tei_cuda_retain_primary(cuda, gpu, &found);
-		if (found)
-			entered->retained = gpu;
-	}
-	if (!error && found) {
-		error = cuda->call.ctx_push(found);
-		entered->pushed = !error;
-	}
-	return error;
-}
-
-void tei_cuda_leave(struct tei_runtime *cuda,
-		    const struct cuda_entered *entered)
-{
-	CUcontext context;
-	CUdevice device;
-
-	if (entered->pushed)
-		(void)cuda->call.ctx_pop(&context);
-	if (entered->retained >= 0 &&
-	    !cuda->call.device_get(&device, entered->retained))
-		(void)cuda->call.primary_ctx_release(device);
-}
-
-int tei_cuda_keep(struct tei_runtime *cuda, uintptr_t context, int gpu,
-		  struct cuda_entered *entered)
-{
-	CUcontext primary = NULL;
-	int error = 0;
-
-	if (entered->retained < 0)
-		error = tei_cuda_retain_primary(cuda, gpu, &primary);
-	if (!primary)
-		return error;
-	entered->retained = gpu;
-	if ((uintptr_t)primary != context) {
-		const struct cuda_entered other = {.retained = gpu};
-
-		tei_cuda_leave(cuda, &other);
-		entered->retained = -1;
-	}
-	return error;
-}
-
 /* ---- memory that other devices access ---- */
 
 /* The current context's copies then end before their calls return. */
@@ -550,6 +452,8 @@ const struct tei_runtime_ops tei_cuda_ops = {
 	.fill = tei_cuda_fill,
 	.copier_open = tei_cuda_copier_open,
 	.copier_close = tei_cuda_copier_close,
+	.needs_flush = tei_cuda_copier_needs_flush,
+	.flush = tei_cuda_copier_flush,
 	.copy = tei_cuda_copy,
 	.is_copied = tei_cuda_is_copied,
 	.gate_put = tei_cuda_gate_put,

@@ -228,7 +228,7 @@ struct cuda_functions {
 	int (*flush_writes)(int target, int scope); /* NULL before 11.3 */
 };
 
-/* ---- cuda.c, for the other files of this runtime ---- */
+/* ---- cuda_context.c ---- */
 
 struct tei_runtime {
 	void *library;
@@ -313,6 +313,7 @@ struct tei_gpu_copier {
 	struct cuda_entered entered; /* of open, until close; not pushed */
 	CUcontext context;
 	void *memory;
+	bool flushes;    /* see cuda_flush.c */
 	bool one_by_one; /* the driver does not take several copies a call */
 	CUstream streams[TEI_COPY_WAYS];
 	CUevent marks[TEI_COPY_WAYS][TEI_COPY_MARKS];
@@ -342,6 +343,18 @@ int tei_cuda_copy(struct tei_gpu_copier *copier, enum tei_copy_way way,
 		  char *why);
 int tei_cuda_is_copied(struct tei_gpu_copier *copier, enum tei_copy_way way,
 		       unsigned int mark, char *why);
+
+/* ---- cuda_flush.c ---- */
+
+/*
+ * Tells whether NICs' writes become visible to the device's work that runs only
+ * by a flush of them.
+ */
+bool tei_cuda_needs_flush(const struct cuda_functions *call, CUdevice device);
+/* Flushes NICs' writes to the context's device. */
+void tei_cuda_flush(const struct tei_runtime *cuda, CUcontext context);
+bool tei_cuda_copier_needs_flush(const struct tei_gpu_copier *copier);
+void tei_cuda_copier_flush(const struct tei_gpu_copier *copier);
 
 /* ---- cuda_gate.c ---- */
 

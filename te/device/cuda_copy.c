@@ -96,6 +96,8 @@ static int fill(struct tei_gpu_copier *copier,
 	/* The primary context stays in use, but is nobody's current one. */
 	(void)cuda->call.ctx_pop(&popped);
 	copier->context = popped;
+	copier->flushes = cuda->call.flush_writes &&
+			  tei_cuda_needs_flush(&cuda->call, facts->gpu);
 	copier->entered.pushed = false;
 	return 0;
 }

@@ -205,9 +205,7 @@ static void choose_flush(struct page *page, CUdevice device)
 	const struct cuda_functions *call = &page->cuda->call;
 
 	page->wait_flags = CU_STREAM_WAIT_VALUE_GEQ;
-	if (attribute_of(call,
-			 CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING,
-			 device) >= CU_GPU_DIRECT_RDMA_WRITES_OWNER)
+	if (!tei_cuda_needs_flush(call, device))
 		return;
 	if (attribute_of(call, CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES,
 			 device))
@@ -339,20 +337,6 @@ void tei_cuda_gate_arm(struct tei_gpu_gate *gate)
 	drop(gate, 1);
 }
 
-static void flush_writes(const struct page *page)
-{
-	const struct cuda_functions *call = &page->cuda->call;
-	int mode = tei_cuda_relax(page->cuda, CU_STREAM_CAPTURE_MODE_RELAXED);
-	CUcontext popped;
-
-	if (!call->ctx_push(page->context)) {
-		(void)call->flush_writes(CU_FLUSH_WRITES_TARGET_CURRENT_CTX,
-					 CU_FLUSH_WRITES_TO_OWNER);
-		(void)call->ctx_pop(&popped);
-	}
-	(void)tei_cuda_relax(page->cuda, mode);
-}
-
 /* Sets the word. The page may go as soon as `used` is false. */
 static void set_word(const struct tei_gpu_gate *gate)
 {
@@ -368,7 +352,7 @@ void tei_cuda_gate_open(struct tei_gpu_gate *gate)
 	gate->is_open = true;
 	tei_mutex_unlock(&gate->mu);
 	if (gate->page->flushes)
-		flush_writes(gate->page);
+		tei_cuda_flush(gate->page->cuda, gate->page->context);
 	set_word(gate);
 	drop(gate, 1);
 }

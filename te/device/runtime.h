@@ -251,6 +251,14 @@ struct tei_runtime_ops {
 	 */
 	int (*is_copied)(struct tei_gpu_copier *copier, enum tei_copy_way way,
 			 unsigned int mark, char why[TEI_RUNTIME_WHY_LEN]);
+	/*
+	 * Tells whether what NICs have written to the copier's GPU becomes
+	 * visible to work of it that runs already by flush() only; work that
+	 * begins later sees it in any case. Any thread.
+	 */
+	bool (*needs_flush)(const struct tei_gpu_copier *copier);
+	/* Makes it visible. Any thread. Blocks: for the driver. */
+	void (*flush)(const struct tei_gpu_copier *copier);
 
 	/*
 	 * Puts a gate into a stream, behind what was put there before. When the

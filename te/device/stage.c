@@ -69,6 +69,7 @@ static int stage_open(const struct tei_memory_found *found, uint64_t length,
 	stage->memory = memory;
 	stage->length = length;
 	stage->n_blocks = stage->n_free = n;
+	stage->flushes = stage->ops->needs_flush(stage->copier);
 	*out = stage;
 	return 0;
 }
@@ -229,6 +230,12 @@ void tei_stage_give(struct tei_stage *stage, enum tei_stage_use use,
 	stage->n_free += n;
 	if (use == TEI_STAGE_ASKED)
 		stage->n_asked -= n;
+}
+
+void tei_stage_flush(struct tei_stage *stage)
+{
+	if (stage->flushes && !tei_stage_is_broken(stage))
+		stage->ops->flush(stage->copier);
 }
 
 /* ---- copies ---- */

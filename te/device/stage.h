@@ -66,6 +66,7 @@ struct tei_stage {
 	struct tei_gpu_copier *copier;
 	uint8_t *memory; /* memory[length] */
 	uint64_t length;
+	bool flushes; /* NICs' writes are to be flushed for work that runs */
 
 	/* Token. */
 	struct tei_list active; /* of who turns it, while it has jobs */
@@ -129,6 +130,12 @@ static inline bool tei_stage_is_broken(const struct tei_stage *stage)
 {
 	return atomic_load_explicit(&stage->broken, memory_order_relaxed);
 }
+
+/*
+ * Makes what NICs have written to the GPU visible to work of it that runs
+ * already. Any thread. Blocks: for the driver.
+ */
+void tei_stage_flush(struct tei_stage *stage);
 
 /* Has turn() begin the job. */
 void tei_stage_submit(struct tei_stage *stage, struct tei_stage_job *job);

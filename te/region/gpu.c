@@ -167,3 +167,73 @@ uint64_t tei_region_takers(const struct te_engine *engine,
 			takers |= (uint64_t)1 << i;
 	return takers;
 }
+
+static void say_copied(const struct te_engine *engine,
+		       const struct tei_region *region)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+
+	if (tei_log_info_allowed(&limit))
+		LOG_INFO("engine %s: %" PRIu64 " bytes of a GPU at 0x%" PRIx64
+			 " are reached by copies of this host",
+			 engine->name, region->length, region->addr);
+}
+
+void tei_region_note_gpu(struct te_engine *engine,
+			 const struct tei_region *region)
+{
+	struct tei_regions *r = engine->regions;
+
+	if (region->memory.facts.kind != TEI_MEMORY_DEVICE || !region->access)
+		return;
+	atomic_store_explicit(&r->any_copied, true, memory_order_relaxed);
+	if (region->stage && region->stage->flushes)
+		atomic_store_explicit(&r->any_flushed, true,
+				      memory_order_relaxed);
+	if (!tei_region_takers(engine, region))
+		say_copied(engine, region);
+}
+
+/* ---- flushing ---- */
+
+#define FLUSHES_MAX 64 /* GPUs */
+
+/* Tells whether NICs of peers may have written what its GPU does not show. */
+static bool is_flushed(const struct te_engine *engine,
+		       const struct tei_region *region)
+{
+	return region->shown && region->stage && region->stage->flushes &&
+	       (region->access & TE_ACCESS_REMOTE_WRITE) &&
+	       tei_region_takers(engine, region);
+}
+
+/* Adds the stage, held, unless it is there. */
+static uint32_t add_stage(struct tei_stage *stages[FLUSHES_MAX], uint32_t n,
+			  struct tei_stage *stage)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (stages[i] == stage)
+			return n;
+	if (n < FLUSHES_MAX)
+		stages[n++] = tei_stage_hold(stage);
+	return n;
+}
+
+void tei_regions_flush(struct te_engine *engine)
+{
+	struct tei_regions *r = engine->regions;
+	struct tei_stage *stages[FLUSHES_MAX];
+	uint32_t n = 0;
+
+	if (!atomic_load_explicit(&r->any_flushed, memory_order_relaxed))
+		return;
+	tei_mutex_lock(&r->mu);
+	for (size_t i = 0; i < r->n; i++)
+		if (is_flushed(engine, r->sorted[i]))
+			n = add_stage(stages, n, r->sorted[i]->stage);
+	tei_mutex_unlock(&r->mu);
+	while (n) {
+		tei_stage_flush(stages[--n]);
+		tei_stage_put(engine, stages[n]);
+	}
+}

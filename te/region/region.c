@@ -37,6 +37,7 @@ void tei_regions_init(struct tei_regions *r)
 	atomic_init(&r->changes, 1);
 	atomic_init(&r->any_near, false);
 	atomic_init(&r->any_gpu, false);
+	atomic_init(&r->any_flushed, false);
 	deferred_init(&r->deferred);
 }
 
@@ -722,21 +723,6 @@ static int add_stage(struct te_engine *engine, struct tei_region *region,
 	return rc;
 }
 
-/* Says that peers reach the region by copies, where no device does. */
-static void note_copies(struct te_engine *engine,
-			const struct tei_region *region)
-{
-	if (region->memory.facts.kind != TEI_MEMORY_DEVICE || !region->access)
-		return;
-	atomic_store_explicit(&engine->regions->any_copied, true,
-			      memory_order_relaxed);
-	if (!tei_region_takers(engine, region) &&
-	    tei_log_info_allowed(&refusals))
-		LOG_INFO("engine %s: %" PRIu64 " bytes of a GPU at 0x%" PRIx64
-			 " are reached by copies of this host",
-			 engine->name, region->length, region->addr);
-}
-
 /* Registers with all rails; a shortage is reported before a lack of support. */
 static int register_region(struct te_engine *engine, struct tei_region *region)
 {
@@ -754,7 +740,7 @@ static int register_region(struct te_engine *engine, struct tei_region *region)
 	if (!rc && !outcome.n)
 		rc = outcome.refused ? outcome.refused : -EOPNOTSUPP;
 	if (!rc)
-		note_copies(engine, region);
+		tei_region_note_gpu(engine, region);
 	if (rc == -EOPNOTSUPP && tei_log_allowed(&refusals))
 		LOG_WARN("engine %s: a region of %" PRIu64 " bytes at %s is "
 			 "refused: no backend that is open reaches it",

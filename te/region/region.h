@@ -113,6 +113,11 @@ struct tei_regions {
 	_Atomic bool any_gpu;  /* some region was of a GPU's memory; relaxed */
 	/* Some region was reached by copies; relaxed, set before it shows. */
 	_Atomic bool any_copied;
+	/*
+	 * Some region was of a GPU whose writes of NICs are flushed; relaxed,
+	 * set before it shows.
+	 */
+	_Atomic bool any_flushed;
 	struct tei_deferred deferred;
 };
 
@@ -184,6 +189,18 @@ int tei_region_open_stage(struct te_engine *engine, struct tei_region *region,
  */
 void tei_region_close_stage(struct te_engine *engine,
 			    struct tei_region *region);
+
+/*
+ * Says how peers reach the region, if it is a GPU's, before it shows (gpu.c).
+ */
+void tei_region_note_gpu(struct te_engine *engine,
+			 const struct tei_region *region);
+/*
+ * Makes what NICs have written to regions visible to work of GPUs that runs
+ * already; most GPUs do so by themselves (gpu.c). Not with mu held. Blocks: for
+ * drivers.
+ */
+void tei_regions_flush(struct te_engine *engine);
 
 /* memory.c, With the engine: what te_memory_alloc() gave and nobody freed. */
 void tei_memories_free(struct te_engine *engine);

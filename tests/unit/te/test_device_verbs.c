@@ -8,6 +8,7 @@
 #include "backends/verbs/verbs.h"
 #include "tests/lib/fake_verbs/fake_verbs.h"
 #include "tests/lib/self.h"
+#include "tests/lib/wait.h"
 #include "tests/unit/te/gpu.h"
 
 #define LEN   ((size_t)256 << 10)
@@ -102,6 +103,79 @@ static void bytes_go_from_gpu_to_gpu(void **state)
 	fake_cuda_free(&cuda, 0, remote);
 	fake_cuda_free(&cuda, 1, local);
 	assert_int_equal(cuda.n_contexts(), 0);
+}
+
+/* ---- writes of NICs and work of GPUs that runs ---- */
+
+struct listener {
+	struct te_engine *engine;
+};
+
+static bool takes(void *arg)
+{
+	const struct listener *listener = arg;
+	struct te_notify message;
+
+	if (te_notify_take(listener->engine, &message))
+		return false;
+	te_notify_free(&message);
+	return true;
+}
+
+/* A write and a message behind it. */
+static void write_and_tell(struct te_engine *user, struct te_engine *owner,
+			   CUdeviceptr remote, CUdeviceptr local)
+{
+	te_segment_id segment = rig_segment(user, owner);
+	struct iovec piece = {as_pointer(local), 64}, text = {"end", 3};
+	struct te_request requests[2] = {
+		rig_request(segment, TE_WRITE, as_pointer(remote), &piece),
+		rig_request(segment, TE_NOTIFY, NULL, &text)};
+	struct listener listener = {.engine = owner};
+	struct te_batch *batch;
+
+	assert_int_equal(te_batch_create(user, 2, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, requests, 2), 0);
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	te_batch_destroy(batch);
+	assert_true(test_wait_until(takes, &listener, RIG_WAIT_MS));
+}
+
+/* Returns how often what NICs wrote was flushed for one message. */
+static int flushes_of(bool is_ordered, uint32_t access)
+{
+	CUdeviceptr remote = fake_cuda_alloc(&cuda, 0, LEN),
+		    local = fake_cuda_alloc(&cuda, 1, LEN), more;
+	struct te_engine *owner, *user;
+	int before, n;
+
+	cuda.fail_call("GPU_DIRECT_RDMA_WRITES_ORDERING", !is_ordered);
+	owner = verbs_engine();
+	user = verbs_engine();
+	more = fake_cuda_alloc(&cuda, 2, LEN);
+	rig_region(owner, as_pointer(remote), LEN / 2, RIG_ANY);
+	rig_region(owner, as_pointer(remote + LEN / 2), LEN / 2, RIG_ANY);
+	rig_region(owner, as_pointer(more), LEN, access);
+	rig_region(user, as_pointer(local), LEN, TE_ACCESS_LOCAL);
+	before = cuda.n_flushes();
+	write_and_tell(user, owner, remote, local);
+	n = cuda.n_flushes() - before;
+	te_engine_destroy(user);
+	te_engine_destroy(owner);
+	fake_cuda_free(&cuda, 2, more);
+	fake_cuda_free(&cuda, 0, remote);
+	fake_cuda_free(&cuda, 1, local);
+	cuda.fail_call("GPU_DIRECT_RDMA_WRITES_ORDERING", 0);
+	return n;
+}
+
+/* Once for each GPU that peers may write to, if it does not order them. */
+static void a_message_comes_after_writes_that_work_sees(void **state)
+{
+	(void)state;
+	assert_int_equal(flushes_of(true, RIG_ANY), 0);
+	assert_int_equal(flushes_of(false, TE_ACCESS_REMOTE_READ), 1);
+	assert_int_equal(flushes_of(false, RIG_ANY), 2);
 }
 
 /* Neither begins nor ends at a page. */
@@ -360,6 +434,7 @@ int main(void)
 #define TEST(name_) cmocka_unit_test_setup_teardown(name_, set_up, tear_down)
 		TEST(bytes_go_from_gpu_to_gpu),
 		TEST(a_part_of_an_allocation_is_a_region),
+		TEST(a_message_comes_after_writes_that_work_sees),
 		TEST(memory_in_chunks_has_a_key_for_each),
 		TEST(host_and_gpu_go_together),
 		TEST(a_checksum_is_taken_of_copies),
