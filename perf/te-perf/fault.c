@@ -45,6 +45,16 @@ static void bystander_close(struct bystander *b)
 	tei_free(b);
 }
 
+static int open_beside(struct bystander *b, struct te_engine *engine,
+		       bool foreign)
+{
+	struct locations anywhere;
+
+	(void)locations_parse(&anywhere, NULL);
+	return memory_open(&b->local, engine, &anywhere, foreign, BYSTANDER_SET,
+			   TE_ACCESS_LOCAL);
+}
+
 static int bystander_open(struct bystander *b, const struct options *o,
 			  struct te_engine *engine)
 {
@@ -53,16 +63,14 @@ static int bystander_open(struct bystander *b, const struct options *o,
 	if (!rc)
 		rc = target_open(&b->target, engine);
 	if (!rc)
-		rc = memory_open(&b->local, o, NULL, engine, BYSTANDER_SET,
-				 TE_ACCESS_LOCAL);
+		rc = open_beside(b, engine, o->foreign);
 	if (rc)
 		return rc;
 	b->load = (struct load){
 		.engine = engine,
 		.segment = b->target.segment,
-		.remote = b->target.remote,
-		.local = b->local.addr,
-		.working_set = BYSTANDER_SET,
+		.remote = b->target.side,
+		.local = b->local.side,
 		.size = BYSTANDER_SIZE,
 		.batch = BYSTANDER_N,
 		.n_threads = 1,
@@ -112,15 +120,25 @@ close_bystander:
 	return rc;
 }
 
+static uint32_t checksum(const struct side *s)
+{
+	uint32_t crc = 0;
+
+	for (uint32_t i = 0; i < s->n; i++)
+		crc = te_crc32c(crc, (const void *)(uintptr_t)s->at[i],
+				s->span);
+	return crc;
+}
+
 /* Every request has ended, so nothing may touch our memory any more. */
 static bool stays_quiet(struct fault *f, const struct load *l)
 {
-	uint32_t before = te_crc32c(0, l->local, l->working_set);
+	uint32_t before = checksum(&l->local);
 
 	if (!strcmp(f->options->fault, "stop"))
 		kill(f->target->process.pid, SIGCONT);
 	sleep_ms(LINGER_MS);
-	return te_crc32c(0, l->local, l->working_set) == before;
+	return checksum(&l->local) == before;
 }
 
 void fault_end(struct fault *f, const struct load *l, struct row *row)

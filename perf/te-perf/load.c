@@ -32,6 +32,7 @@ struct worker {
 	uint32_t index;
 	uint64_t slot;              /* next */
 	uint64_t n_slots;           /* to walk over */
+	uint64_t share;             /* load_share() */
 	uint64_t n_used;            /* of them so far */
 	uint64_t pass;              /* for stamps */
 	_Atomic uint64_t n_done;    /* written by its thread only */
@@ -81,24 +82,34 @@ static void stamp(struct worker *w, char *local, uint64_t size)
 	memcpy(local, &word, size < sizeof(word) ? size : sizeof(word));
 }
 
+/* An address of either side: only ours is of this process. */
+static char *place_at(const struct side *side, const struct load *l,
+		      uint64_t place)
+{
+	uint64_t position = side_place(side, load_stride(l), place);
+
+	return (char *)(uintptr_t)side_at(side, position);
+}
+
 static void prepare_one(struct worker *w, uint32_t i)
 {
 	const struct load *l = w->run->load;
-	uint64_t offset = load_offset(l, w->index, w->slot);
+	uint64_t place = load_place(w->share, w->index, w->slot);
+	char *local = place_at(&l->local, l, place);
 	bool read = load_reads(l, w->slot);
 
-	w->pieces[i] = (struct iovec){l->local + offset, l->size};
+	w->pieces[i] = (struct iovec){local, l->size};
 	w->requests[i] = (struct te_request){
 		.op = read ? TE_READ : TE_WRITE,
 		.segment = l->segment,
-		.remote = l->remote + offset,
+		.remote = (uintptr_t)place_at(&l->remote, l, place),
 		.pieces = &w->pieces[i],
 		.n_pieces = 1,
 		.timeout_ms = l->timeout_ms,
 		.priority = l->probe ? TE_PRIORITY_BULK : TE_PRIORITY_NORMAL,
 	};
 	if (l->stamp && !read)
-		stamp(w, l->local + offset, l->size);
+		stamp(w, local, l->size);
 }
 
 static void prepare(struct worker *w)
@@ -214,11 +225,12 @@ static int one_probe(struct worker *w)
 	int rc;
 
 	sleep_ns(PROBE_EVERY_NS);
-	w->pieces[0] = (struct iovec){l->local + l->working_set, PROBE_LEN};
+	w->pieces[0] = (struct iovec){
+		(void *)(uintptr_t)(l->local.at[0] + l->local.span), PROBE_LEN};
 	w->requests[0] = (struct te_request){
 		.op = TE_WRITE,
 		.segment = l->segment,
-		.remote = l->remote + l->working_set,
+		.remote = l->remote.at[0] + l->remote.span,
 		.pieces = w->pieces,
 		.n_pieces = 1,
 		.timeout_ms = l->timeout_ms,
@@ -261,6 +273,7 @@ static int worker_init(struct worker *w, struct run *run, uint32_t index,
 	w->run = run;
 	w->index = index;
 	w->n_slots = load_slots(run->load);
+	w->share = load_share(run->load);
 	w->requests = tei_calloc(batch, sizeof(*w->requests));
 	w->pieces = tei_calloc(batch, sizeof(*w->pieces));
 	rc = w->requests && w->pieces

@@ -10,6 +10,7 @@
 #include <te/te.h>
 
 #include "perf/lib/histogram.h"
+#include "perf/te-perf/locations.h"
 #include "perf/te-perf/series.h"
 
 #define LOAD_ERRORS 8 /* kinds of error that are told apart */
@@ -17,16 +18,14 @@
 #define LOAD_HOT_LEN (1u << 20)
 
 /*
- * Threads walk over a part of the working set each, in slots, one a request,
- * the same offsets on both sides; at the end they start over. With @hot they
- * stay within their first slots.
+ * Threads walk over slots, one a request, each over its own; at the end they
+ * start over. A slot is a place on either side: where a side has several parts,
+ * slots take them by turns. With @hot threads stay within their first slots.
  */
 struct load {
 	struct te_engine *engine; /* not owned */
 	te_segment_id segment;
-	uint64_t remote;      /* address of the target's working set */
-	char *local;          /* address of ours; not of a GPU's: the bytes */
-	uint64_t working_set; /* room for a batch of each thread */
+	struct side local, remote; /* places for a batch of each thread */
 	uint64_t size;
 	uint32_t batch, n_threads;
 	uint32_t read_share; /* percent of the requests: 0 write, 100 read */
@@ -43,7 +42,7 @@ struct load {
 	bool hot;
 	bool stamp;      /* each write of a slot has other bytes */
 	bool keep_going; /* count requests that fail, and go on */
-	bool probe;      /* urgent 8-byte writes beside, behind the set */
+	bool probe;      /* urgent 8-byte writes beside, behind first parts */
 };
 
 struct load_error {
@@ -83,28 +82,36 @@ static inline uint64_t load_stride(const struct load *l)
 	return (l->size + 7) & ~7ull;
 }
 
-/* Slots that a thread walks over. */
+/* Slots of each thread, where it walks over all. */
+static inline uint64_t load_share(const struct load *l)
+{
+	uint64_t ours = side_places(&l->local, load_stride(l));
+	uint64_t theirs = side_places(&l->remote, load_stride(l));
+
+	return (ours < theirs ? ours : theirs) / l->n_threads;
+}
+
+/* Slots that a thread walks over: hot ones, too, are at each location. */
 static inline uint64_t load_slots(const struct load *l)
 {
-	uint64_t all = l->working_set / l->n_threads / load_stride(l);
-	uint64_t few = LOAD_HOT_LEN / load_stride(l);
+	uint64_t all = load_share(l), few = LOAD_HOT_LEN / load_stride(l);
 
 	if (!l->hot)
 		return all;
 	if (few > l->batch)
 		few = l->batch;
-	if (few > all)
-		few = all;
-	return few ? few : 1;
+	if (few < l->local.n)
+		few = l->local.n;
+	if (few < l->remote.n)
+		few = l->remote.n;
+	return few < all ? few : all;
 }
 
-/* Offset of a thread's slot. */
-static inline uint64_t load_offset(const struct load *l, uint32_t thread,
-				   uint64_t slot)
+/* A slot's place, of a thread that has load_share() slots. */
+static inline uint64_t load_place(uint64_t share, uint32_t thread,
+				  uint64_t slot)
 {
-	uint64_t all = l->working_set / l->n_threads / load_stride(l);
-
-	return (all * thread + slot) * load_stride(l);
+	return share * thread + slot;
 }
 
 /* Tells whether a slot is read; the others are written. The same each time. */

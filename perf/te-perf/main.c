@@ -50,9 +50,10 @@ static const struct tei_setting rows[] = {
 	{ TEI_SETTING(struct options, hot), .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "walk over 1 MiB a thread instead, which caches hold" },
 	{ TEI_SETTING(struct options, location), .type = TEI_CONF_STRING,
-	  .help = "of our memory: cuda:0 of a GPU, cpu:1 of a NUMA node" },
+	  .help = "of our memory: cuda:0 of a GPU, cpu:1 of a NUMA node; a list "
+		  "(cuda:0,cuda:1) is used by turns" },
 	{ TEI_SETTING(struct options, remote_location), .type = TEI_CONF_STRING,
-	  .help = "of the target's memory, the same words" },
+	  .help = "of the target's memory, the same words and lists" },
 	{ TEI_SETTING(struct options, foreign), .expert = true,
 	  .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "memory of malloc's kind, not te_memory_alloc()" },

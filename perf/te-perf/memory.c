@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.c - memory of one side: the host's, or a GPU's */
+/* memory.c - memory of one side: a region at each of its locations */
 #include "perf/te-perf/memory.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -13,43 +14,65 @@
 #define BOUNCE_LEN (8u << 20) /* whole words */
 #define OPEN_MS    10000
 
-static int allocate(struct memory *m, const char *location)
+static int allocate(struct memory *m, struct memory_part *part, uint64_t len,
+		    const char *location)
 {
 	void *addr = NULL;
 	int rc = 0;
 
+	/* A listener learns only now what an initiator wants. */
+	if (!part->of_gpu &&
+	    !tei_room_fits("te-perf", "a working set takes", len,
+			   "give a smaller --working-set"))
+		return -ENOMEM;
 	if (m->foreign)
-		addr = tei_map_touched(m->len);
+		addr = tei_map_touched(len);
 	else
-		rc = te_memory_alloc_at(m->engine, m->len, location, &addr);
-	m->addr = addr;
+		rc = te_memory_alloc_at(m->engine, len, location, &addr);
+	part->addr = addr;
 	return rc || addr ? rc : -ENOMEM;
 }
 
-int memory_open(struct memory *m, const struct options *o, const char *location,
-		struct te_engine *engine, uint64_t len, uint32_t access)
+static int open_part(struct memory *m, uint32_t i, const char *location,
+		     uint32_t access)
 {
-	struct te_region r = {
-		.length = len, .access = access, .location = location};
+	struct memory_part *part = &m->part[i];
+	struct te_region r = {.length = m->side.span + PROBE_ROOM,
+			      .access = access,
+			      .location = location};
 	int rc;
+
+	part->of_gpu = location_is_gpu(location);
+	rc = allocate(m, part, r.length, location);
+	if (rc)
+		return rc;
+	if (!part->of_gpu)
+		tei_pattern_fill(part->addr, r.length, 0, 0);
+	r.addr = part->addr;
+	m->side.at[i] = (uintptr_t)part->addr;
+	return te_region_add(m->engine, &r, &part->region);
+}
+
+int memory_open(struct memory *m, struct te_engine *engine,
+		const struct locations *locations, bool foreign, uint64_t len,
+		uint32_t access)
+{
+	int rc = 0;
 
 	*m = (struct memory){
 		.engine = engine,
-		.len = len,
-		.foreign = o->foreign,
-		.of_gpu = options_name_gpu(location),
+		.side = {.span = side_span(len, locations->n)},
+		.foreign = foreign,
 	};
-	/* A listener learns only now what an initiator wants. */
-	if (!m->of_gpu && !tei_room_fits("te-perf", "a working set takes", len,
-					 "give a smaller --working-set"))
-		return -ENOMEM;
-	rc = allocate(m, location);
+	while (!rc && m->side.n < locations->n) {
+		rc = open_part(m, m->side.n, locations->name[m->side.n],
+			       access);
+		m->side.n++;
+	}
 	if (rc)
-		return rc;
-	if (!m->of_gpu)
-		tei_pattern_fill(m->addr, len, 0, 0);
-	r.addr = m->addr;
-	return te_region_add(engine, &r, &m->region);
+		(void)fprintf(stderr, "te-perf: memory: location %s: %s\n",
+			      locations->name[m->side.n - 1], te_strerror(rc));
+	return rc;
 }
 
 static void close_bounce(struct memory *m)
@@ -62,19 +85,49 @@ static void close_bounce(struct memory *m)
 	te_memory_free(m->engine, m->bounce);
 }
 
+static void close_part(const struct memory *m, struct memory_part *part)
+{
+	if (!part->addr)
+		return;
+	if (part->region)
+		te_region_remove(m->engine, part->region);
+	if (m->foreign)
+		munmap(part->addr, m->side.span + PROBE_ROOM);
+	else
+		te_memory_free(m->engine, part->addr);
+}
+
 void memory_close(struct memory *m)
 {
-	if (!m->addr)
-		return;
 	if (m->bounce)
 		close_bounce(m);
-	if (m->region)
-		te_region_remove(m->engine, m->region);
-	if (m->foreign)
-		munmap(m->addr, m->len);
-	else
-		te_memory_free(m->engine, m->addr);
-	*m = (struct memory){.addr = NULL};
+	for (uint32_t i = 0; i < m->side.n; i++)
+		close_part(m, &m->part[i]);
+	*m = (struct memory){.engine = NULL};
+}
+
+bool memory_has_gpu(const struct memory *m)
+{
+	for (uint32_t i = 0; i < m->side.n; i++)
+		if (m->part[i].of_gpu)
+			return true;
+	return false;
+}
+
+int batch_run(struct te_batch *batch, const struct te_request *requests,
+	      uint32_t n)
+{
+	struct te_completion done;
+	int rc = te_batch_submit(batch, requests, n);
+
+	if (!rc)
+		rc = te_batch_wait(batch, UINT32_MAX);
+	for (uint32_t i = 0; !rc && i < n; i++) {
+		rc = te_batch_result(batch, i, &done);
+		if (!rc)
+			rc = done.error;
+	}
+	return rc ? rc : te_batch_reset(batch);
 }
 
 /* ---- a GPU's, by way of the host's ---- */
@@ -102,10 +155,11 @@ static int open_bounce(struct memory *m)
 	return rc;
 }
 
-/* Moves bytes between the GPU's memory and the bounce memory. -errno. */
-static int move(struct memory *m, uint32_t op, uint64_t offset, uint64_t len)
+/* Moves bytes between a GPU's memory and the bounce memory. -errno. */
+static int move(struct memory *m, uint32_t op, uint64_t position, uint64_t len)
 {
-	struct iovec piece = {m->addr + offset, len};
+	uint64_t at = side_at(&m->side, position);
+	struct iovec piece = {(void *)(uintptr_t)at, len};
 	const struct te_request r = {
 		.op = op,
 		.segment = m->self,
@@ -113,88 +167,92 @@ static int move(struct memory *m, uint32_t op, uint64_t offset, uint64_t len)
 		.pieces = &piece,
 		.n_pieces = 1,
 	};
-	struct te_completion done;
-	int rc = te_batch_submit(m->batch, &r, 1);
 
-	if (!rc)
-		rc = te_batch_wait(m->batch, UINT32_MAX);
-	if (!rc)
-		rc = te_batch_result(m->batch, 0, &done);
-	if (!rc)
-		rc = te_batch_reset(m->batch);
-	return rc ? rc : done.error;
+	return batch_run(m->batch, &r, 1);
 }
 
 /*
- * Makes the first bytes at @offset visible to the processor. Returns how many,
- * up to @len, *@out: where, until the next call; -errno.
+ * Bytes of one part at @position that the processor can access: *@out. Returns
+ * how many, up to @len; -errno. Of a GPU's memory it is the bounce memory,
+ * whose contents are undefined, and *@of_gpu is true.
  */
-static int64_t view(struct memory *m, uint64_t offset, uint64_t len,
-		    const char **out)
+static int64_t reach(struct memory *m, uint64_t position, uint64_t len,
+		     char **out, bool *of_gpu)
 {
-	int rc;
+	uint64_t left = side_left(&m->side, position);
+	int rc = 0;
 
-	if (!m->of_gpu) {
-		*out = m->addr + offset;
+	if (len > left)
+		len = left;
+	*out = (char *)(uintptr_t)side_at(&m->side, position);
+	*of_gpu = m->part[position / m->side.span].of_gpu;
+	if (!*of_gpu)
 		return (int64_t)len;
-	}
 	if (len > BOUNCE_LEN)
 		len = BOUNCE_LEN;
 	rc = open_bounce(m);
-	if (!rc)
-		rc = move(m, TE_WRITE, offset, len);
 	*out = m->bounce;
 	return rc ? rc : (int64_t)len;
+}
+
+/* As reach(); the contents are those of the memory. */
+static int64_t view(struct memory *m, uint64_t position, uint64_t len,
+		    char **out, bool *of_gpu)
+{
+	int64_t n = reach(m, position, len, out, of_gpu);
+	int rc = 0;
+
+	if (n > 0 && *of_gpu)
+		rc = move(m, TE_WRITE, position, (uint64_t)n);
+	return rc ? rc : n;
 }
 
 /* ---- contents ---- */
 
 int memory_fill(struct memory *m, uint64_t len, uint64_t seed)
 {
-	uint64_t at, n;
-	int rc;
+	char *bytes;
+	bool of_gpu;
+	int64_t n;
+	int rc = 0;
 
-	if (!m->of_gpu) {
-		tei_pattern_fill(m->addr, len, seed, 0);
-		return 0;
-	}
-	rc = open_bounce(m);
-	for (at = 0; !rc && at < len; at += n) {
-		n = len - at < BOUNCE_LEN ? len - at : BOUNCE_LEN;
-		tei_pattern_fill(m->bounce, n, seed, at);
-		rc = move(m, TE_READ, at, n);
+	for (uint64_t at = 0; !rc && at < len; at += (uint64_t)n) {
+		n = reach(m, at, len - at, &bytes, &of_gpu);
+		if (n < 0)
+			return (int)n;
+		tei_pattern_fill(bytes, (uint64_t)n, seed, at);
+		if (of_gpu)
+			rc = move(m, TE_READ, at, (uint64_t)n);
 	}
 	return rc;
 }
 
 int memory_spoil(struct memory *m)
 {
-	char *first = m->addr;
-	int rc = 0;
+	char *first;
+	bool of_gpu;
+	int64_t n = view(m, 0, 1, &first, &of_gpu);
 
-	if (m->of_gpu) {
-		rc = open_bounce(m);
-		if (!rc)
-			rc = move(m, TE_WRITE, 0, 1);
-		if (rc)
-			return rc;
-		first = m->bounce;
-	}
+	if (n < 0)
+		return (int)n;
 	*first ^= 1;
-	return m->of_gpu ? move(m, TE_READ, 0, 1) : 0;
+	return of_gpu ? move(m, TE_READ, 0, 1) : 0;
 }
 
-int memory_wrong(struct memory *m, uint64_t offset, uint64_t len, uint64_t seed,
-		 uint64_t *wrong)
+int memory_wrong(struct memory *m, uint64_t position, uint64_t len,
+		 uint64_t seed, uint64_t origin, uint64_t *wrong)
 {
-	const char *bytes;
+	uint64_t n_done = 0;
+	char *bytes;
+	bool of_gpu;
 	int64_t n;
 
-	for (; len; offset += (uint64_t)n, len -= (uint64_t)n) {
-		n = view(m, offset, len, &bytes);
+	for (; n_done < len; n_done += (uint64_t)n) {
+		n = view(m, position + n_done, len - n_done, &bytes, &of_gpu);
 		if (n < 0)
 			return (int)n;
-		*wrong += tei_pattern_wrong(bytes, (uint64_t)n, seed, offset);
+		*wrong += tei_pattern_wrong(bytes, (uint64_t)n, seed,
+					    origin + n_done);
 	}
 	return 0;
 }
@@ -210,14 +268,15 @@ static uint64_t differing(const char *a, const char *b, uint64_t len)
 	return n;
 }
 
-int memory_differing(struct memory *m, uint64_t offset, const char *bytes,
+int memory_differing(struct memory *m, uint64_t position, const char *bytes,
 		     uint64_t len, uint64_t *wrong)
 {
-	const char *ours;
+	bool of_gpu;
+	char *ours;
 	int64_t n;
 
-	for (; len; offset += (uint64_t)n, bytes += n, len -= (uint64_t)n) {
-		n = view(m, offset, len, &ours);
+	for (; len; position += (uint64_t)n, bytes += n, len -= (uint64_t)n) {
+		n = view(m, position, len, &ours, &of_gpu);
 		if (n < 0)
 			return (int)n;
 		*wrong += differing(bytes, ours, (uint64_t)n);

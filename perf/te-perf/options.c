@@ -54,7 +54,7 @@ static int set_backends(struct te_config *config, const struct options *o)
 {
 	char both[256];
 
-	if (!options_name_gpu(o->location) || options_in_process(o))
+	if (!locations_have_gpu(&o->ours) || options_in_process(o))
 		return set_config(config, "backends", o->backend);
 	if (snprintf(both, sizeof(both), "%s,loop", o->backend) >=
 	    (int)sizeof(both))
@@ -160,21 +160,41 @@ static uint64_t greatest(const struct list *l)
 	return max;
 }
 
-/* Batches of all threads without overlap; hot ones overlap on purpose. */
+/*
+ * Places that a side must have: for batches of all threads without overlap,
+ * where hot ones overlap on purpose, and for threads that use all locations.
+ */
+static uint64_t places_needed(const struct options *o)
+{
+	uint64_t threads = greatest(&o->thread_counts);
+	uint64_t batches = threads * (o->hot ? 1 : greatest(&o->batches));
+	uint64_t n = o->ours.n > o->theirs.n ? o->ours.n : o->theirs.n;
+
+	/* Each thread has as many, so threads - 1 may be of nobody. */
+	if (!batches || batches > n + threads - 1)
+		return batches;
+	return n + threads - 1;
+}
+
+static bool places_fit(const struct options *o, const struct locations *l)
+{
+	uint64_t each = (places_needed(o) + l->n - 1) / l->n;
+
+	return each &&
+	       side_span(o->walked, l->n) / each >= greatest(&o->sizes) + 8;
+}
+
 static bool batches_fit(const struct options *o)
 {
-	uint64_t n = greatest(&o->batches) * greatest(&o->thread_counts);
-	uint64_t size = greatest(&o->sizes);
 	char text[24];
 
-	if (o->hot)
-		n = greatest(&o->thread_counts);
-	if (n && o->working_set / n >= size + 8)
+	if (places_fit(o, &o->ours) && places_fit(o, &o->theirs))
 		return true;
 	fprintf(stderr,
 		"te-perf: working_set: a batch of requests of %s for each "
-		"thread does not fit, give more\n",
-		tei_text_bytes(size, text));
+		"thread does not fit, give more%s\n",
+		tei_text_bytes(greatest(&o->sizes), text),
+		o->ours.n > 1 || o->theirs.n > 1 ? ", or fewer locations" : "");
 	return false;
 }
 
@@ -189,23 +209,20 @@ static bool rows_fit(const struct options *o)
 	return false;
 }
 
-/* Locations of the host are "cpu:N" and those that name nothing. */
-bool options_name_gpu(const char *location)
-{
-	return location && *location && strcmp(location, "*") != 0 &&
-	       strncmp(location, "cpu:", 4) != 0;
-}
-
 bool options_in_process(const struct options *o)
 {
 	return !strcmp(o->backend, "loop");
 }
 
-/* Tells whether a location, if there is one, fits into a line to a target. */
-static bool is_word(const char *location)
+static bool parse_locations(const char *setting, const char *text,
+			    struct locations *out)
 {
-	return !location || (*location && strlen(location) < LOCATION_LEN &&
-			     !strpbrk(location, " \t\r\n,"));
+	const char *wrong = locations_parse(out, text);
+
+	if (wrong)
+		fprintf(stderr, "te-perf: %s: \"%s\": %s\n", setting, text,
+			wrong);
+	return !wrong;
 }
 
 static bool roles_fit(const struct options *o)
@@ -221,24 +238,33 @@ static bool roles_fit(const struct options *o)
 	else if (strcmp(o->fault, "none") &&
 		 (o->connect || options_in_process(o)))
 		wrong = "fault: needs a target of te-perf's own";
-	else if (strcmp(o->fault, "none") && options_name_gpu(o->location))
+	else if (strcmp(o->fault, "none") && locations_have_gpu(&o->ours))
 		wrong = "fault: looks at our memory, which location puts into "
 			"a GPU";
 	else if (o->foreign && (o->location || o->remote_location))
 		wrong = "foreign: memory of malloc's kind has no location";
-	else if (!is_word(o->location) || !is_word(o->remote_location))
-		wrong = "location: give one, as cuda:0 or cpu:1";
 	if (wrong)
 		fprintf(stderr, "te-perf: %s\n", wrong);
 	return !wrong;
 }
 
+/* Bytes of a side's working set that are in memory of the host. */
+static uint64_t bytes_of_host(const struct options *o,
+			      const struct locations *l)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < l->n; i++)
+		if (!location_is_gpu(l->name[i]))
+			bytes += side_span(o->walked, l->n);
+	return bytes;
+}
+
 /* Tells whether memory of both sides fits, as far as they are on this host. */
 static bool memory_fits(const struct options *o)
 {
-	bool ours = !options_name_gpu(o->location);
-	bool theirs = !o->connect && !options_name_gpu(o->remote_location);
-	uint64_t need = o->working_set * ((ours ? 1u : 0) + (theirs ? 1u : 0));
+	uint64_t need = bytes_of_host(o, &o->ours) +
+			(o->connect ? 0 : bytes_of_host(o, &o->theirs));
 	uint64_t set = o->working_set < REFERENCE_MEMORY_MAX
 			       ? o->working_set
 			       : REFERENCE_MEMORY_MAX;
@@ -251,10 +277,16 @@ static bool memory_fits(const struct options *o)
 
 bool options_derive(struct options *o)
 {
-	if (!roles_fit(o))
+	if (!parse_locations("location", o->location, &o->ours) ||
+	    !parse_locations("remote_location", o->remote_location,
+			     &o->theirs) ||
+	    !roles_fit(o))
 		return false;
 	if (o->listen || o->idle || o->connects) /* no rows */
 		return true;
+	/* Parts of either side are whole words, so both are as long. */
+	o->walked = o->working_set -
+		    o->working_set % (8ull * o->ours.n * o->theirs.n);
 	return parse_list("size", o->size, o->working_set, &o->sizes) &&
 	       parse_list("batch", o->batch, 65536, &o->batches) &&
 	       parse_list("threads", o->threads, 256, &o->thread_counts) &&

@@ -11,11 +11,10 @@
 #include <te/te.h>
 
 #include "perf/lib/report.h"
+#include "perf/te-perf/locations.h"
 
-#define ROUNDS_MAX   64
-#define ROWS_MAX     240  /* of a report: a table has no more */
-#define LOCATION_LEN 32   /* of a name, with its end */
-#define PROBE_ROOM   4096 /* behind the working set, for urgent requests */
+#define ROUNDS_MAX 64
+#define ROWS_MAX   240 /* of a report: a table has no more */
 
 /* The most of each set of a reference: some caches hold half of that. */
 #define REFERENCE_MEMORY_MAX (1ull << 30)
@@ -36,6 +35,8 @@ struct options {
 	bool priority_probe, keep_going, spoil;
 	/* Derived from them: */
 	struct list sizes, batches, thread_counts;
+	struct locations ours, theirs;
+	uint64_t walked; /* of working_set: whole words at each location */
 };
 
 /* The command line of this program in another role. */
@@ -49,8 +50,6 @@ int role_args(struct role_args *a, const struct options *o, const char *role);
 
 /* Derive and check; false: wrong, said on stderr. */
 bool options_derive(struct options *o);
-/* Tells whether a location is of a GPU; false: of the host, or none. */
-bool options_name_gpu(const char *location);
 /* Tells whether the backend cannot leave a process. */
 bool options_in_process(const struct options *o);
 

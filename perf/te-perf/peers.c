@@ -63,18 +63,12 @@ static int write_word(struct peer *p, te_segment_id segment)
 	struct te_request r = {
 		.op = TE_WRITE,
 		.segment = segment,
-		.remote = p->crowd->target.remote,
+		.remote = p->crowd->target.side.at[0],
 		.pieces = &piece,
 		.n_pieces = 1,
 	};
-	struct te_completion done;
-	int rc = te_batch_submit(p->batch, &r, 1);
 
-	if (!rc)
-		rc = te_batch_wait(p->batch, UINT32_MAX);
-	if (!rc)
-		rc = te_batch_result(p->batch, 0, &done);
-	return rc ? rc : done.error;
+	return batch_run(p->batch, &r, 1);
 }
 
 static void *connect_peer(void *arg)

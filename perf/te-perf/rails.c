@@ -91,19 +91,34 @@ static size_t nic_rails(const struct rails *r, struct tei_nic_rail *out)
 	return r->n;
 }
 
-void rails_warn_unused(const struct rails *r, const void *memory)
+/* Why NIC @nic was of no use to a part of @memory that it is near; or NULL. */
+static const char *why_unused(const struct te_topo *topo, uint32_t nic,
+			      const struct side *memory,
+			      const struct tei_nic_rail *rails, size_t n,
+			      int32_t *node)
+{
+	const char *why = NULL;
+
+	for (uint32_t i = 0; !why && i < memory->n; i++) {
+		*node = tei_nic_node_at((void *)(uintptr_t)memory->at[i]);
+		why = tei_nic_why_unused(topo, nic, *node, rails, n);
+	}
+	return why;
+}
+
+void rails_warn_unused(const struct rails *r, const struct side *memory)
 {
 	struct tei_nic_rail rails[RAILS_MAX];
 	size_t n = nic_rails(r, rails);
-	int32_t node = tei_nic_node_at(memory);
 	struct te_topo_nic nic;
 	struct te_topo *topo;
 	const char *why;
+	int32_t node;
 
 	if (te_topo_load(NULL, &topo, NULL, 0))
 		return;
 	for (uint32_t i = 0; !te_topo_nic(topo, i, &nic); i++) {
-		why = tei_nic_why_unused(topo, i, node, rails, n);
+		why = why_unused(topo, i, memory, rails, n, &node);
 		if (why)
 			fprintf(stderr,
 				"te-perf: NIC %s is near the memory (node %d) "

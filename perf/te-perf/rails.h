@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <te/te.h>
 
+#include "perf/te-perf/locations.h"
+
 #define RAILS_MAX 16
 
 struct rail_bytes {
@@ -41,9 +43,9 @@ uint64_t rails_sum(const struct rails *r);
 /* Backend of the rail with the most bytes, "tcp"; "" when nothing moved. */
 const char *rails_carrier(const struct rails *r);
 /*
- * A line to stderr for each NIC that is near @memory, by this machine's
- * topology, and of no use though others like it are rails: why.
+ * A line to stderr for each NIC that is near a part of @memory, by this
+ * machine's topology, and of no use though others like it are rails: why.
  */
-void rails_warn_unused(const struct rails *r, const void *memory);
+void rails_warn_unused(const struct rails *r, const struct side *memory);
 
 #endif

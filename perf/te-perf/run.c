@@ -28,26 +28,13 @@
 #define CHUNK_LEN   (8u << 20) /* read back together */
 #define CHUNK_SLOTS 128
 
-static int wait_all(struct te_batch *batch, uint32_t n)
-{
-	struct te_completion done;
-	int rc = te_batch_wait(batch, UINT32_MAX);
-
-	for (uint32_t i = 0; !rc && i < n; i++) {
-		rc = te_batch_result(batch, i, &done);
-		if (!rc)
-			rc = done.error;
-	}
-	return rc ? rc : te_batch_reset(batch);
-}
-
 static struct te_request request_of(const struct load *l, uint32_t op,
-				    uint64_t offset, struct iovec *piece)
+				    uint64_t position, struct iovec *piece)
 {
 	return (struct te_request){
 		.op = op,
 		.segment = l->segment,
-		.remote = l->remote + offset,
+		.remote = side_at(&l->remote, position),
 		.pieces = piece,
 		.n_pieces = 1,
 	};
@@ -55,7 +42,15 @@ static struct te_request request_of(const struct load *l, uint32_t op,
 
 /* ---- before ---- */
 
-/* Write the first @len bytes of the local working set to the target. */
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * Writes the first @len bytes of the local working set to the same positions of
+ * the target's.
+ */
 static int prime(const struct load *l, uint64_t len)
 {
 	struct te_batch *batch;
@@ -65,12 +60,12 @@ static int prime(const struct load *l, uint64_t len)
 	int rc = te_batch_create(l->engine, 1, &batch);
 
 	for (at = 0; !rc && at < len; at += n) {
-		n = len - at < PRIME_LEN ? len - at : PRIME_LEN;
-		piece = (struct iovec){l->local + at, n};
+		n = least(side_left(&l->local, at), side_left(&l->remote, at));
+		n = least(n, least(len - at, PRIME_LEN));
+		piece = (struct iovec){
+			(void *)(uintptr_t)side_at(&l->local, at), n};
 		r = request_of(l, TE_WRITE, at, &piece);
-		rc = te_batch_submit(batch, &r, 1);
-		if (!rc)
-			rc = wait_all(batch, 1);
+		rc = batch_run(batch, &r, 1);
 	}
 	te_batch_destroy(batch);
 	return rc;
@@ -83,17 +78,17 @@ static int prime(const struct load *l, uint64_t len)
 static int verify_prepare(const struct load *l, struct memory *local,
 			  uint64_t seed)
 {
-	uint64_t len = l->working_set;
+	uint64_t all = l->local.n * l->local.span, len = all;
 	int rc;
 
 	/* Even without reads: the first bytes open the connections. */
 	if (!l->read_share)
-		len = len < load_stride(l) ? len : load_stride(l);
+		len = load_stride(l);
 	rc = memory_fill(local, len, 2 * seed);
 	if (!rc)
 		rc = prime(l, len);
 	if (!rc)
-		rc = memory_fill(local, l->working_set, 2 * seed + 1);
+		rc = memory_fill(local, all, 2 * seed + 1);
 	return rc;
 }
 
@@ -106,9 +101,15 @@ struct checker {
 	char *scratch; /* n_room slots, registered: backends may demand it */
 	te_region_id region;
 	uint32_t n_room, n; /* slots that wait to be read back */
-	uint64_t offset[CHUNK_SLOTS];
+	uint64_t place[CHUNK_SLOTS];
 	uint64_t checked, wrong;
 };
+
+static uint64_t position_of(const struct load *l, const struct side *side,
+			    uint64_t place)
+{
+	return side_place(side, load_stride(l), place);
+}
 
 /* Read the waiting slots back and compare them. */
 static int read_back(struct checker *c)
@@ -124,13 +125,14 @@ static int read_back(struct checker *c)
 	for (uint32_t i = 0; i < c->n; i++) {
 		pieces[i].iov_base = c->scratch + i * load_stride(l);
 		pieces[i].iov_len = l->size;
-		r[i] = request_of(l, TE_READ, c->offset[i], &pieces[i]);
+		r[i] = request_of(l, TE_READ,
+				  position_of(l, &l->remote, c->place[i]),
+				  &pieces[i]);
 	}
-	rc = te_batch_submit(c->batch, r, c->n);
-	if (!rc)
-		rc = wait_all(c->batch, c->n);
+	rc = batch_run(c->batch, r, c->n);
 	for (uint32_t i = 0; !rc && i < c->n; i++)
-		rc = memory_differing(c->local, c->offset[i],
+		rc = memory_differing(c->local,
+				      position_of(l, &l->local, c->place[i]),
 				      pieces[i].iov_base, l->size, &c->wrong);
 	c->n = 0;
 	return rc;
@@ -140,13 +142,14 @@ static int check_slot(struct checker *c, uint32_t thread, uint64_t slot,
 		      uint64_t seed)
 {
 	const struct load *l = c->load;
-	uint64_t offset = load_offset(l, thread, slot);
+	uint64_t place = load_place(load_share(l), thread, slot);
 
 	c->checked += l->size;
 	if (load_reads(l, slot))
-		return memory_wrong(c->local, offset, l->size, 2 * seed,
-				    &c->wrong);
-	c->offset[c->n++] = offset;
+		return memory_wrong(
+			c->local, position_of(l, &l->local, place), l->size,
+			2 * seed, position_of(l, &l->remote, place), &c->wrong);
+	c->place[c->n++] = place;
 	return c->n == c->n_room ? read_back(c) : 0;
 }
 
@@ -253,9 +256,8 @@ static struct load load_of(const struct run *run, const struct row *row)
 	return (struct load){
 		.engine = run->engine,
 		.segment = run->target.segment,
-		.remote = run->target.remote,
-		.local = run->local.addr,
-		.working_set = o->working_set,
+		.remote = run->target.side,
+		.local = run->local.side,
 		.size = row->size,
 		.batch = row->batch,
 		.n_threads = row->threads,
@@ -264,7 +266,7 @@ static struct load load_of(const struct run *run, const struct row *row)
 		.duration_ms = o->duration,
 		.pause_ns = o->pause * 1000000,
 		.hot = o->hot,
-		.stamp = o->verify >= 100 && !run->local.of_gpu,
+		.stamp = o->verify >= 100 && !memory_has_gpu(&run->local),
 		.keep_going = o->keep_going || strcmp(o->fault, "none") != 0,
 		.probe = o->priority_probe,
 	};
@@ -511,12 +513,9 @@ static int measure_all(struct run *run)
 static int open_local(struct run *run)
 {
 	const struct options *o = run->options;
-	int rc = memory_open(&run->local, o, o->location, run->engine,
-			     o->working_set + PROBE_ROOM, TE_ACCESS_LOCAL);
 
-	if (rc)
-		fprintf(stderr, "te-perf: memory: %s\n", te_strerror(rc));
-	return rc;
+	return memory_open(&run->local, run->engine, &o->ours, o->foreign,
+			   o->walked, TE_ACCESS_LOCAL);
 }
 
 static void warn_of_unused(const struct run *run)
@@ -526,7 +525,7 @@ static void warn_of_unused(const struct run *run)
 
 	for (size_t i = 1; i < r->n_rows; i++)
 		rails_add(&all, &r->row[i].rails);
-	rails_warn_unused(&all, run->local.addr);
+	rails_warn_unused(&all, &run->local.side);
 }
 
 static int initiate_with(struct run *run)
@@ -555,7 +554,7 @@ static int initiate_with(struct run *run)
 static int initiate(struct run *run)
 {
 	const struct options *o = run->options;
-	int rc = target_start(&run->target, o, o->working_set + PROBE_ROOM);
+	int rc = target_start(&run->target, o, o->walked);
 	int closed;
 
 	run->misused = rc == -EINVAL;

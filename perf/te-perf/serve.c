@@ -26,7 +26,6 @@
 
 struct server {
 	const struct options *options; /* working_set: the most it lends */
-	struct options kind;           /* with what the initiator asks for */
 	struct te_engine *engine;
 	struct memory memory;
 	struct tei_process reference;
@@ -51,31 +50,51 @@ static void say_error(const char *what, int error)
 
 /* ---- answers ---- */
 
-static void open_memory(struct server *s, const char *line)
+/* Reads what is to be opened. False: an error has been answered. */
+static bool read_open(const struct server *s, const char *line, uint64_t *len,
+		      int *foreign, struct locations *locations)
 {
-	char location[LOCATION_LEN] = "*";
-	uint64_t len;
-	int foreign, rc;
+	char text[LOCATIONS_LEN] = "*";
+	const char *wrong;
 
 	/* An older initiator names no location. */
-	if (s->memory.addr || sscanf(line, "open %" SCNu64 " %d %31s", &len,
-				     &foreign, location) < 2) {
+	if (s->memory.side.n ||
+	    sscanf(line, "open %" SCNu64 " %d %255s", len, foreign, text) < 2) {
 		say_error("open", -EINVAL);
-		return;
+		return false;
 	}
-	if (len > s->options->working_set + PROBE_ROOM) {
+	wrong = locations_parse(locations, text);
+	if (wrong) {
+		printf("error remote_location: %s\n", wrong);
+		return false;
+	}
+	if (*len <= PROBE_ROOM || *len > s->options->working_set + PROBE_ROOM) {
 		printf("error the working set of this target is %" PRIu64
 		       " bytes, start it with more\n",
 		       s->options->working_set);
-		return;
+		return false;
 	}
+	return true;
+}
+
+static void open_memory(struct server *s, const char *line)
+{
+	struct locations locations;
+	const char *failed;
+	uint64_t len;
+	int foreign, rc;
+
+	if (!read_open(s, line, &len, &foreign, &locations))
+		return;
 	alarm(0); /* it is at work */
-	s->kind.foreign = foreign;
-	rc = memory_open(&s->memory, &s->kind, location, s->engine, len,
+	rc = memory_open(&s->memory, s->engine, &locations, foreign,
+			 len - PROBE_ROOM,
 			 TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE);
 	if (rc) {
+		failed = locations.name[s->memory.side.n - 1];
 		memory_close(&s->memory);
-		say_error("memory", rc);
+		printf("error memory: location %s: %s\n", failed,
+		       te_strerror(rc));
 		return;
 	}
 	printf("ready %s\n", te_engine_name(s->engine));
@@ -145,8 +164,7 @@ static void expect_work(void)
 
 int serve_main(const struct options *o)
 {
-	struct server s = {
-		.options = o, .kind = *o, .reference = TEI_PROCESS_NONE};
+	struct server s = {.options = o, .reference = TEI_PROCESS_NONE};
 	char line[TEI_PROCESS_LINE], host[TEI_HOST_LEN_MAX + 1];
 	bool remote = !serve_own_host(STDIN_FILENO, host);
 

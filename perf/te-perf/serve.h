@@ -2,7 +2,7 @@
 /*
  * serve.h - what a target does: it lends memory, and answers lines
  *
- * "open LEN FOREIGN" is answered by "ready NAME" (of its engine), "usage" by
+ * "open LEN FOREIGN LOCATIONS" is answered by "ready NAME" (of its engine), "usage" by
  * "usage CPU_NS RSS", "reference LEN" by "reference PORT" (of a peer for raw
  * sockets); anything that cannot be by "error" and why. It ends when its input
  * does, or is no such line; a connection that says nothing at first is closed.

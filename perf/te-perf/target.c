@@ -97,12 +97,13 @@ static int ask_target(struct target *t, const char *line, const char *word,
 
 static int ask_open(struct target *t)
 {
-	char line[64 + LOCATION_LEN], answer[TEI_PROCESS_LINE];
-	const char *location = t->options->remote_location;
+	char line[64 + LOCATIONS_LEN], answer[TEI_PROCESS_LINE];
+	char locations[LOCATIONS_LEN];
 	int rc;
 
-	snprintf(line, sizeof(line), "open %" PRIu64 " %d %.31s", t->len,
-		 t->options->foreign, location ? location : "*");
+	locations_text(&t->options->theirs, locations);
+	snprintf(line, sizeof(line), "open %" PRIu64 " %d %s",
+		 t->len + PROBE_ROOM, t->options->foreign, locations);
 	rc = ask_target(t, line, "ready ", READY_MS, answer);
 	if (!rc)
 		snprintf(t->name, sizeof(t->name), "%s", answer + 6);
@@ -124,7 +125,7 @@ static int ask_usage(struct target *t, uint64_t timeout_ms, uint64_t *cpu_ns,
 int target_usage(struct target *t, uint64_t *cpu_ns, uint64_t *rss)
 {
 	*cpu_ns = *rss = 0;
-	return t->memory.addr ? 0 : ask_usage(t, ANSWER_MS, cpu_ns, rss);
+	return t->memory.side.n ? 0 : ask_usage(t, ANSWER_MS, cpu_ns, rss);
 }
 
 int target_reference(struct target *t, uint64_t len, struct tei_bare_peer *peer)
@@ -173,30 +174,70 @@ int target_start(struct target *t, const struct options *o, uint64_t len)
 
 /* ---- its memory ---- */
 
+/* The region that is of @location, or any; taken ones are left out. */
+static struct te_segment_region *find_region(const struct target *t,
+					     struct te_segment_region *regions,
+					     size_t n, const char *location)
+{
+	struct te_segment_region *any = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		if (regions[i].length < t->side.span + PROBE_ROOM)
+			continue;
+		if (!strcmp(regions[i].location, location))
+			return &regions[i];
+		any = &regions[i];
+	}
+	return any;
+}
+
+/*
+ * Orders the regions as the locations are. Those of "*" have the names of where
+ * they are, so they come last.
+ */
+static int take_regions(struct target *t, struct te_segment_region *regions,
+			size_t n)
+{
+	const struct locations *l = &t->options->theirs;
+	struct te_segment_region *r;
+
+	for (uint32_t i = 0; i < 2 * l->n; i++) {
+		const char *name = l->name[i % l->n];
+
+		if ((i < l->n) == !strcmp(name, "*"))
+			continue;
+		r = find_region(t, regions, n, name);
+		if (!r)
+			return -EPROTO;
+		t->side.at[i % l->n] = r->addr;
+		r->length = 0;
+	}
+	return 0;
+}
+
 static int find_memory(struct target *t)
 {
-	struct te_segment_region region;
-	size_t n = 1;
+	struct te_segment_region regions[LOCATIONS_MAX];
+	size_t n = LOCATIONS_MAX;
 	int rc;
 
-	if (t->memory.addr) {
-		t->remote = (uintptr_t)t->memory.addr;
+	if (t->memory.side.n) {
+		t->side = t->memory.side;
 		return 0;
 	}
-	rc = te_segment_regions(t->engine, t->segment, &region, &n);
+	t->side.n = t->options->theirs.n;
+	t->side.span = side_span(t->len, t->side.n);
+	rc = te_segment_regions(t->engine, t->segment, regions, &n);
 	if (rc)
 		return rc;
-	if (!n || region.length < t->len)
-		return -EPROTO;
-	t->remote = region.addr;
-	return 0;
+	return take_regions(t, regions, n < LOCATIONS_MAX ? n : LOCATIONS_MAX);
 }
 
 static int open_own(struct target *t)
 {
 	snprintf(t->name, sizeof(t->name), "%s", te_engine_name(t->engine));
-	return memory_open(&t->memory, t->options, t->options->remote_location,
-			   t->engine, t->len,
+	return memory_open(&t->memory, t->engine, &t->options->theirs,
+			   t->options->foreign, t->len,
 			   TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE);
 }
 

@@ -25,15 +25,15 @@ struct target {
 	struct tei_address at;           /* of a remote one */
 	char host[TEI_HOST_LEN_MAX + 1]; /* ours, as the target sees it */
 	struct te_engine *engine;        /* the initiator's; not owned */
-	uint64_t len;
-	struct memory memory; /* when it is ours */
+	uint64_t len;                    /* of its working set */
+	struct memory memory;            /* when it is ours */
 	char name[TEI_PROCESS_LINE];
 	te_segment_id segment; /* where to send to */
-	uint64_t remote;       /* first address of its memory */
+	struct side side;      /* addresses of its memory */
 };
 
 /*
- * Reach a remote one and have @len bytes there; t->host is known then. -errno,
+ * Reach a remote one and have a working set of @len bytes there; t->host is known then. -errno,
  * said on stderr.
  */
 int target_start(struct target *t, const struct options *o, uint64_t len);
