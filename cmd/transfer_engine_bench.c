@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <te/gpu.h>
 #include <te/te.h>
 
 #include "base/clock.h"
@@ -29,6 +31,8 @@
 
 #define BENCH "transfer_engine_bench"
 
+#define BUFFERS_MAX 64 /* of each side */
+
 struct bench_settings {
 	char *mode, *operation, *protocol, *device_name, *nic_priority_matrix;
 	char *local_server_name, *metadata_server, *segment_id;
@@ -40,18 +44,31 @@ struct bench_settings {
 	struct tei_glog glog;
 };
 
+/* GPUs that have the memory: @n from @first on; 0: the host has it. */
+struct gpus {
+	int first, n;
+};
+
+/* Memory of this side: a buffer of each GPU, or one of the host. */
+struct buffers {
+	uint32_t n;
+	void *addr[BUFFERS_MAX];
+	te_region_id region[BUFFERS_MAX];
+};
+
 /*
  * Benchmark in which each thread has one batch in flight at a time, over @batch
- * blocks of its own, which lie at the same places on both sides, one thread's
- * behind the other's.
+ * blocks of its own, which lie at the same offsets on both sides, one thread's
+ * behind the other's. Threads take the buffers of either side by turns.
  */
 struct bench {
 	struct te_engine *engine; /* not owned */
 	te_segment_id segment;
-	uint32_t op;     /* TE_READ, TE_WRITE */
-	char *local;     /* local[n_threads * batch * block] */
-	uint64_t remote; /* address of as much in the segment */
-	uint64_t block;  /* bytes */
+	uint32_t op;                  /* TE_READ, TE_WRITE */
+	struct buffers local;         /* each addr[n_threads * batch * block] */
+	uint64_t remote[BUFFERS_MAX]; /* addresses of as much in the segment */
+	uint32_t n_remote;
+	uint64_t block; /* bytes */
 	uint32_t batch, n_threads;
 	uint64_t duration_ms;
 };
@@ -235,6 +252,8 @@ static void worker_fini(struct worker *w)
 static int worker_init(struct worker *w, struct worker_run *run, uint32_t index)
 {
 	const struct bench *b = run->bench;
+	char *local = b->local.addr[index % b->local.n];
+	uint64_t remote = b->remote[index % b->n_remote];
 
 	w->run = run;
 	w->rail = UINT32_MAX;
@@ -243,11 +262,11 @@ static int worker_init(struct worker *w, struct worker_run *run, uint32_t index)
 	for (uint32_t i = 0; w->requests && w->pieces && i < b->batch; i++) {
 		uint64_t at = ((uint64_t)index * b->batch + i) * b->block;
 
-		w->pieces[i] = (struct iovec){b->local + at, b->block};
+		w->pieces[i] = (struct iovec){local + at, b->block};
 		w->requests[i] = (struct te_request){
 			.op = b->op,
 			.segment = b->segment,
-			.remote = b->remote + at,
+			.remote = remote + at,
 			.pieces = &w->pieces[i],
 			.n_pieces = 1,
 		};
@@ -383,9 +402,10 @@ static const struct tei_setting rows[] = {
 	  .help = "verbosity: 0 warnings, 1 a line per object" },
 
 	{ ROW(use_vram), .group = "GPUs", .type = TEI_CONF_BOOL, .def = "0",
-	  .help = "memory of a GPU: refused, CUDA is not here yet" },
-	{ ROW(gpu_id), .type = TEI_CONF_STRING, .def = "0", .hidden = true,
-	  .help = "accepted, no meaning here" },
+	  .help = "memory of GPUs instead of the host's" },
+	{ ROW(gpu_id), .type = TEI_CONF_STRING, .def = "0",
+	  .help = "with use_vram: number of the GPU, as this process counts; -1: "
+		  "a buffer at each, which threads take by turns" },
 	{ ROW(auto_discovery), .type = TEI_CONF_BOOL, .def = "0", .hidden = true,
 	  .help = "accepted: NICs are always found by themselves" },
 	{ ROW(backend), .type = TEI_CONF_CHOICE, .def = "classic",
@@ -396,6 +416,9 @@ static const struct tei_setting rows[] = {
 /* clang-format on */
 
 /* ---- memory ---- */
+
+#define FILL     0x55
+#define FILL_LEN ((uint64_t)16 << 20) /* copied at once */
 
 /* Memory that all threads need; 0: more than there can be. */
 static uint64_t required(const struct bench_settings *s)
@@ -420,48 +443,95 @@ static uint64_t buffer_length(const struct bench_settings *s)
 	return wanted;
 }
 
-static int open_memory(const struct bench_settings *s, struct te_engine *engine,
-		       uint32_t access, void **memory, te_region_id *id)
+/* Fills memory of a GPU. -errno. */
+static int fill_gpu(uint64_t addr, uint64_t length)
 {
-	struct te_region region = {.length = buffer_length(s),
-				   .access = access};
-	int rc = te_memory_alloc(engine, region.length, &region.addr);
+	uint64_t each = length < FILL_LEN ? length : FILL_LEN;
+	void *bytes = tei_malloc(each);
+	struct te_gpu_copy copy = {.host = bytes};
+	int rc = bytes ? 0 : -ENOMEM;
 
-	if (!rc) {
-		if (s->init_mem)
-			memset(region.addr, 0x55, region.length);
-		rc = te_region_add(engine, &region, id);
-		if (rc)
-			te_memory_free(engine, region.addr);
+	if (!rc)
+		memset(bytes, FILL, each);
+	for (uint64_t at = 0; !rc && at < length; at += copy.length) {
+		copy.gpu = addr + at;
+		copy.length = length - at < each ? length - at : each;
+		rc = te_gpu_copy_in(&copy, 1);
 	}
-	if (rc) {
-		(void)fprintf(stderr,
-			      BENCH ": %" PRIu64 " bytes of memory: %s\n",
-			      region.length, te_strerror(rc));
-		return 1;
-	}
-	*memory = region.addr;
-	return 0;
+	tei_free(bytes);
+	return rc;
 }
 
-static void close_memory(struct te_engine *engine, void *memory,
-			 te_region_id id)
+/*
+ * Adds a buffer of the GPU, or of the host (-1), with what @region says of
+ * length and access. -errno: it is not there.
+ */
+static int add_buffer(const struct bench_settings *s, struct te_engine *engine,
+		      int gpu, struct te_region region, struct buffers *memory)
 {
-	(void)te_region_remove(engine, id);
-	te_memory_free(engine, memory);
+	char location[16] = "*";
+	int rc;
+
+	if (gpu >= 0)
+		(void)snprintf(location, sizeof(location), "cuda:%d", gpu);
+	region.location = location;
+	rc = te_memory_alloc_at(engine, region.length, location, &region.addr);
+	if (rc)
+		return rc;
+	if (s->init_mem && gpu >= 0)
+		rc = fill_gpu((uintptr_t)region.addr, region.length);
+	else if (s->init_mem)
+		memset(region.addr, FILL, region.length);
+	if (!rc)
+		rc = te_region_add(engine, &region, &memory->region[memory->n]);
+	if (rc)
+		te_memory_free(engine, region.addr);
+	else
+		memory->addr[memory->n++] = region.addr;
+	return rc;
+}
+
+static void close_memory(struct te_engine *engine, const struct buffers *memory)
+{
+	for (uint32_t i = 0; i < memory->n; i++) {
+		(void)te_region_remove(engine, memory->region[i]);
+		te_memory_free(engine, memory->addr[i]);
+	}
+}
+
+/* 0, or the exit code; what is wrong has been said. */
+static int open_memory(const struct bench_settings *s, const struct gpus *gpus,
+		       struct te_engine *engine, uint32_t access,
+		       struct buffers *memory)
+{
+	const struct te_region region = {.length = buffer_length(s),
+					 .access = access};
+	int rc = 0;
+
+	memory->n = 0;
+	if (!gpus->n)
+		rc = add_buffer(s, engine, -1, region, memory);
+	for (int i = 0; !rc && i < gpus->n; i++)
+		rc = add_buffer(s, engine, gpus->first + i, region, memory);
+	if (!rc)
+		return 0;
+	(void)fprintf(stderr, BENCH ": %" PRIu64 " bytes of memory%s: %s\n",
+		      region.length, gpus->n ? " of a GPU" : "",
+		      te_strerror(rc));
+	close_memory(engine, memory);
+	return 1;
 }
 
 /* ---- target ---- */
 
-static int serve_target(const struct bench_settings *s,
+static int serve_target(const struct bench_settings *s, const struct gpus *gpus,
 			struct te_engine *engine, const sigset_t *set)
 {
-	te_region_id id;
-	void *memory;
+	struct buffers memory;
 	int number;
-	int code = open_memory(s, engine,
+	int code = open_memory(s, gpus, engine,
 			       TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE,
-			       &memory, &id);
+			       &memory);
 
 	if (code)
 		return code;
@@ -471,37 +541,36 @@ static int serve_target(const struct bench_settings *s,
 	       te_engine_name(engine));
 	(void)fflush(stdout);
 	(void)sigwait(set, &number);
-	close_memory(engine, memory, id);
+	close_memory(engine, &memory);
 	return 0;
 }
 
 /* ---- initiator ---- */
 
-/* Find a region with room for all blocks. -ENODATA: none. */
-static int find_region(const struct bench_settings *s, struct te_engine *engine,
-		       te_segment_id segment, uint64_t *addr)
+/* Finds the regions with room for all blocks. -ENODATA: none. */
+static int find_regions(const struct bench_settings *s,
+			struct te_engine *engine, struct bench *bench)
 {
-	uint32_t access = !strcmp(s->operation, "read")
-				  ? TE_ACCESS_REMOTE_READ
-				  : TE_ACCESS_REMOTE_WRITE;
+	uint32_t access = bench->op == TE_READ ? TE_ACCESS_REMOTE_READ
+					       : TE_ACCESS_REMOTE_WRITE;
 	struct te_segment_region *regions = NULL;
 	size_t n = 0, room;
-	bool found = false;
-	int rc = te_segment_regions(engine, segment, NULL, &n);
+	int rc = te_segment_regions(engine, bench->segment, NULL, &n);
 
 	room = n;
 	if (!rc && n) {
 		regions = tei_calloc(room, sizeof(*regions));
-		rc = regions ? te_segment_regions(engine, segment, regions, &n)
+		rc = regions ? te_segment_regions(engine, bench->segment,
+						  regions, &n)
 			     : -ENOMEM;
 	}
-	for (size_t i = 0; !rc && i < n && i < room && !found; i++) {
-		found = regions[i].length >= required(s) &&
-			(regions[i].access & access);
-		*addr = regions[i].addr;
-	}
+	for (size_t i = 0; !rc && i < n && i < room; i++)
+		if (regions[i].length >= required(s) &&
+		    (regions[i].access & access) &&
+		    bench->n_remote < BUFFERS_MAX)
+			bench->remote[bench->n_remote++] = regions[i].addr;
 	tei_free(regions);
-	return rc || found ? rc : -ENODATA;
+	return rc || bench->n_remote ? rc : -ENODATA;
 }
 
 static const struct unit {
@@ -539,27 +608,27 @@ static void report_round(const struct bench_settings *s,
 }
 
 static int measure_rounds(const struct bench_settings *s,
-			  struct te_engine *engine, struct bench *bench)
+			  const struct gpus *gpus, struct te_engine *engine,
+			  struct bench *bench)
 {
 	struct bench_result result = {0};
-	te_region_id id;
-	void *memory;
-	int rc, code = open_memory(s, engine, TE_ACCESS_LOCAL, &memory, &id);
+	int rc, code = open_memory(s, gpus, engine, TE_ACCESS_LOCAL,
+				   &bench->local);
 
 	if (code)
 		return code;
-	bench->local = memory;
 	rc = run_threads(bench, &result);
 	if (rc)
 		(void)fprintf(stderr, BENCH ": --%s of %s: %s\n", s->operation,
 			      s->segment_id, te_strerror(rc));
 	else
 		report_round(s, engine, &result);
-	close_memory(engine, memory, id);
+	close_memory(engine, &bench->local);
 	return rc ? 1 : 0;
 }
 
-static int initiate(const struct bench_settings *s, struct te_engine *engine)
+static int initiate(const struct bench_settings *s, const struct gpus *gpus,
+		    struct te_engine *engine)
 {
 	struct bench bench = {
 		.engine = engine,
@@ -576,7 +645,7 @@ static int initiate(const struct bench_settings *s, struct te_engine *engine)
 		refuse_setting("segment_id", s->segment_id, te_strerror(rc));
 		return 1;
 	}
-	rc = find_region(s, engine, bench.segment, &bench.remote);
+	rc = find_regions(s, engine, &bench);
 	if (rc == -ENODATA) {
 		(void)fprintf(stderr,
 			      BENCH ": --segment_id %s: no memory of %" PRIu64
@@ -588,7 +657,7 @@ static int initiate(const struct bench_settings *s, struct te_engine *engine)
 		refuse_setting("segment_id", s->segment_id, te_strerror(rc));
 		code = 1;
 	} else {
-		code = measure_rounds(s, engine, &bench);
+		code = measure_rounds(s, gpus, engine, &bench);
 	}
 	te_segment_close(engine, bench.segment);
 	return code;
@@ -599,9 +668,6 @@ static int initiate(const struct bench_settings *s, struct te_engine *engine)
 /* Check what the rows cannot say. */
 static int check_settings(const struct bench_settings *s, bool is_target)
 {
-	if (s->use_vram)
-		return refuse_setting("use_vram", "true",
-				      "memory of GPUs is not here yet");
 	if (!required(s))
 		return refuse_setting(
 			"block_size", "",
@@ -614,11 +680,37 @@ static int check_settings(const struct bench_settings *s, bool is_target)
 	return 0;
 }
 
+/* Starts the GPUs' driver, with threads, if needed. 0, or the exit code. */
+static int choose_gpus(const struct bench_settings *s, struct gpus *out)
+{
+	uint64_t number = 0;
+	bool all = !strcmp(s->gpu_id, "-1");
+	char why[256];
+
+	*out = (struct gpus){.n = 0};
+	if (!all && (tei_parse_uint(s->gpu_id, &number) || number > INT_MAX))
+		return refuse_setting("gpu_id", s->gpu_id,
+				      "should be a GPU's number, or -1: all");
+	if (!s->use_vram)
+		return 0;
+	if (te_gpu_probe(NULL, "cuda", why, sizeof(why)))
+		return refuse_setting("use_vram", "true", why);
+	out->first = (int)number;
+	while (out->n < (all ? BUFFERS_MAX : 1) &&
+	       te_gpu_can_alloc(out->first + out->n) != -ENODEV)
+		out->n++;
+	if (!out->n)
+		return refuse_setting("gpu_id", s->gpu_id,
+				      "this process sees no such GPU");
+	return 0;
+}
+
 static int run_bench(const struct tei_conf *conf)
 {
 	const struct bench_settings *s = conf->values;
 	bool is_target = !strcmp(s->mode, "target");
 	struct te_engine *engine;
+	struct gpus gpus;
 	char names[512];
 	sigset_t set;
 	int code = check_settings(s, is_target);
@@ -631,10 +723,13 @@ static int run_bench(const struct tei_conf *conf)
 		te_log_set_level(TEI_LOG_DEBUG);
 	if (tei_conf_ignored(conf, names, sizeof(names)))
 		LOG_WARN(BENCH ": accepted without effect: %s", names);
-	code = open_engine(s, &engine);
+	code = choose_gpus(s, &gpus);
+	if (!code)
+		code = open_engine(s, &engine);
 	if (code)
 		return code;
-	code = is_target ? serve_target(s, engine, &set) : initiate(s, engine);
+	code = is_target ? serve_target(s, &gpus, engine, &set)
+			 : initiate(s, &gpus, engine);
 	te_engine_destroy(engine);
 	return code;
 }

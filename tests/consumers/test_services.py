@@ -213,7 +213,7 @@ def test_the_last_line_of_the_benchmark_has_the_rate(target, flags, rate):
 
 @pytest.mark.parametrize("flags, words", [
     ([], "--segment_id"), (["--mode=x"], "initiator|target"),
-    (["--operation=x"], "read|write"), (["--use_vram"], "GPU"),
+    (["--operation=x"], "read|write"), (["--gpu_id=all", "--segment_id=x"], "--gpu_id"),
     (["--block_size=0"], "block_size"), (["--threads=0"], "threads"),
     (["--block_size=1g", "--threads=1024"], "more than 1 TiB"),
     (["--report_unit=XB"], "report_unit"), (["--protocol=pigeon"], "rdma|tcp"),

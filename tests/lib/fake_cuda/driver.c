@@ -411,6 +411,14 @@ static bool lock_file(int fd, short type)
 	return !fcntl(fd, F_OFD_SETLK, &range);
 }
 
+/* The device that the environment says is full, for drivers of other programs. */
+static bool is_full(int device)
+{
+	const char *full = getenv("FAKE_CUDA_FULL");
+
+	return full && atoi(full) == device;
+}
+
 /* Memory of a device, its bytes elsewhere. With the lock. */
 static int alloc_device(int device, size_t size, CUdeviceptr *out,
 			struct piece **made)
@@ -421,7 +429,7 @@ static int alloc_device(int device, size_t size, CUdeviceptr *out,
 
 	if (!size)
 		return CUDA_ERROR_INVALID_VALUE;
-	at = piece ? reserve(length) : NULL;
+	at = piece && !is_full(device) ? reserve(length) : NULL;
 	if (!at)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*piece = (struct piece){.at = (uintptr_t)at,

@@ -5,7 +5,8 @@
  * Tests load it (fake_cuda_open()) and give its file to engines as cuda_library.
  * A GPU's memory is a range of addresses without access, so that a processor that
  * touches it gets a signal; its bytes lie elsewhere. Devices are counted as
- * CUDA_VISIBLE_DEVICES says when the driver starts. What a driver refuses this one
+ * CUDA_VISIBLE_DEVICES says when the driver starts; the one whose number
+ * FAKE_CUDA_FULL has gives no memory. What a driver refuses this one
  * refuses, too: calls before cuInit(), numbers without a device, a second free.
  * Copies are made by a thread; memory that one is under way of must not be freed,
  * nor words that a stream is to wait for or to write. A function of the host that
