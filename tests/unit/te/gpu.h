@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 
+#include "base/fault.h"
 #include "tests/lib/fake_cuda/fake_cuda.h"
 #include "tests/unit/te/rig.h"
 
@@ -81,6 +82,79 @@ static const size_t gpu_places[][3] = {/* there, here, bytes */
 static inline void *as_pointer(CUdeviceptr at)
 {
 	return (void *)(uintptr_t)at;
+}
+
+/* Memory of a GPU that requests of an engine name: its own, or a peer's. */
+struct gpu_target {
+	struct te_engine *engine;
+	te_segment_id segment;
+	CUdeviceptr at; /* at[GPU_LEN] */
+	uint8_t *bytes; /* behind it */
+};
+
+/* Moves bytes of host[GPU_LEN] there and back, as gpu_places[@place] says. */
+static inline void gpu_go_and_return(const struct gpu_target *t, uint8_t *host,
+				     size_t place)
+{
+	size_t there = gpu_places[place][0], here = gpu_places[place][1],
+	       length = gpu_places[place][2];
+	void *remote = as_pointer(t->at + there);
+
+	rig_fill(host, GPU_LEN);
+	assert_int_equal(rig_move(t->engine, t->segment, TE_WRITE, remote,
+				  host + here, length),
+			 0);
+	assert_memory_equal(t->bytes + there, host + here, length);
+	rig_fill(t->bytes, GPU_LEN);
+	assert_int_equal(rig_move(t->engine, t->segment, TE_READ, remote,
+				  host + here, length),
+			 0);
+	assert_memory_equal(t->bytes + there, host + here, length);
+}
+
+/* Moves memory of another GPU, @ours, there and back, with checksums. */
+static inline void gpu_meet_gpu(const struct gpu_target *t, CUdeviceptr ours)
+{
+	const size_t length = GPU_LEN - 3;
+	struct iovec piece = {as_pointer(ours + 3), length};
+	struct te_request request =
+		rig_request(t->segment, TE_WRITE, as_pointer(t->at), &piece);
+	uint8_t *bytes = cuda.bytes(ours);
+	struct te_completion out, in;
+
+	rig_fill(bytes, GPU_LEN);
+	request.flags |= TE_CRC;
+	request.crc_len = length;
+	out = rig_run(t->engine, &request);
+	assert_int_equal(out.error, 0);
+	assert_memory_equal(t->bytes, bytes + 3, length);
+	memset(bytes, 0, GPU_LEN);
+	request.op = TE_READ;
+	in = rig_run(t->engine, &request);
+	assert_int_equal(in.error, 0);
+	assert_int_equal(in.crc, out.crc);
+	assert_memory_equal(t->bytes, bytes + 3, length);
+}
+
+/* Runs a request while the @nth allocation fails. Returns the first error. */
+static inline int gpu_run_without(struct te_engine *engine,
+				  const struct te_request *request,
+				  unsigned int nth)
+{
+	struct te_completion end = {.error = 0};
+	struct te_batch *batch;
+	int rc;
+
+	assert_int_equal(te_batch_create(engine, 1, &batch), 0);
+	tei_fault_arm(TEI_FAULT_ALLOC, nth);
+	rc = te_batch_submit(batch, request, 1);
+	if (!rc) {
+		assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+		assert_int_equal(te_batch_poll(batch, &end, 1), 1);
+	}
+	tei_fault_disarm_all();
+	te_batch_destroy(batch);
+	return rc ? rc : end.error;
 }
 
 #endif

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "base/fault.h"
 #include "tests/unit/te/gpu.h"
 
 #define LEN GPU_LEN
@@ -49,6 +48,12 @@ static int move(const struct own *own, uint32_t op, size_t there, size_t here,
 			as_pointer(own->at[0] + there), host + here, length);
 }
 
+static struct gpu_target first_gpu(const struct own *own)
+{
+	return (struct gpu_target){own->engine, own->self, own->at[0],
+				   own->bytes[0]};
+}
+
 static void bytes_go_in_and_out(void **state)
 {
 	static const char *const backends[] = {"loop", "loop,tcp,shm"};
@@ -56,23 +61,17 @@ static void bytes_go_in_and_out(void **state)
 	(void)state;
 	for (size_t i = 0; i < 2 * TEST_COUNT(gpu_places); i++) {
 		struct own own = own_open(backends[i % 2], "64m");
-		size_t there = gpu_places[i / 2][0],
-		       here = gpu_places[i / 2][1],
-		       length = gpu_places[i / 2][2];
+		struct gpu_target target = first_gpu(&own);
+		uint64_t both = 2 * gpu_places[i / 2][2];
 
-		rig_fill(host, LEN);
-		assert_int_equal(move(&own, TE_WRITE, there, here, length), 0);
-		assert_memory_equal(own.bytes[0] + there, host + here, length);
-		rig_fill(own.bytes[0], LEN);
-		assert_int_equal(move(&own, TE_READ, there, here, length), 0);
-		assert_memory_equal(own.bytes[0] + there, host + here, length);
+		gpu_go_and_return(&target, host, i / 2);
 		assert_int_equal(
 			test_stat(own.engine, "te_gpu_bytes_total", "staged"),
-			2 * length);
+			both);
 		assert_int_equal(test_stat(own.engine,
 					   "te_rail_sent_bytes_total",
 					   "loop/0"),
-				 2 * length);
+				 both);
 		own_close(&own);
 	}
 }
@@ -80,24 +79,10 @@ static void bytes_go_in_and_out(void **state)
 static void bytes_go_from_gpu_to_gpu(void **state)
 {
 	struct own own = own_open("loop", "1m");
-	struct iovec piece = {as_pointer(own.at[1] + 3), LEN - 3};
-	struct te_request request =
-		rig_request(own.self, TE_WRITE, as_pointer(own.at[0]), &piece);
-	struct te_completion out, in;
+	struct gpu_target target = first_gpu(&own);
 
 	(void)state;
-	rig_fill(own.bytes[1], LEN);
-	request.flags |= TE_CRC;
-	request.crc_len = LEN - 3;
-	out = rig_run(own.engine, &request);
-	assert_int_equal(out.error, 0);
-	assert_memory_equal(own.bytes[0], own.bytes[1] + 3, LEN - 3);
-	memset(own.bytes[1], 0, LEN);
-	request.op = TE_READ;
-	in = rig_run(own.engine, &request);
-	assert_int_equal(in.error, 0);
-	assert_int_equal(in.crc, out.crc);
-	assert_memory_equal(own.bytes[0], own.bytes[1] + 3, LEN - 3);
+	gpu_meet_gpu(&target, own.at[1]);
 	own_close(&own);
 }
 
@@ -285,35 +270,20 @@ static void local_memory_that_is_gone_is_an_error(void **state)
 	own_close(&own);
 }
 
-/* Submits with the @nth allocation failing. */
-static int move_without(const struct own *own, uint32_t op, unsigned int nth)
-{
-	struct iovec piece = {host, LEN};
-	struct te_request request =
-		rig_request(own->self, op, as_pointer(own->at[0]), &piece);
-	struct te_batch *batch;
-	int rc;
-
-	assert_int_equal(te_batch_create(own->engine, 1, &batch), 0);
-	tei_fault_arm(TEI_FAULT_ALLOC, nth);
-	rc = te_batch_submit(batch, &request, 1);
-	if (!rc)
-		rc = rig_end(batch).error;
-	else
-		te_batch_destroy(batch);
-	tei_fault_disarm_all();
-	return rc;
-}
-
 static void without_memory_a_request_fails_and_the_next_does_not(void **state)
 {
 	struct own own = own_open("loop", "1m");
+	struct iovec piece = {host, LEN};
+	struct te_request request =
+		rig_request(own.self, 0, as_pointer(own.at[0]), &piece);
 
 	(void)state;
 	assert_int_equal(move(&own, TE_WRITE, 0, 0, LEN), 0);
 	for (unsigned int nth = 1; nth < 30; nth++) {
-		int rc = move_without(&own, nth % 2 ? TE_WRITE : TE_READ, nth);
+		int rc;
 
+		request.op = nth % 2 ? TE_WRITE : TE_READ;
+		rc = gpu_run_without(own.engine, &request, nth);
 		assert_true(!rc || rc == -ENOMEM);
 		assert_int_equal(move(&own, TE_WRITE, 0, 0, LEN), 0);
 	}

@@ -65,6 +65,12 @@ static int move(const struct pair *pair, uint32_t op, size_t there, size_t here,
 
 /* ---- bytes ---- */
 
+static struct gpu_target owners_gpu(const struct pair *pair)
+{
+	return (struct gpu_target){pair->user.engine, pair->user.other,
+				   pair->owner.at, pair->owner.bytes};
+}
+
 static void peers_reach_it_by_tcp(void **state)
 {
 	static const char *const backends[] = {"tcp", "shm,tcp"};
@@ -72,21 +78,12 @@ static void peers_reach_it_by_tcp(void **state)
 	(void)state;
 	for (size_t i = 0; i < 2 * TEST_COUNT(gpu_places); i++) {
 		struct pair pair = pair_open(backends[i % 2], "64m");
-		size_t there = gpu_places[i / 2][0],
-		       here = gpu_places[i / 2][1],
-		       length = gpu_places[i / 2][2];
+		struct gpu_target target = owners_gpu(&pair);
 
-		rig_fill(host, LEN);
-		assert_int_equal(move(&pair, TE_WRITE, there, here, length), 0);
-		assert_memory_equal(pair.owner.bytes + there, host + here,
-				    length);
-		rig_fill(pair.owner.bytes, LEN);
-		assert_int_equal(move(&pair, TE_READ, there, here, length), 0);
-		assert_memory_equal(pair.owner.bytes + there, host + here,
-				    length);
+		gpu_go_and_return(&target, host, i / 2);
 		assert_int_equal(test_stat(pair.owner.engine,
 					   "te_gpu_bytes_total", "staged"),
-				 2 * length);
+				 2 * gpu_places[i / 2][2]);
 		pair_close(&pair);
 	}
 }
@@ -95,24 +92,10 @@ static void peers_reach_it_by_tcp(void **state)
 static void bytes_go_from_gpu_to_gpu(void **state)
 {
 	struct pair pair = pair_open("tcp", "64m");
-	struct iovec piece = {as_pointer(pair.user.at + 3), LEN - 3};
-	struct te_request request = rig_request(
-		pair.user.other, TE_WRITE, as_pointer(pair.owner.at), &piece);
-	struct te_completion out, in;
+	struct gpu_target target = owners_gpu(&pair);
 
 	(void)state;
-	rig_fill(pair.user.bytes, LEN);
-	request.flags |= TE_CRC;
-	request.crc_len = LEN - 3;
-	out = rig_run(pair.user.engine, &request);
-	assert_int_equal(out.error, 0);
-	assert_memory_equal(pair.owner.bytes, pair.user.bytes + 3, LEN - 3);
-	memset(pair.user.bytes, 0, LEN);
-	request.op = TE_READ;
-	in = rig_run(pair.user.engine, &request);
-	assert_int_equal(in.error, 0);
-	assert_int_equal(in.crc, out.crc);
-	assert_memory_equal(pair.owner.bytes, pair.user.bytes + 3, LEN - 3);
+	gpu_meet_gpu(&target, pair.user.at);
 	pair_close(&pair);
 }
 
@@ -317,33 +300,19 @@ static void what_the_driver_refuses_is_an_error(void **state)
 	}
 }
 
-/* Moves some while the @nth allocation of either end fails. */
-static void move_without(const struct pair *pair, uint32_t op, unsigned int nth)
-{
-	struct iovec piece = {host, 200000};
-	struct te_request request = rig_request(
-		pair->user.other, op, as_pointer(pair->owner.at), &piece);
-	struct te_batch *batch;
-
-	assert_int_equal(te_batch_create(pair->user.engine, 1, &batch), 0);
-	tei_fault_arm(TEI_FAULT_ALLOC, nth);
-	if (!te_batch_submit(batch, &request, 1))
-		assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
-	tei_fault_disarm_all();
-	te_batch_destroy(batch);
-}
-
 static void what_cannot_be_allocated_is_tried_again(void **state)
 {
 	struct pair pair = pair_open("tcp", "1m");
+	struct iovec piece = {host, 200000};
+	struct te_request request = rig_request(
+		pair.user.other, 0, as_pointer(pair.owner.at), &piece);
 
 	(void)state;
 	for (unsigned int nth = 1; nth < 40; nth++) {
-		uint32_t op = nth % 2 ? TE_READ : TE_WRITE;
-
-		move_without(&pair, op, nth);
+		request.op = nth % 2 ? TE_READ : TE_WRITE;
+		(void)gpu_run_without(pair.user.engine, &request, nth);
 		rig_fill(host, LEN);
-		assert_int_equal(move(&pair, op, 0, 0, LEN), 0);
+		assert_int_equal(move(&pair, request.op, 0, 0, LEN), 0);
 		assert_memory_equal(host, pair.owner.bytes, LEN);
 	}
 	pair_close(&pair);

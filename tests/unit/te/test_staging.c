@@ -705,32 +705,12 @@ static void no_context_is_made_for_copies(void **state)
 	assert_int_equal(cuda.unmap_chunks(at), 0);
 }
 
-/* Moves all while the @nth allocation fails. Returns the first error. */
-static int move_without(const struct pair *pair, uint32_t op, unsigned int nth)
-{
-	struct iovec piece = {as_pointer(pair->at), LEN};
-	struct te_request request =
-		rig_request(pair->segment, op, host, &piece);
-	struct te_completion end = {.error = 0};
-	struct te_batch *batch;
-	int rc;
-
-	assert_int_equal(te_batch_create(pair->user, 1, &batch), 0);
-	tei_fault_arm(TEI_FAULT_ALLOC, nth);
-	rc = te_batch_submit(batch, &request, 1);
-	if (!rc) {
-		assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
-		assert_int_equal(te_batch_poll(batch, &end, 1), 1);
-	}
-	tei_fault_disarm_all();
-	te_batch_destroy(batch);
-	return rc ? rc : end.error;
-}
-
 static void what_cannot_be_allocated_is_an_error(void **state)
 {
 	struct pair pair = pair_open("tcp", "1m");
 	CUdeviceptr at = fake_cuda_alloc(&cuda, 0, LEN);
+	struct iovec piece = {as_pointer(pair.at), LEN};
+	struct te_request request;
 	unsigned int nth = 0;
 	int rc;
 
@@ -747,11 +727,11 @@ static void what_cannot_be_allocated_is_an_error(void **state)
 		if (!rc)
 			assert_int_equal(te_region_remove(pair.user, id), 0);
 	} while (rc);
+	request = rig_request(pair.segment, 0, host, &piece);
 	for (nth = 1; nth < 20; nth++) {
-		uint32_t op = nth % 2 ? TE_READ : TE_WRITE;
-
-		(void)move_without(&pair, op, nth);
-		assert_int_equal(move(&pair, op, 0, 0, LEN), 0);
+		request.op = nth % 2 ? TE_READ : TE_WRITE;
+		(void)gpu_run_without(pair.user, &request, nth);
+		assert_int_equal(move(&pair, request.op, 0, 0, LEN), 0);
 	}
 	pair_close(&pair);
 	fake_cuda_free(&cuda, 0, at);
