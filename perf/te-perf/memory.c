@@ -12,11 +12,13 @@
 #include "perf/lib/room.h"
 
 #define BOUNCE_LEN (8u << 20) /* whole words */
+#define GPU_UNIT   (2u << 20)
 #define OPEN_MS    10000
 
-static int allocate(struct memory *m, struct memory_part *part, uint64_t len,
+static int allocate(struct memory *m, struct memory_part *part,
 		    const char *location)
 {
+	uint64_t len = part->len;
 	void *addr = NULL;
 	int rc = 0;
 
@@ -37,15 +39,18 @@ static int open_part(struct memory *m, uint32_t i, const char *location,
 		     uint32_t access)
 {
 	struct memory_part *part = &m->part[i];
-	struct te_region r = {.length = m->side.span + PROBE_ROOM,
-			      .access = access,
-			      .location = location};
+	struct te_region r = {.access = access, .location = location};
 	int rc;
 
 	part->of_gpu = location_is_gpu(location);
-	rc = allocate(m, part, r.length, location);
+	part->len = m->side.span + PROBE_ROOM;
+	/* Only whole units can be copied between processes by GPUs. */
+	if (part->of_gpu)
+		part->len = (part->len + GPU_UNIT - 1) / GPU_UNIT * GPU_UNIT;
+	rc = allocate(m, part, location);
 	if (rc)
 		return rc;
+	r.length = part->len;
 	if (!part->of_gpu)
 		tei_pattern_fill(part->addr, r.length, 0, 0);
 	r.addr = part->addr;
@@ -92,7 +97,7 @@ static void close_part(const struct memory *m, struct memory_part *part)
 	if (part->region)
 		te_region_remove(m->engine, part->region);
 	if (m->foreign)
-		munmap(part->addr, m->side.span + PROBE_ROOM);
+		munmap(part->addr, part->len);
 	else
 		te_memory_free(m->engine, part->addr);
 }

@@ -18,7 +18,8 @@
 #define PROBE_ROOM 4096 /* bytes behind each part, for urgent requests */
 
 struct memory_part {
-	char *addr; /* addr[span + PROBE_ROOM]; NULL: it is not open */
+	char *addr;   /* addr[len]; NULL: it is not open */
+	uint64_t len; /* from span + PROBE_ROOM on */
 	te_region_id region;
 	bool of_gpu;
 };

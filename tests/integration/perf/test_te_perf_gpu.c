@@ -33,9 +33,11 @@ static void assert_named(const json_t *row, const char *name, const char *flag)
 }
 
 /* Measures requests of both directions, all of whose bytes are compared. */
-static void measure(const char *backend, const char *ours, const char *theirs)
+static void measure(const char *backend, const char *ours, const char *theirs,
+		    const char *carrier)
 {
-	const char *const args[] = {backend,
+	char by[64];
+	const char *const args[] = {by,
 				    ours,
 				    theirs,
 				    "--op=mixed",
@@ -47,9 +49,14 @@ static void measure(const char *backend, const char *ours, const char *theirs)
 				    "--working-set=4m",
 				    "--verify=100",
 				    NULL};
-	json_t *report = tool_json("te-perf", args);
-	const json_t *row = json_array_get(json_object_get(report, "rows"), 0);
+	const json_t *row;
+	json_t *report;
 
+	(void)snprintf(by, sizeof(by), "--backend=%s", backend);
+	report = tool_json("te-perf", args);
+	row = json_array_get(json_object_get(report, "rows"), 0);
+	assert_string_equal(json_string_value(json_object_get(row, "carrier")),
+			    carrier);
 	assert_true(integer(row, "checked_bytes") >= 4 * 102400);
 	assert_int_equal(integer(row, "wrong_bytes"), 0);
 	assert_named(row, "location", ours);
@@ -67,10 +74,10 @@ static void bytes_of_gpus_are_right(void **state)
 	(void)state;
 	for (size_t i = 0; i < TEST_COUNT(ours); i++)
 		for (size_t k = 0; k < TEST_COUNT(theirs); k++)
-			measure("--backend=tcp", ours[i], theirs[k]);
-	measure("--backend=loop", ours[0], theirs[0]);
-	measure("--backend=shm", ours[0], theirs[1]);
-	measure("--backend=auto", ours[0], theirs[0]);
+			measure("tcp", ours[i], theirs[k], "tcp");
+	measure("loop", ours[0], theirs[0], "loop");
+	measure("shm", ours[0], theirs[1], "shm");
+	measure("auto", ours[0], theirs[0], "shm");
 }
 
 static void bytes_of_several_locations_are_right(void **state)
@@ -85,10 +92,11 @@ static void bytes_of_several_locations_are_right(void **state)
 	(void)state;
 	for (size_t i = 0; i < TEST_COUNT(ours); i++)
 		for (size_t k = 0; k < TEST_COUNT(theirs); k++)
-			measure("--backend=tcp", ours[i], theirs[k]);
-	measure("--backend=loop", ours[0], theirs[1]);
-	measure("--backend=shm", ours[1], "--remote-location=*,cpu:0");
-	measure("--backend=auto", ours[1], theirs[0]);
+			measure("tcp", ours[i], theirs[k], "tcp");
+	measure("loop", ours[0], theirs[1], "loop");
+	measure("shm", ours[1], "--remote-location=*,cpu:0", "shm");
+	measure("auto", ours[0], theirs[0], "shm");
+	measure("auto", ours[2], theirs[0], "tcp");
 }
 
 static void several_threads_share_several_locations(void **state)
