@@ -101,7 +101,7 @@ static void assert_touched(const struct target *t)
 }
 
 static void initiate(const struct target *t, const char *operation,
-		     const char *gpu, const char *threads)
+		     const char *gpu, const char *threads, const char *carrier)
 {
 	const char *const args[] = {t->flag,
 				    operation,
@@ -116,6 +116,7 @@ static void initiate(const struct target *t, const char *operation,
 				    NULL};
 	char *text = tool_output(BENCH, args, 0);
 
+	assert_non_null(strstr(text, carrier));
 	assert_non_null(strstr(text, "Test completed: "));
 	free(text);
 }
@@ -141,6 +142,8 @@ static void threads_take_gpus_by_turns(void **state)
 {
 	(void)state;
 	for (int by_tcp = 0; by_tcp < 2; by_tcp++) {
+		const char *carrier =
+			by_tcp ? BENCH ": by tcp/" : BENCH ": by shm/";
 		struct target t;
 
 		if (by_tcp)
@@ -148,10 +151,12 @@ static void threads_take_gpus_by_turns(void **state)
 		start_target(&t, "--gpu_id=-1");
 		assert_each_gpu(&t);
 		assert_touched(&t);
-		initiate(&t, "--operation=read", "--gpu_id=-1", "--threads=5");
+		initiate(&t, "--operation=read", "--gpu_id=-1", "--threads=5",
+			 carrier);
 		for (size_t i = 0; i < t.n; i++)
 			assert_written(&t, i, 0, 0);
-		initiate(&t, "--operation=write", "--gpu_id=2", "--threads=3");
+		initiate(&t, "--operation=write", "--gpu_id=2", "--threads=3",
+			 carrier);
 		for (size_t i = 0; i < 3; i++)
 			assert_written(&t, i, i * SHARE, (i + 1) * SHARE);
 		assert_written(&t, 3, 0, 0);
@@ -169,7 +174,8 @@ static void one_gpu_has_all(void **state)
 	assert_int_equal(t.n, 1);
 	assert_string_equal(t.regions[0].location, "cuda:1");
 	assert_touched(&t);
-	initiate(&t, "--operation=write", "--gpu_id=-1", "--threads=6");
+	initiate(&t, "--operation=write", "--gpu_id=-1", "--threads=6",
+		 BENCH ": by shm/");
 	assert_written(&t, 0, 0, 6 * SHARE);
 	end_target(&t);
 }
