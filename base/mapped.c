@@ -94,30 +94,6 @@ static int populate(uint64_t addr, uint64_t length, bool writable)
 		       : 0;
 }
 
-static bool is_listed(uint64_t addr, uint64_t length, bool writable)
-{
-	return listed_protection(addr, length) &
-	       (writable ? PROT_WRITE : PROT_READ);
-}
-
-bool tei_is_usable(uint64_t addr, uint64_t length, bool writable)
-{
-	int rc = populate(addr, length, writable);
-
-	return !rc || (rc == -EINVAL && is_listed(addr, length, writable));
-}
-
-bool tei_is_there(uint64_t addr, uint64_t length, bool writable)
-{
-	int rc = populate(addr, length, writable);
-
-	if (rc != -EINVAL)
-		return !rc;
-	if (madvise(NULL, 0, MADV_POPULATE_READ)) /* before 5.14 */
-		return tei_is_mapped(addr, length);
-	return is_listed(addr, length, writable);
-}
-
 /*
  * The kernel looks at a set of signals before it finds that there is no such
  * way to block them.
@@ -139,6 +115,43 @@ static bool can_write(uint64_t addr)
 	return syscall(SYS_futex, word, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0,
 		       NULL, word,
 		       FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0)) >= 0;
+}
+
+/* Tells whether the kernel says that it does not get at a byte. */
+static bool is_out_of_reach(uint64_t addr, bool writable)
+{
+	return !(writable ? can_write(addr) : can_read(addr)) &&
+	       errno == EFAULT;
+}
+
+/*
+ * Tells whether the kernel's list has all of a range. A driver may list memory
+ * that no processor gets at, a GPU's for example: so both ends are tried.
+ */
+static bool is_listed(uint64_t addr, uint64_t length, bool writable)
+{
+	return !is_out_of_reach(addr, writable) &&
+	       !is_out_of_reach(addr + length - 1, writable) &&
+	       listed_protection(addr, length) &
+		       (writable ? PROT_WRITE : PROT_READ);
+}
+
+bool tei_is_usable(uint64_t addr, uint64_t length, bool writable)
+{
+	int rc = populate(addr, length, writable);
+
+	return !rc || (rc == -EINVAL && is_listed(addr, length, writable));
+}
+
+bool tei_is_there(uint64_t addr, uint64_t length, bool writable)
+{
+	int rc = populate(addr, length, writable);
+
+	if (rc != -EINVAL)
+		return !rc;
+	if (madvise(NULL, 0, MADV_POPULATE_READ)) /* before 5.14 */
+		return tei_is_mapped(addr, length);
+	return is_listed(addr, length, writable);
 }
 
 bool tei_is_touchable(uint64_t addr, bool writable)

@@ -545,8 +545,10 @@ struct te_completion {
 	 *   -EFAULT      the remote range is not inside one region of the
 	 *                segment; or remote or local memory is not mapped,
 	 *                noticed where the kernel copies: over tcp, and over
-	 *                shm for memory not of te_memory_alloc(); TE_NOTIFY:
-	 *                the message lies in a region of a GPU's memory
+	 *                shm for memory not of te_memory_alloc(); or local
+	 *                memory is a GPU's and in no region, which a line of
+	 *                the log tells; TE_NOTIFY: the message lies in a
+	 *                GPU's memory
 	 *   -ECONNREFUSED, -ECONNRESET, -EHOSTUNREACH  with TE_FAIL_FAST only
 	 *   -EHOSTDOWN   with TE_FAIL_SILENT only
 	 *   -EHOSTUNREACH, -EACCES, -EPROTO  also for an engine that was never

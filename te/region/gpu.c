@@ -146,6 +146,19 @@ struct tei_stage *tei_region_stage(struct te_engine *engine, uint64_t addr,
 	return stage;
 }
 
+bool tei_region_is_gpu(struct te_engine *engine, uint64_t addr)
+{
+	struct tei_regions *r = engine->regions;
+	const struct tei_region *region;
+	bool is_gpu;
+
+	tei_mutex_lock(&r->mu);
+	region = tei_regions_find(r, addr);
+	is_gpu = region && region->memory.facts.kind == TEI_MEMORY_DEVICE;
+	tei_mutex_unlock(&r->mu);
+	return is_gpu;
+}
+
 bool tei_region_is_copied(const struct tei_region *region,
 			  const struct tei_rail *rail)
 {

@@ -158,6 +158,9 @@ bool tei_region_is_copied(const struct tei_region *region,
 uint64_t tei_region_takers(const struct te_engine *engine,
 			   const struct tei_region *region);
 
+/* Tells whether the byte at @addr is in a region of a GPU's memory (gpu.c). */
+bool tei_region_is_gpu(struct te_engine *engine, uint64_t addr);
+
 /*
  * Finds the stage of the region that has the byte at @addr (gpu.c); it is the
  * caller's to put. *length: in, how many bytes from there on; out, how many of

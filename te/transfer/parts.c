@@ -533,7 +533,7 @@ static bool stage(struct tei_request *r, uint32_t at, uint64_t skip,
 	*staged = NULL;
 	if (!r->staged)
 		return true;
-	rc = tei_staging_prepare(engine, &r->pieces[at], skip, length, staged);
+	rc = tei_staging_prepare(r, at, skip, length, staged);
 	if (rc == -EAGAIN) {
 		tei_list_del(&r->peer->w.starving);
 		tei_list_add_tail(&engine->transfer->starving,
@@ -800,7 +800,8 @@ static void doubt(struct tei_work *work, int err)
 		merged_apart(work, true);
 		return;
 	}
-	if (r->error || r->doubted || r->peer->self) {
+	if (r->error || r->doubted || r->peer->self ||
+	    (err == -EFAULT && tei_local_is_gone(r))) {
 		fail_part(work, err, false);
 		return;
 	}

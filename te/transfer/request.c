@@ -16,6 +16,7 @@
 #include "te/transfer/parts.h"
 #include "te/transfer/peer.h"
 #include "te/transfer/rails.h"
+#include "te/transfer/staging.h"
 #include "te/transfer/transfer.h"
 #include "te/worker/worker.h"
 
@@ -671,7 +672,7 @@ static struct tei_notify *first_to(struct te_batch *batch,
 
 /*
  * 0: all before it have ended well. -EAGAIN: not yet. -ECANCELED. -EFAULT: its
- * bytes are a GPU's, which a processor does not reach.
+ * bytes are a GPU's, which a processor does not reach, or none are there.
  */
 static int examine(struct te_batch *batch, struct tei_notify *n)
 {
@@ -691,7 +692,8 @@ static int examine(struct te_batch *batch, struct tei_notify *n)
 			return -ECANCELED;
 	}
 	tei_takers_of(r, &takers);
-	return takers.rails == UINT64_MAX ? 0 : -EFAULT;
+	return takers.rails == UINT64_MAX && !tei_local_is_gone(r) ? 0
+								   : -EFAULT;
 }
 
 /* True: the list may have changed. */

@@ -4,11 +4,16 @@
 
 #include <errno.h>
 
+#include <te/te.h>
+
+#include "base/log.h"
 #include "base/mapped.h"
 #include "base/mem.h"
 #include "te/core/engine.h"
 #include "te/device/stage.h"
 #include "te/region/region.h"
+#include "te/transfer/peer.h"
+#include "te/transfer/request.h"
 #include "te/transfer/transfer.h"
 #include "te/worker/worker.h"
 
@@ -55,6 +60,36 @@ static struct tei_staged *staged_new(uint32_t most)
 	staged->most = most;
 	staged->iov = (struct iovec *)(void *)(staged->copies + most);
 	return staged;
+}
+
+/* ---- memory that is not there ---- */
+
+static bool is_gone(const struct tei_request *r, const struct iovec *piece)
+{
+	uint64_t at = (uintptr_t)piece->iov_base;
+	bool writable = r->op == TE_READ;
+
+	return piece->iov_len &&
+	       (!tei_is_touchable(at, writable) ||
+		!tei_is_touchable(at + piece->iov_len - 1, writable)) &&
+	       !tei_region_is_gpu(r->peer->engine, at);
+}
+
+bool tei_local_is_gone(const struct tei_request *r)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+	uint32_t i = 0;
+
+	while (i < r->n_pieces && !is_gone(r, &r->pieces[i]))
+		i++;
+	if (i < r->n_pieces && tei_log_allowed(&limit))
+		LOG_WARN("engine %s: request %u to %s: pieces[%u], %zu bytes "
+			 "at %p, is no memory that this host may %s, nor a "
+			 "region of a GPU's: register that first",
+			 r->peer->engine->name, r->index, r->peer->name, i,
+			 r->pieces[i].iov_len, r->pieces[i].iov_base,
+			 r->op == TE_READ ? "write" : "read");
+	return i < r->n_pieces;
 }
 
 /* ---- laying a part out ---- */
@@ -153,10 +188,11 @@ static void place(struct tei_staged *staged)
 	}
 }
 
-int tei_staging_prepare(struct te_engine *engine, const struct iovec *pieces,
-			uint64_t skip, uint64_t *length,
-			struct tei_staged **out)
+int tei_staging_prepare(struct tei_request *r, uint32_t at, uint64_t skip,
+			uint64_t *length, struct tei_staged **out)
 {
+	struct te_engine *engine = r->peer->engine;
+	const struct iovec *pieces = &r->pieces[at];
 	struct tei_staged *staged =
 		staged_new(count_pieces(pieces, skip, *length));
 	int rc;
@@ -166,6 +202,8 @@ int tei_staging_prepare(struct te_engine *engine, const struct iovec *pieces,
 		return -ENOMEM;
 	rc = lay_out(engine, staged, pieces, skip, length);
 	if (rc || !staged->stage) {
+		if (rc)
+			(void)tei_local_is_gone(r);
 		tei_staging_end(engine, staged);
 		return rc;
 	}

@@ -20,20 +20,21 @@
 #include "te/device/runtime.h"
 
 struct te_engine;
+struct tei_request;
 struct tei_stage;
 struct tei_stage_job;
 struct tei_staged;
 struct tei_worker;
 
 /*
- * Prepares a part of @*length bytes from @skip in @pieces on, and makes it
- * shorter where its memory is of another GPU, or more than fits. *@out NULL:
- * none of it needs to be staged. -EAGAIN: the stage has no room before some of
- * it is given back; -EFAULT: some of it is no memory any more; -ENOMEM.
+ * Prepares a part of @*length bytes from @skip in the request's pieces[@at] on,
+ * and makes it shorter where its memory is of another GPU, or more than fits.
+ * *@out NULL: none of it needs to be staged. -EAGAIN: the stage has no room
+ * before some of it is given back; -EFAULT: some of it is no memory any more,
+ * which the log names; -ENOMEM.
  */
-int tei_staging_prepare(struct te_engine *engine, const struct iovec *pieces,
-			uint64_t skip, uint64_t *length,
-			struct tei_staged **out);
+int tei_staging_prepare(struct tei_request *r, uint32_t at, uint64_t skip,
+			uint64_t *length, struct tei_staged **out);
 /* Gives it back; no copy is under way. */
 void tei_staging_end(struct te_engine *engine, struct tei_staged *staged);
 /* The part as a backend moves it; iov[*n], as long as @staged. */
@@ -53,6 +54,12 @@ void tei_staging_copy(struct te_engine *engine, struct tei_staged *staged,
  */
 void tei_staging_begin(struct te_engine *engine, struct tei_stage *stage,
 		       struct tei_stage_job *job);
+
+/*
+ * Tells whether the host gets at an end of some piece: not at those of a GPU's
+ * memory that is in no region. A line of the log names the first such piece.
+ */
+bool tei_local_is_gone(const struct tei_request *r);
 
 /* Goes on with copies. True: some have ended. */
 bool tei_staging_turn(struct tei_worker *w);

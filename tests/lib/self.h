@@ -7,4 +7,10 @@
 unsigned int test_fds_open(void);
 unsigned int test_threads(void);
 
+/*
+ * Finds a page that the kernel lists as readable and does not read, as it is with
+ * memory of some drivers. NULL: this process has none.
+ */
+void *test_page_out_of_reach(void);
+
 #endif

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/mapped.h"
+#include "tests/lib/self.h"
 #include "tests/lib/test.h"
 
 #define LEN ((size_t)300 * 4096) /* more than one question asks of */
@@ -74,12 +75,28 @@ static void a_file_that_was_made_shorter_is_not_resident(void **state)
 		close(maps);
 }
 
+/* Memory of a driver that its mapping permits to read, and that faults. */
+static void what_is_listed_and_cannot_be_read_is_not_there(void **state)
+{
+	uint64_t at = (uintptr_t)test_page_out_of_reach();
+
+	(void)state;
+	if (!at)
+		skip();
+	assert_true(tei_is_mapped(at, 1));
+	assert_false(tei_is_touchable(at, false));
+	assert_false(tei_is_usable(at, 4096, false));
+	assert_false(tei_is_there(at + 5, 100, false));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			only_what_is_there_and_may_be_used_is_resident),
 		cmocka_unit_test(a_file_that_was_made_shorter_is_not_resident),
+		cmocka_unit_test(
+			what_is_listed_and_cannot_be_read_is_not_there),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
