@@ -405,16 +405,39 @@ static int put_all(const struct tei_gpu_gate *gate, CUstream stream, int *n,
 		CU_STREAM_WRITE_VALUE_DEFAULT);
 }
 
+/* Called by the driver, of a gate that was given up, behind its wait. */
+static void stream_passed(void *arg)
+{
+	struct tei_gpu_gate *gate = arg;
+
+	/* The page may go as soon as this is set. */
+	atomic_store(&gate->page->words[gate->slot].passed, gate->number);
+	drop(gate, 1);
+}
+
+/*
+ * Has a function say when the stream has passed the word, in place of the write
+ * that was refused. Where that is refused as well the word is not used again.
+ */
+static void report_pass(struct tei_gpu_gate *gate, CUstream stream)
+{
+	atomic_fetch_add(&gate->refs, 1);
+	if (gate->page->cuda->call.launch_host_func(stream, stream_passed,
+						    gate))
+		drop(gate, 1);
+}
+
 /*
  * Gives up a gate of which only @n things are in the stream: its function finds
- * it not armed. A word that is waited for is not used again, since nothing says
- * when it was passed.
+ * it not armed. A word that is waited for is free once the stream has passed.
  */
-static void give_up(struct tei_gpu_gate *gate, int n)
+static void give_up(struct tei_gpu_gate *gate, CUstream stream, int n)
 {
 	if (n < 2)
 		atomic_store(&gate->page->words[gate->slot].passed,
 			     gate->number);
+	else
+		report_pass(gate, stream);
 	set_word(gate);
 	drop(gate, n ? 1 : 2);
 }
@@ -489,7 +512,7 @@ static int put_here(struct tei_runtime *cuda, CUstream stream,
 	error = put_all(gate, stream, &n, &function);
 	if (!error)
 		return 0;
-	give_up(gate, n);
+	give_up(gate, stream, n);
 	return refuse_stream(cuda, function, error, why);
 }
 

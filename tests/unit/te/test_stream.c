@@ -545,6 +545,34 @@ static void refused_with_words(void **state)
 	rig_down(&rig);
 }
 
+/* Only the last of its calls fails: the stream waits for the word already. */
+static void a_gate_that_is_given_up_leaves_no_pinned_page(void **state)
+{
+	struct rig rig = rig_up("tcp");
+	struct te_batch *batch = new_batch(&rig);
+
+	(void)state;
+	cuda.fail_call("cuStreamWriteValue64", CUDA_ERROR_ILLEGAL_ADDRESS);
+	stop_stream(&rig);
+	for (int i = 0; i < MANY; i++)
+		refuse(&rig, batch, -EIO, "cuStreamWriteValue64: CUDA_ERROR_");
+	cuda.fail_call("cuStreamWriteValue64", 0);
+	assert_int_equal(cuda.pinned(), 2 * 4096);
+	go_on(&rig);
+	synchronize(&rig, rig.stream);
+	/* Their words are used again, the pages freed with the engine. */
+	for (int i = 0; i < MANY; i++)
+		assert_int_equal(rig_end(submit(&rig, TE_WRITE, host,
+						local(&rig, 0), 8, rig.stream))
+					 .error,
+				 0);
+	assert_int_equal(cuda.pinned(), 2 * 4096);
+	te_engine_destroy(rig.user);
+	rig.user = NULL;
+	assert_int_equal(cuda.pinned(), 0);
+	rig_down(&rig);
+}
+
 /* Each allocation in turn: refused, or ended with an error, never stuck. */
 static void what_cannot_be_allocated_is_an_error(void **state)
 {
@@ -712,6 +740,7 @@ int main(void)
 		TEST(a_fork_child_is_refused),
 		TEST(default_streams_are_the_memorys),
 		TEST(refused_with_words),
+		TEST(a_gate_that_is_given_up_leaves_no_pinned_page),
 		TEST(what_cannot_be_allocated_is_an_error),
 		TEST(arguments_are_checked),
 		TEST(writes_of_nics_are_flushed_where_needed),
