@@ -84,6 +84,34 @@ def ends(gpu):
     assert engines[1].unregister_memory(ctypes.addressof(memory)) == 0
 
 
+def test_a_buffer_may_span_regions_side_by_side(ends, gpu):
+    user, owner, memory = ends
+    name = f"127.0.0.1:{owner.get_rpc_port()}"
+    there, half = ctypes.addressof(memory), SIZE // 2
+    here = [name, gpu.address, there, SIZE]
+    assert user.unregister_memory(gpu.address) == 0
+    assert user.batch_register_memory([gpu.address, gpu.address + half],
+                                      [half, half]) == 0
+    gpu.set(PATTERN)
+    assert user.transfer_sync_write(*here) == 0
+    assert memory.raw == PATTERN
+    gpu.set(bytes(SIZE))
+    assert user.transfer_sync_read(*here) == 0
+    assert gpu.get(SIZE) == PATTERN
+    assert user.unregister_memory(gpu.address) == 0
+    assert user.transfer_sync_read(*here) == -1
+    assert user.unregister_memory(gpu.address + half) == 0
+    assert user.register_memory(gpu.address, SIZE) == 0
+
+
+def test_no_processor_touches_it(ends, gpu, capfd):
+    user = ends[0]
+    assert user.write_bytes_to_buffer(gpu.address, b"abc", 3) == -1
+    assert "dest_address: memory of a GPU" in capfd.readouterr().err
+    with pytest.raises(ValueError, match="source_address: memory of a GPU"):
+        user.read_bytes_from_buffer(gpu.address + 8, 3)
+
+
 def test_peers_write_to_and_read_from_a_gpu(ends, gpu):
     owner, user, memory = ends
     name = f"127.0.0.1:{owner.get_rpc_port()}"

@@ -292,6 +292,10 @@ static PyObject *write_bytes_to_buffer(PyObject *object, PyObject *args,
 		result = py_refuse(method, names[0],
 				   "no memory to write to is there, or it runs "
 				   "past the end of what is registered");
+	} else if (py_is_gpu(self, addr, length)) {
+		result = py_refuse(method, names[0],
+				   "memory of a GPU, which no processor "
+				   "writes");
 	} else {
 		copy(addr, view.buf, length);
 		result = PyLong_FromLong(0);
@@ -324,6 +328,12 @@ static PyObject *read_bytes_from_buffer(PyObject *object, PyObject *args,
 				"source_address: no memory of this length to "
 				"read is there, or it runs past the end of "
 				"what is registered");
+		return NULL;
+	}
+	if (py_is_gpu(self, addr, length)) {
+		PyErr_SetString(PyExc_ValueError,
+				"source_address: memory of a GPU, which no "
+				"processor reads");
 		return NULL;
 	}
 	bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)length);

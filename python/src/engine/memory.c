@@ -31,22 +31,32 @@ static size_t place_of(const struct py_engine *self, uint64_t addr)
 	return low;
 }
 
-/* Tells whether one registered region covers all of it with this access. */
+/*
+ * Tells whether registered regions, side by side where there are several, cover
+ * all of it with this access.
+ */
 static bool is_registered(const struct py_engine *self, uint64_t addr,
 			  uint64_t length, int wanted, uint64_t *sure)
 {
 	size_t i = place_of(self, addr);
-	const struct py_region *r = &self->regions[i];
 
-	if (i == self->n_regions || !r->id || r->addr > addr ||
-	    length > r->addr + r->length - addr || !(r->protection & wanted))
-		return false;
-	/* Freed without a word? */
-	if (*sure != r->addr && !r->is_gpu &&
-	    !te_memory_is_mapped(r->addr, r->length))
-		return false;
-	*sure = r->addr;
-	return true;
+	for (; i < self->n_regions && self->regions[i].addr <= addr; i++) {
+		const struct py_region *r = &self->regions[i];
+		uint64_t room = r->addr + r->length - addr;
+
+		if (!r->id || !(r->protection & wanted))
+			return false;
+		/* Freed without a word? */
+		if (*sure != r->addr && !r->is_gpu &&
+		    !te_memory_is_mapped(r->addr, r->length))
+			return false;
+		*sure = r->addr;
+		if (length <= room)
+			return true;
+		addr += room;
+		length -= room;
+	}
+	return false;
 }
 
 /*
@@ -83,6 +93,17 @@ bool py_is_there(const struct py_engine *self, uint64_t addr, uint64_t length,
 	is_there = te_memory_is_usable(addr, length, writable);
 	Py_END_ALLOW_THREADS;
 	return is_there;
+}
+
+bool py_is_gpu(const struct py_engine *self, uint64_t addr, uint64_t length)
+{
+	size_t i = place_of(self, addr);
+
+	for (; i < self->n_regions && self->regions[i].addr < addr + length;
+	     i++)
+		if (self->regions[i].is_gpu)
+			return true;
+	return false;
 }
 
 static int claim(struct py_engine *self, uint64_t addr, uint64_t length)
