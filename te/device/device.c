@@ -230,16 +230,22 @@ struct answers {
 	bool wanted; /* one that the location names */
 };
 
+/* Tells whether the host's mapping permits no access. */
+static bool is_without_access(uint64_t addr)
+{
+	return !tei_is_touchable(addr, false) && !tei_protection(addr, 1);
+}
+
 /*
  * Judges memory that no driver knows. What the host has mapped without access
  * may be made accessible later; where GPUs are in use it is more likely
- * memory of one that was freed.
+ * memory of one that was freed. A file that was made shorter is the host's.
  */
 static int check_host(const struct tei_memory_asked *asked, bool mapped,
 		      const struct answers *answers, char *why)
 {
-	if (!mapped || (answers->any &&
-			!tei_is_touchable((uintptr_t)asked->addr, false))) {
+	if (!mapped ||
+	    (answers->any && is_without_access((uintptr_t)asked->addr))) {
 		(void)snprintf(why, TEI_RUNTIME_WHY_LEN,
 			       "addr: no memory that may be read, and none "
 			       "that a GPU has now");

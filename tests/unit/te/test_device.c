@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <te/te.h>
 #include <te/topo.h>
@@ -327,8 +328,28 @@ static void memory_that_was_freed_is_refused(void **state)
 	at = fake_cuda_alloc(&cuda, 0, SIZE);
 	fake_cuda_free(&cuda, 0, at);
 	assert_int_equal(add(engine, at, SIZE, NULL), -EFAULT);
+	test_contains(last_line, "addr: no memory that may be read");
 	assert_int_equal(add(engine, at, SIZE, "cuda:0"), -EFAULT);
 	te_engine_destroy(engine);
+}
+
+/* As another process may have given it to this one. */
+static void memory_of_a_gpu_that_is_not_seen_is_refused(void **state)
+{
+	struct te_engine *engine = engine_with(cuda.file, NULL);
+	CUdeviceptr at;
+
+	(void)state;
+	assert_int_equal(cuda.init(0), 0);
+	at = fake_cuda_alloc(&cuda, 2, SIZE);
+	cuda.fail_call("cuDeviceGet", CUDA_ERROR_INVALID_DEVICE);
+	assert_int_equal(add(engine, at, SIZE, NULL), -EFAULT);
+	test_contains(last_line, "addr: memory of cuda:2, which this process "
+				 "does not see");
+	cuda.fail_call("cuDeviceGet", 0);
+	assert_int_equal(add(engine, at, SIZE, NULL), 0);
+	te_engine_destroy(engine);
+	fake_cuda_free(&cuda, 2, at);
 }
 
 static void a_location_says_what_the_memory_is(void **state)
@@ -498,6 +519,25 @@ static void what_is_no_memory_is_refused(void **state)
 	munmap(memory, SIZE);
 }
 
+/* It may be used, though there is nothing in it to be read now. */
+static void a_file_that_was_made_shorter_is_the_hosts(void **state)
+{
+	struct te_engine *engine = engine_with(cuda.file, NULL);
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	char *memory;
+
+	(void)state;
+	assert_int_equal(cuda.init(0), 0);
+	assert_int_equal(ftruncate(fd, SIZE), 0);
+	memory = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_true(memory != MAP_FAILED);
+	assert_int_equal(ftruncate(fd, 0), 0);
+	assert_int_equal(add(engine, (uintptr_t)memory, SIZE, NULL), 0);
+	te_engine_destroy(engine);
+	munmap(memory, SIZE);
+	close(fd);
+}
+
 /* Only its first byte is a reason to ask a driver for it. */
 static void a_hole_in_memory_loads_no_driver(void **state)
 {
@@ -586,6 +626,7 @@ int main(void)
 		TEST(chunks_side_by_side_are_one_range),
 		TEST(a_range_past_its_allocation_is_refused),
 		TEST(memory_that_was_freed_is_refused),
+		TEST(memory_of_a_gpu_that_is_not_seen_is_refused),
 		TEST(a_location_says_what_the_memory_is),
 		TEST(a_driver_that_fails_is_named),
 		TEST(memory_of_the_host_needs_no_driver),
@@ -593,6 +634,7 @@ int main(void)
 		TEST(memory_of_the_host_goes_on_behind_what_is_pinned),
 		TEST(an_old_driver_has_no_pools),
 		TEST(what_is_no_memory_is_refused),
+		TEST(a_file_that_was_made_shorter_is_the_hosts),
 		TEST(a_hole_in_memory_loads_no_driver),
 		TEST(memory_of_a_gpu_is_taken_where_the_host_copies_it),
 		TEST(a_gpu_is_found_in_the_machine_by_its_bus),
