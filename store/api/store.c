@@ -369,7 +369,7 @@ static int open_all(struct te_store *store, const struct te_store_config *c,
 	tes_owners_init(&store->owners, store->engine);
 	store->owners.silent = tes_report_silent;
 	store->owners.silent_arg = store;
-	tes_works_init(&store->works, store->engine);
+	tes_works_init(&store->works, store->engine, &store->addresses);
 	if (tes_locations_init(&store->locations, &store->owners,
 			       c->location_cache_entries))
 		goto err_works;

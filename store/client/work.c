@@ -20,9 +20,11 @@
 #define PROBE_MAX_MS 400
 #define SILENT_MAX   4 /* probes; then the owner is given up */
 
-void tes_works_init(struct tes_works *works, struct te_engine *engine)
+void tes_works_init(struct tes_works *works, struct te_engine *engine,
+		    struct tes_addresses *addresses)
 {
 	works->engine = engine;
+	works->addresses = addresses;
 	works->n_idle = 0;
 	tei_mutex_init(&works->mu);
 	tei_list_init(&works->idle);
@@ -89,17 +91,18 @@ static int take_room(struct tes_work *work, struct te_engine *engine, size_t n)
 	return 0;
 }
 
-static struct tes_work *create_work(struct te_engine *engine, size_t n)
+static struct tes_work *create_work(const struct tes_works *works, size_t n)
 {
 	struct tes_work *work = tei_calloc(1, sizeof(*work));
 
 	if (!work)
 		return NULL;
 	tei_list_init(&work->link);
-	work->engine = engine;
+	work->engine = works->engine;
+	work->addresses = works->addresses;
 	tei_arena_init(&work->call, ARENA_CAP);
 	tei_arena_init(&work->round, ARENA_CAP);
-	if (take_room(work, engine, n)) {
+	if (take_room(work, work->engine, n)) {
 		free_work(work);
 		return NULL;
 	}
@@ -113,7 +116,7 @@ struct tes_work *tes_work_get(struct tes_works *works, size_t n)
 	tei_mutex_lock(&works->mu);
 	work = take_idle(works, n);
 	tei_mutex_unlock(&works->mu);
-	return work ? work : create_work(works->engine, n);
+	return work ? work : create_work(works, n);
 }
 
 void tes_work_put(struct tes_works *works, struct tes_work *work)
@@ -431,8 +434,10 @@ bool tes_work_is_local_fault(const struct tes_work *work, uint32_t index,
 	for (uint32_t i = 0; i < req->n_pieces; i++) {
 		const struct iovec *piece = &req->pieces[i];
 
-		if (piece->iov_len && !tei_is_usable((uintptr_t)piece->iov_base,
-						     piece->iov_len, writable))
+		if (piece->iov_len &&
+		    !tes_addresses_is_gpu(work->addresses, piece->iov_base) &&
+		    !tei_is_usable((uintptr_t)piece->iov_base, piece->iov_len,
+				   writable))
 			return true;
 	}
 	return false;

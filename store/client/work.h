@@ -18,12 +18,14 @@
 #include "base/arena.h"
 #include "base/list.h"
 #include "base/thread.h"
+#include "store/client/addresses.h"
 #include "store/client/places.h"
 #include "store/proto/extent.h"
 
 struct tes_work {
-	struct tei_list link;     /* in works->idle, or in none */
-	struct te_engine *engine; /* not owned */
+	struct tei_list link;            /* in works->idle, or in none */
+	struct te_engine *engine;        /* not owned */
+	struct tes_addresses *addresses; /* not owned: of the caller's memory */
 	struct te_batch *batch;
 	uint32_t capacity; /* of batch, headers, requests */
 	uint32_t n;        /* requests of this round */
@@ -36,13 +38,15 @@ struct tes_work {
 #define TES_WORK_MAX 8192u /* requests at a time; more go in several runs */
 
 struct tes_works {
-	struct te_engine *engine; /* not owned */
-	struct tei_mutex mu;      /* lock 44 */
-	struct tei_list idle;     /* guarded by mu; most recently used first */
-	unsigned int n_idle;      /* guarded by mu */
+	struct te_engine *engine; /* not owned, as the next */
+	struct tes_addresses *addresses;
+	struct tei_mutex mu;  /* lock 44 */
+	struct tei_list idle; /* guarded by mu; most recently used first */
+	unsigned int n_idle;  /* guarded by mu */
 };
 
-void tes_works_init(struct tes_works *works, struct te_engine *engine);
+void tes_works_init(struct tes_works *works, struct te_engine *engine,
+		    struct tes_addresses *addresses);
 /* Frees all; to be called when every work has been put back. */
 void tes_works_fini(struct tes_works *works);
 /* Room for @n requests, 1 .. TES_WORK_MAX. NULL: out of memory. */
@@ -88,8 +92,8 @@ int tes_work_post(struct tes_work *work, struct tes_places *places);
 int tes_work_await(struct tes_work *work, struct tes_places *places);
 /*
  * Tells whether a request failed since local memory that it names is not there
- * or protected: that is the caller's fault, and not the owner's. The request
- * has ended with @error.
+ * or protected: that is the caller's fault, and not the owner's. A GPU's is
+ * there, and touched by nobody here. The request has ended with @error.
  */
 bool tes_work_is_local_fault(const struct tes_work *work, uint32_t index,
 			     int error);

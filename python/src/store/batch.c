@@ -336,6 +336,10 @@ static const char *wrong_memory(const struct ps_batch *batch, size_t i)
 		left = te_store_registered_bytes(batch->te, piece->iov_base);
 		if (left && piece->iov_len > left)
 			return "memory runs past the end of what is registered";
+		/* No processor gets at a GPU's. */
+		if (left && te_memory_is_mapped(addr, 1) &&
+		    !te_memory_protection(addr, 1))
+			continue;
 		if (!te_memory_is_mapped(addr, piece->iov_len) ||
 		    !(te_memory_protection(addr, piece->iov_len) & wanted))
 			return "no memory of ours is";
