@@ -53,7 +53,7 @@ endfunction()
 
 # te_pytest_gpu(consumers sglang_pd expression): the tests of that file that the
 # expression of pytest chooses, with memory of a GPU. All of them:
-# TE_TEST_MEMORY=cuda:0 ctest -R "integration.(consumers|python.engine\$)"
+# TE_TEST_MEMORY=cuda:0 ctest -R "integration.(consumers|python.(engine|store))"
 function(te_pytest_gpu folder name which)
 	set(test integration.${folder}.${name}_gpu)
 	add_test(NAME ${test} COMMAND sh -c
@@ -118,6 +118,14 @@ te_pytest(consumers sglang_omni)
 te_pytest(consumers checkpoint_engine)
 te_pytest(consumers services)
 te_pytest_gpu(python engine "test")
+te_pytest_gpu(python engine_trouble "not silent and not killed")
+te_pytest_gpu(python gil "memory or waiting or calls_of_an_engine")
+te_pytest_gpu(python memory "test")
+te_pytest_gpu(python ranges "test")
+te_pytest_gpu(python refusals "test")
+te_pytest_gpu(python store "test")
+te_pytest_gpu(python store_life "without or share_a_store or there_are_codes")
+te_pytest_gpu(python structured "memory")
 te_pytest_gpu(consumers vllm_store "test")
 te_pytest_gpu(consumers vllm_ascend "layers or together")
 te_pytest_gpu(consumers vllm_p2p "one_session")

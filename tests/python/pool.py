@@ -157,7 +157,21 @@ only_host = pytest.mark.skipif(
     vram.GPU is not None, reason="only the host's memory may go unregistered")
 
 
+only_host_forks = pytest.mark.skipif(
+    vram.GPU is not None, reason="a child of a fork has no driver of GPUs")
+
+
 def register_gpu(store: MooncakeDistributedStore, memory: Memory) -> None:
     """What is needed of a GPU's memory; the host's goes unregistered, too."""
     if vram.GPU:
         assert store.register_buffer(memory.addr, memory.size) == 0
+
+
+def lend(store: MooncakeDistributedStore, size: int) -> Memory:
+    """Memory that the store may use as long as it lives, as the host's may."""
+    memory = Memory(size)
+    register_gpu(store, memory)
+    if vram.GPU:  # called before what frees it
+        weakref.finalize(memory, store.unregister_buffer,
+                         memory.addr).atexit = False
+    return memory

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import vram
 from conftest import Memory, make_engine
 from gate import Gate
 from mooncake.engine import TransferEngine, TransferNotify, TransferOpcode
@@ -153,18 +154,19 @@ def test_memory_runs_not_past_what_is_registered(engine, peer, memory):
     assert engine.transfer_sync_read(peer.name, here + 31, ADDRESS, 9) == 0
     assert engine.transfer_sync_read(peer.name, here + 31, ADDRESS, 10) == -1
     assert engine.unregister_memory(here) == 0
-    assert engine.transfer_sync_read(peer.name, here + 31, ADDRESS, 2) == 0
+    assert engine.transfer_sync_read(peer.name, here + 31, ADDRESS, 2) == (
+        -1 if vram.GPU else 0)
 
 
 def test_what_the_peer_has_not_published_is_out_of_reach(
-        engine, peer, memory):
+        engine, peer, lent):
     for address in (ADDRESS - 1, ADDRESS + LENGTH - 7, ADDRESS + LENGTH):
         assert engine.transfer_sync_write(
-            peer.name, memory.address, address, 8) == -1
+            peer.name, lent.address, address, 8) == -1
     assert engine.batch_transfer_sync_read(
-        peer.name, [memory.address] * 3, [ADDRESS, 8, ADDRESS], [8] * 3) == -1
+        peer.name, [lent.address] * 3, [ADDRESS, 8, ADDRESS], [8] * 3) == -1
     assert engine.transfer_sync_read(
-        peer.name, memory.address, ADDRESS, 8) == 0
+        peer.name, lent.address, ADDRESS, 8) == 0
 
 
 def test_lists_of_different_lengths_are_refused(engine, peer, memory):
@@ -187,8 +189,8 @@ def test_bytes_that_are_no_text_are_refused(engine, memory):
     assert engine.get_local_topology(b"\xff") == engine.get_local_topology()
 
 
-def test_notifications_that_cannot_be(engine, peer, memory):
-    here = [peer.name, memory.address, ADDRESS, 1, TransferOpcode.Write]
+def test_notifications_that_cannot_be(engine, peer, lent):
+    here = [peer.name, lent.address, ADDRESS, 1, TransferOpcode.Write]
     with pytest.raises(TypeError, match="notify"):
         engine.transfer_sync(*here, "text")
     assert engine.transfer_sync(*here, TransferNotify("", "x" * 70_000)) == -1
@@ -275,16 +277,16 @@ def test_other_spellings_of_initialize():
         "127.0.0.1", "nowhere", "tcp", "", "ftp") == -1
 
 
-def test_peer_that_starts_later_is_waited_for(engine, memory):
+def test_peer_that_starts_later_is_waited_for(engine, lent):
     # In this process: the engine can only start if the GIL was given away.
     codes, later = [], Memory(100)
     begun = threading.Event()
-    memory.set(b"late")
+    lent.set(b"late")
     with Gate() as gate:  # nobody listens
         def write():
             begun.set()
             codes.append(engine.transfer_sync_write(
-                gate.name, memory.address, later.address, 4))
+                gate.name, lent.address, later.address, 4))
 
         thread = threading.Thread(target=write)
         thread.start()
@@ -303,6 +305,7 @@ def test_submitting_does_not_wait_for_the_peer(engine, memory):
         patient = make_engine()
     finally:
         del os.environ["MC_TRANSFER_TIMEOUT"]
+    assert patient.register_memory(memory.address, memory.length) == 0
     here = [f"127.0.0.1:{free_port()}", memory.address, ADDRESS, 8]
     number = patient.transfer_submit_write(*here)
     lists = [here[0], *([value] for value in here[1:])]
@@ -323,11 +326,11 @@ def test_submitting_does_not_wait_for_the_peer(engine, memory):
     assert engine.unregister_memory(target.address) == 0
 
 
-def test_submission_to_who_starts_later_is_done_then(engine, memory):
-    memory.set(b"early")
+def test_submission_to_who_starts_later_is_done_then(engine, lent):
+    lent.set(b"early")
     with Gate() as gate:
         number = engine.transfer_submit_write(
-            gate.name, memory.address, ADDRESS, 5)
+            gate.name, lent.address, ADDRESS, 5)
         assert engine.transfer_check_status(number) == 0
         with Peer() as peer:
             gate.open(peer.name)
@@ -336,11 +339,11 @@ def test_submission_to_who_starts_later_is_done_then(engine, memory):
 
 
 def test_first_buffer_of_a_peer_just_submitted_to_is_waited_for(
-        engine, memory):
-    memory.set(b"first")
+        engine, lent):
+    lent.set(b"first")
     with Peer() as peer:
         number = engine.transfer_submit_write(
-            peer.name, memory.address, ADDRESS, 5)
+            peer.name, lent.address, ADDRESS, 5)
         assert engine.get_first_buffer_address(peer.name) == ADDRESS
         assert engine.get_batch_transfer_status([number]) == 0
 
@@ -362,18 +365,18 @@ def test_submission_to_a_host_that_cannot_be_fails_before_its_time(
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_peer_that_restarts_on_its_port_is_found_again(
-        engine, memory, asynchronous):
+        engine, lent, asynchronous):
     port = free_port()
     for life in (b"life 1", b"life 2", b"life 3"):
         with Peer(port) as peer:
-            memory.set(life)
+            lent.set(life)
             if asynchronous:
                 number = engine.transfer_submit_write(
-                    peer.name, memory.address, ADDRESS, 6)
+                    peer.name, lent.address, ADDRESS, 6)
                 assert engine.get_batch_transfer_status([number]) == 0
             else:
                 assert engine.transfer_sync_write(
-                    peer.name, memory.address, ADDRESS, 6) == 0
+                    peer.name, lent.address, ADDRESS, 6) == 0
             assert peer.bytes_at(0, 6) == life
             assert engine.get_first_buffer_address(peer.name) == ADDRESS
 
@@ -385,6 +388,7 @@ def test_silent_peer_ends_a_transfer_at_its_deadline():
         from peer import ADDRESS, Peer, until
         with Peer() as peer:
             engine, memory = make_engine(), Memory(1 << 20)
+            assert engine.register_memory(memory.address, memory.length) == 0
             here = [peer.name, memory.address, ADDRESS]
             assert engine.transfer_sync_write(*here, 8) == 0
             peer.stop()
@@ -435,9 +439,9 @@ def test_sixty_four_threads(engine, peer):
     assert failed == []
 
 
-def test_threads_that_ask_about_one_transfer(engine, peer, memory):
+def test_threads_that_ask_about_one_transfer(engine, peer, lent):
     number = engine.transfer_submit_write(
-        peer.name, memory.address, ADDRESS, memory.length)
+        peer.name, lent.address, ADDRESS, lent.length)
     codes = []
 
     def ask():
@@ -471,7 +475,8 @@ def test_fork_child_is_refused_and_the_parent_goes_on(engine, peer, memory):
             engine.unregister_memory(memory.address)
             assert engine.get_notifies() == []
             own = make_engine()  # the child may have one of its own
-            assert own.transfer_sync_write(*here) == 0
+            if not vram.GPU:  # whose driver is not there after a fork
+                assert own.transfer_sync_write(*here) == 0
             del engine, own
             code = 0 if all(codes) else 2
         finally:
@@ -511,6 +516,7 @@ def test_killed_peer_is_an_error_at_the_deadline_and_no_more():
         from conftest import Memory, make_engine
         from peer import ADDRESS, Peer
         engine, memory = make_engine(), Memory(100)
+        assert engine.register_memory(memory.address, memory.length) == 0
         with Peer() as peer:
             here = [peer.name, memory.address, ADDRESS, 8]
             assert engine.transfer_sync_write(*here) == 0

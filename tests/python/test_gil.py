@@ -13,7 +13,7 @@ from conftest import make_engine
 from mooncake.engine import TransferEngine
 from mooncake.store import MooncakeDistributedStore
 from peer import ADDRESS, DEADLINE_S
-from pool import MB, Memory
+from pool import MB, Memory, lend
 
 PAGE = 4096
 Call = Callable[[], object]
@@ -119,7 +119,7 @@ def test_calls_of_the_store(store, name, arguments):
 
 @pytest.mark.parametrize("name", ["put_from", "get_into"])
 def test_memory_of_the_callers(store, name):
-    memory = Memory(MB)
+    memory = lend(store, MB)
     assert store.put_from("k", memory.addr, MB) == 0
     method = getattr(store, name)
     assert others_run_in(lambda: [lambda: method("k", memory.addr, MB)] * 10)
@@ -172,18 +172,18 @@ def test_registration_with_an_engine(engine):
     ("warmup_efa_segment", [""]),
     ("transfer_submit_write", ["", 0, ADDRESS, 4096]),
 ])
-def test_calls_of_an_engine(engine, peer, memory, name, arguments):
-    here = {"": peer.name, 0: memory.address}
+def test_calls_of_an_engine(engine, peer, lent, name, arguments):
+    here = {"": peer.name, 0: lent.address}
     given = [[here.get(one[0], one[0])] if isinstance(one, list)
              else here.get(one, one) for one in arguments]
     method = getattr(engine, name)
     assert others_run_in(lambda: [lambda: method(*given)] * 10)
 
 
-def test_waiting_for_what_was_submitted(engine, peer, memory):
+def test_waiting_for_what_was_submitted(engine, peer, lent):
     def to_wait() -> list[Call]:
-        number = engine.transfer_submit_write(peer.name, memory.address, ADDRESS,
-                                              memory.length)
+        number = engine.transfer_submit_write(peer.name, lent.address, ADDRESS,
+                                              lent.length)
         return [lambda: engine.get_batch_transfer_status([number])]
 
     assert others_run_in(to_wait)

@@ -7,11 +7,12 @@ import mmap
 
 import pytest
 
+import vram
 from conftest import make_engine
 from mooncake.engine import TransferEngine
 from mooncake.store import TaskStatus
 from peer import ADDRESS, Peer
-from pool import Master, until
+from pool import Master, lend, until
 
 LENGTH = 1 << 20
 READ, BOTH = mmap.PROT_READ, mmap.PROT_READ | mmap.PROT_WRITE
@@ -78,9 +79,11 @@ def test_a_store_writes_to_no_registered_memory_that_is_for_reading(store):
 
 def test_a_store_reads_no_registered_memory_that_nobody_may(store):
     memory = Mapped(NONE)
-    assert store.register_buffer(memory.address, LENGTH) == 0
+    # With a driver of GPUs it is taken for memory of one that was freed.
+    code = -600 if vram.GPU else 0
+    assert store.register_buffer(memory.address, LENGTH) == code
     assert store.put_from("none", memory.address, 100) == -600
-    assert store.unregister_buffer(memory.address) == 0
+    assert store.unregister_buffer(memory.address) == code
 
 
 PAGE = mmap.PAGESIZE
@@ -218,9 +221,8 @@ def test_what_lay_in_a_file_that_is_shorter_now_is_a_miss(shortened, who):
     assert store.get_batch(KEYS) == [b""] * N
     assert store.put("new", b"value") < 0
     assert store.upsert(KEYS[0], b"value") < 0
-    memory = Mapped(BOTH)
-    assert store.get_into(KEYS[1], memory.address, LENGTH) < 0
-    memory.free()
+    memory = lend(store, LENGTH)
+    assert store.get_into(KEYS[1], memory.addr, LENGTH) == -704
     assert [store.remove(key, force=True) for key in KEYS[2:]] == [0] * (N - 2)
 
 

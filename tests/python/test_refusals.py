@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mooncake.store import MooncakeDistributedStore, ReplicateConfig
-from pool import MB, Memory
+from pool import MB, lend
 
 FAR = 1 << 64
 NOWHERE = 8  # an address
@@ -89,7 +89,7 @@ def test_it_is_said_what_of_a_call_is_wrong(store, capfd, name, arguments, code,
 
 
 def test_too_little_room_is_said(store, capfd):
-    memory = Memory(8)
+    memory = lend(store, 8)
     assert store.put("there", b"12345678") == 0
     result, line = line_of(
         capfd, lambda: store.get_into("there", memory.addr, 7))

@@ -16,7 +16,7 @@ from mooncake.store import (BufferHandle, MooncakeDistributedStore,
                             MooncakeHostMemAllocator, ReplicateConfig,
                             bind_to_numa_node)
 from peer import free_port
-from pool import MB, Master, Memory, until
+from pool import MB, Master, Memory, only_host_forks, lend, until
 from sanitizers import needs_fork
 
 
@@ -317,6 +317,7 @@ def test_after_a_failed_setup_there_are_codes():
 
 
 @needs_fork
+@only_host_forks
 def test_a_forked_child_has_no_client(master):
     store = master.store()
     store.put("k", b"v")
@@ -347,7 +348,7 @@ def test_sixty_four_threads_share_a_store(master):
     wrong: list[str] = []
 
     def work(number: int) -> None:
-        memory = Memory(64)
+        memory = lend(store, 64)
         for turn in range(20):
             keys = [f"{number}/{turn}/{i}" for i in range(4)]
             value = f"{number:08}{turn:08}".encode()
