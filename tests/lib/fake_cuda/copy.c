@@ -118,7 +118,8 @@ static bool is_ready(const struct CUstream_st *stream, bool *waits)
 {
 	const struct task *task = &stream->tasks[stream->first];
 
-	if (!stream->there || !stream->n || (held && task->what == COPY))
+	if (!stream->there || !stream->n || (held && task->what == COPY) ||
+	    fake_cuda_has_ended())
 		return false;
 	if (task->what != WAIT ||
 	    (int64_t)(atomic_load(word_of(task)) - task->value) >= 0)
@@ -234,9 +235,9 @@ EXPORT int cuStreamSynchronize(CUstream stream)
 	stream = named(stream);
 	if (!stream)
 		return fake_cuda_leave(CUDA_ERROR_INVALID_HANDLE);
-	while (stream->n)
+	while (stream->n && !fake_cuda_has_ended())
 		fake_cuda_await_change();
-	return fake_cuda_leave(0);
+	return fake_cuda_leave(stream->n ? CUDA_ERROR_DEINITIALIZED : 0);
 }
 
 EXPORT int cuStreamDestroy_v2(CUstream stream)

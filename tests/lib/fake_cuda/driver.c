@@ -37,7 +37,7 @@ struct piece {
 static struct piece pieces[PIECES_MAX];
 static struct CUctx_st contexts[FAKE_CUDA_GPUS];
 static int visible[FAKE_CUDA_GPUS], n_visible; /* as counted */
-static bool started;
+static bool started, ended;
 static int inits, flushes;
 
 static _Thread_local CUcontext stack[STACK_MAX];
@@ -54,7 +54,7 @@ int fake_cuda_enter(const char *function)
 
 	fake_cuda_need(!fake_cuda_in_function());
 	fake_cuda_lock();
-	error = fake_cuda_fault_of(function);
+	error = ended ? CUDA_ERROR_DEINITIALIZED : fake_cuda_fault_of(function);
 	if (!error && !started)
 		error = CUDA_ERROR_NOT_INITIALIZED;
 	if (error)
@@ -132,13 +132,33 @@ static void read_visible(void)
 	}
 }
 
+/* The process exits: from now on nothing works, and no copy ends. */
+static void end_driver(void)
+{
+	fake_cuda_lock();
+	ended = true;
+	fake_cuda_changed();
+	(void)fake_cuda_leave(0);
+}
+
+bool fake_cuda_has_ended(void)
+{
+	return ended;
+}
+
 EXPORT int cuInit(unsigned int flags)
 {
+	static bool ends;
 	int error;
 
 	fake_cuda_lock();
+	if (!ends)
+		fake_cuda_need(!atexit(end_driver));
+	ends = true;
 	inits++;
 	error = flags ? CUDA_ERROR_INVALID_VALUE : fake_cuda_fault_of("cuInit");
+	if (ended)
+		error = CUDA_ERROR_DEINITIALIZED;
 	if (!error && !started)
 		read_visible();
 	if (!error && !n_visible)

@@ -10,7 +10,8 @@
  * refuses, too: calls before cuInit(), numbers without a device, a second free.
  * Copies are made by a thread; memory that one is under way of must not be freed,
  * nor words that a stream is to wait for or to write. A function of the host that
- * calls the driver ends the test.
+ * calls the driver ends the test. At the exit of the process it ends as a handler of
+ * atexit() that cuInit() has left.
  *
  * Threads: any; one lock guards all of it.
  */

@@ -31,6 +31,8 @@ void fake_cuda_changed(void);
 /* The same, for so long at most. */
 void fake_cuda_rest(unsigned int us);
 
+/* With the lock. The process exits, and the driver has ended before. */
+bool fake_cuda_has_ended(void);
 /* With the lock. The thread's current context; NULL: none. */
 CUcontext fake_cuda_context(void);
 /* The bytes of a GPU's memory; NULL: not all of it is there. */
