@@ -22,6 +22,8 @@
 #ifndef TE_CORE_ENGINE_H
 #define TE_CORE_ENGINE_H
 
+#include <string.h>
+
 #include <te/te.h>
 
 #include "base/list.h"
@@ -93,6 +95,12 @@ unsigned int tei_forks(void);
 static inline bool tei_engine_alive(const struct te_engine *engine)
 {
 	return engine->forks == tei_forks();
+}
+
+/* Tells whether a location of memory names no place: NULL, "", "*". */
+static inline bool tei_location_is_any(const char *location)
+{
+	return !location || !*location || !strcmp(location, "*");
 }
 
 /* Tells whether this thread is just inside a te_done_fn. */

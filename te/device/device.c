@@ -60,11 +60,6 @@ static int driver_of(struct te_engine *engine, size_t i, bool load,
 	return rc == -ENOMEM ? rc : 0;
 }
 
-bool tei_location_is_any(const char *location)
-{
-	return !location || !*location || !strcmp(location, "*");
-}
-
 /* The number behind "cuda:", or -1 where the location is of another kind. */
 static int number_in(const char *location, const char *runtime)
 {

@@ -54,9 +54,6 @@ struct tei_gpu_named {
 	int number;
 };
 
-/* Tells whether a location names no place: NULL, "", "*". */
-bool tei_location_is_any(const char *location);
-
 void tei_gpus_init(struct tei_gpus *gpus);
 void tei_gpus_fini(struct tei_gpus *gpus);
 

@@ -239,7 +239,7 @@ static void note_location(struct te_engine *engine, const char *location)
 void tei_topology_locate(struct te_engine *engine, const void *addr,
 			 const char *wanted, char *out, size_t room)
 {
-	if (wanted && *wanted && strcmp(wanted, "*") != 0) {
+	if (!tei_location_is_any(wanted)) {
 		snprintf(out, room, "%s", wanted);
 		note_location(engine, wanted);
 		return;
