@@ -5,12 +5,12 @@
  * For people, scrapers and small bodies. A head has 16 KiB at most, a body the
  * configured cap (a longer one is refused before a byte of it is read). From
  * accept to the last byte of the answer there are 10 s, whatever the peer does.
- * Other hosts are refused at accept. What changes something is for members
- * alone (base/peer.h), the rest for every user of this host. When all
- * connections are in use, the one that has been idle for longest is closed.
- * What all have sent or do not read takes as much memory as 64 of the largest
- * bodies: beyond that the oldest of those that hold most is closed. Why not a
- * library: docs/decisions/008-http-of-our-own.md.
+ * Other hosts are refused at accept. Requests that change something are
+ * answered for members alone (base/peer.h), others for every user of this host.
+ * When all connections are in use, the one that has been idle for longest is
+ * closed. Bytes that all have sent or do not read take as much memory as 64 of
+ * the largest bodies: beyond that the oldest connection of those that hold most
+ * is closed. docs/decisions/008-http-of-our-own.md says why it is no library.
  *
  * Handlers answer at once. A long answer is made in pieces, each when the peer
  * has taken the one before: struct tei_http_reply. A turn of the loop has time

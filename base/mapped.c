@@ -255,8 +255,8 @@ static bool are_pages_there(uint64_t begin, uint64_t end)
 }
 
 /*
- * Of files that this process may not write the kernel says that all pages are
- * there: it does not tell what others read.
+ * Tells whether the kernel answers which pages are there. It says that all are
+ * of a file that this process may not write: it does not tell what others read.
  */
 static bool tells_of_pages(const struct maps_query *mapping)
 {

@@ -42,8 +42,8 @@
 #define LINE_MAX_LEN 512
 /*
  * One look through all sockets takes SCAN_MAX_NS of CPU time at most, and all
- * together take 1 / SCAN_TIMES of the time. What was not used of SCAN_SAVED_NS
- * may be used at once.
+ * together take 1 / SCAN_TIMES of the time. Looks save up to SCAN_SAVED_NS that
+ * they have not used, for later ones to use at once.
  */
 #define SCAN_MAX_NS   (20 * TEI_NS_PER_MS)
 #define SCAN_TIMES    5

@@ -330,7 +330,7 @@ static const char *const folders[] = {
 };
 #define N_FOLDERS (sizeof(folders) / sizeof(folders[0]))
 
-/* What is known of a library, from nothing to all that is wanted. */
+/* Finding about a library: each value knows more of it than those before. */
 enum found { NOWHERE, LEADS_NOWHERE, NAMELESS, OTHER, SAME };
 
 struct library {

@@ -61,9 +61,9 @@ bool tei_host_exists(const struct tei_host *h, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /*
  * Tells whether this process can open the path to read and write: 0 or -errno.
- * Its mode does not tell: a container's rules for devices bind root, too. Below
- * a root nothing is opened: a path counts as open where it exists and is no
- * folder.
+ * The path is opened for that, as its mode does not tell: a container's rules
+ * for devices bind root, too. Below a root nothing is opened: a path counts as
+ * open where it exists and is no folder.
  */
 int tei_host_may_open(const struct tei_host *h, const char *path);
 

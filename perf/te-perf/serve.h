@@ -2,11 +2,12 @@
 /*
  * serve.h - what a target does: it lends memory, and answers lines
  *
- * "open LEN FOREIGN LOCATIONS" is answered by "ready NAME" (of its engine), "usage" by
- * "usage CPU_NS RSS", "reference LEN" by "reference PORT" (of a peer for raw
- * sockets); anything that cannot be by "error" and why. It ends when its input
- * does, or is no such line; a connection that says nothing at first is closed.
- * It never looks at its memory, which belongs to the initiator.
+ * The target answers "open LEN FOREIGN LOCATIONS" by "ready NAME" (of its
+ * engine), "usage" by "usage CPU_NS RSS", "reference LEN" by "reference PORT" (of
+ * a peer for raw sockets), and a request that it cannot serve by "error" and why.
+ * It ends when its input does, or is no such line, and closes a connection that
+ * says nothing at first. It never looks at its memory, which belongs to the
+ * initiator.
  */
 #ifndef PERF_TE_PERF_SERVE_H
 #define PERF_TE_PERF_SERVE_H

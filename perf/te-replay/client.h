@@ -7,13 +7,13 @@
 
 #include "perf/te-replay/options.h"
 
-/* Bytes moved by one call, in memory of the client's own; at least one block. */
+/* Bytes that one call moves, in the client's own memory; at least one block. */
 #define CLIENT_BUFFER_BYTES (8u << 20)
 
 /*
- * What main() does in role "client": join the pool, say "ready", wait for
- * "go", replay, say "done", stay idle in the pool until the input ends. An
- * exit code.
+ * Plays the role "client" of main(): joins the pool, says "ready", waits for
+ * "go", replays, says "done", and stays idle in the pool until the input ends.
+ * Returns an exit code.
  */
 int client_main(const struct options *o);
 

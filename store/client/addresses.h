@@ -5,17 +5,17 @@
  * The rule is the same for every call that is given such memory, whatever way
  * its bytes take: what begins in registered memory must end in the same
  * registration; all of it must be mapped so that the call may use it, or be
- * registered and a GPU's. What fails is refused before the call changes
- * anything, with -600.
+ * registered and a GPU's. A call that fails the check is refused with -600
+ * before it changes anything.
  *
  * A check costs one system call for each registration that a call names, and
  * up to three for each stretch of other memory, however many pieces lie there.
- * Of a registration that is not usable as a whole, each piece is looked at.
+ * It looks at each piece in a registration that is not usable as a whole.
  *
- * Memory may still be unmapped after the check. Who takes access away from
- * registered memory, or shortens a file between the ends of a stretch, is not
- * noticed; before Linux 6.11 neither is memory that may not be written to,
- * between the ends of a stretch that is read into.
+ * Memory may still be unmapped after the check. The check does not notice that
+ * access was taken away from registered memory, or that a file was made shorter
+ * between the ends of a stretch; before Linux 6.11 nor memory that may not be
+ * written to, between the ends of a stretch that is read into.
  *
  * Threads: any; init and fini set-up only.
  */

@@ -2,9 +2,9 @@
 /*
  * locations.c - where objects lay when we last read them
  *
- * The clock is an array without holes: who leaves is replaced by the last.
- * Pinned entries are in the table, but not on the clock.
- * What leaves the table is freed after the lock, with its last reference.
+ * The clock is an array without holes: the last entry replaces one that leaves.
+ * Pinned entries are in the table, but not on the clock. An entry that leaves
+ * the table is freed after the lock, with its last reference.
  */
 #include "store/client/locations.h"
 

@@ -278,7 +278,7 @@ static int raise_epoch(struct tes_core *core, uint64_t epoch)
 	return 0;
 }
 
-/* One raise exceeds all who wait, so that nobody is overtaken for ever. */
+/* Raises once for all clients that wait, so that none is overtaken for ever. */
 int tes_core_epoch_exceed(struct tes_core *core, uint64_t epoch)
 {
 	int rc;

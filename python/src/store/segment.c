@@ -23,8 +23,8 @@ static int registration_code(const struct ps_client *client, int code)
 }
 
 /*
- * Of the memory that a dummy shares, only whole blocks are registered: what one
- * alloc_from_mem_pool() has returned.
+ * Tells whether a dummy names a part of a block, which is not registered: only
+ * whole blocks are, as one alloc_from_mem_pool() has returned them.
  */
 static bool is_part_of_block(const struct ps_client *client, uint64_t addr,
 			     uint64_t size)
