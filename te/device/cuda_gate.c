@@ -32,7 +32,7 @@
 /* What the GPU reads and writes. */
 struct words {
 	_Atomic uint64_t opened; /* the GPU waits until it is `number` */
-	_Atomic uint64_t passed; /* the GPU sets it to `number` */
+	_Atomic uint64_t passed; /* the stream sets it to `number` */
 };
 
 struct slot {
