@@ -545,21 +545,28 @@ bool tei_address_is_local(const struct tei_address *peer)
 	return local;
 }
 
-void tei_fds_attach(struct msghdr *msg, union tei_fds_room *room, int fd)
+void tei_fds_attach_all(struct msghdr *msg, union tei_fds_room *room,
+			const int *fds, unsigned int n)
 {
 	struct cmsghdr *c;
 
 	memset(room, 0, sizeof(*room));
 	msg->msg_control = room->bytes;
-	msg->msg_controllen = CMSG_SPACE(sizeof(fd));
+	msg->msg_controllen = CMSG_SPACE(n * sizeof(*fds));
 	c = CMSG_FIRSTHDR(msg);
 	c->cmsg_level = SOL_SOCKET;
 	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(fd));
-	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	c->cmsg_len = CMSG_LEN(n * sizeof(*fds));
+	memcpy(CMSG_DATA(c), fds, n * sizeof(*fds));
 }
 
-unsigned int tei_fds_take(struct msghdr *msg, int *fd)
+void tei_fds_attach(struct msghdr *msg, union tei_fds_room *room, int fd)
+{
+	tei_fds_attach_all(msg, room, &fd, 1);
+}
+
+/* Takes @room descriptors, and closes those beyond. How many there were. */
+static unsigned int take_fds(struct msghdr *msg, int *fds, unsigned int room)
 {
 	struct cmsghdr *c;
 	unsigned int n = 0;
@@ -575,11 +582,22 @@ unsigned int tei_fds_take(struct msghdr *msg, int *fd)
 
 			memcpy(&one, CMSG_DATA(c) + i * sizeof(one),
 			       sizeof(one));
-			if (n++)
+			if (n >= room)
 				close(one);
 			else
-				*fd = one;
+				fds[n] = one;
+			n++;
 		}
 	}
 	return n;
+}
+
+unsigned int tei_fds_take(struct msghdr *msg, int *fd)
+{
+	return take_fds(msg, fd, 1);
+}
+
+unsigned int tei_fds_take_all(struct msghdr *msg, int fds[TEI_FDS_MAX])
+{
+	return take_fds(msg, fds, TEI_FDS_MAX);
 }

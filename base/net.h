@@ -111,6 +111,9 @@ union tei_fds_room {
 
 /* Let @fd go with a message that has none. */
 void tei_fds_attach(struct msghdr *msg, union tei_fds_room *room, int fd);
+/* The same of @n descriptors, 1 to TEI_FDS_MAX. */
+void tei_fds_attach_all(struct msghdr *msg, union tei_fds_room *room,
+			const int *fds, unsigned int n);
 
 /*
  * Take the first descriptor that came with a message, and close all others. How
@@ -118,5 +121,7 @@ void tei_fds_attach(struct msghdr *msg, union tei_fds_room *room, int fd);
  * MSG_CTRUNC is set. None: *fd is untouched.
  */
 unsigned int tei_fds_take(struct msghdr *msg, int *fd);
+/* The same of all that came; the others of @fds are untouched. */
+unsigned int tei_fds_take_all(struct msghdr *msg, int fds[TEI_FDS_MAX]);
 
 #endif

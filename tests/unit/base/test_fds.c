@@ -123,11 +123,39 @@ static void all_but_the_first_are_closed(void **state)
 	assert_int_equal(lowest_free(), free_before);
 }
 
+static void several_go_and_all_are_taken(void **state)
+{
+	int free_before = lowest_free(), these[TEI_FDS_MAX], got[TEI_FDS_MAX];
+	union tei_fds_room out, in;
+	struct iovec iov = {(char[]){'x'}, 1};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	(void)state;
+	for (unsigned int n = 1; n <= TEI_FDS_MAX; n++) {
+		these[n - 1] = pair[0];
+		memset(got, -1, sizeof(got));
+		msg = (struct msghdr){.msg_iov = &iov, .msg_iovlen = 1};
+		tei_fds_attach_all(&msg, &out, these, n);
+		assert_int_equal(sendmsg(pair[0], &msg, 0), 1);
+		receive(&msg, &in);
+		assert_int_equal(tei_fds_take_all(&msg, got), n);
+		for (unsigned int i = 0; i < TEI_FDS_MAX; i++) {
+			if (i >= n)
+				assert_int_equal(got[i], -1);
+			else
+				assert_int_equal(close(got[i]), 0);
+		}
+		assert_int_equal(lowest_free(), free_before);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(one_goes_with_a_message, set_up,
 						tear_down),
+		cmocka_unit_test_setup_teardown(several_go_and_all_are_taken,
+						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(none_leaves_the_callers, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(all_but_the_first_are_closed,
