@@ -15,6 +15,7 @@ static pthread_cond_t change = PTHREAD_COND_INITIALIZER;
 static struct {
 	const char *function;
 	int error;
+	unsigned int n_left; /* calls that work before */
 } fails[FAILS_MAX];
 
 void fake_cuda_need(bool condition)
@@ -25,9 +26,13 @@ void fake_cuda_need(bool condition)
 
 int fake_cuda_fault_of(const char *function)
 {
-	for (int i = 0; i < FAILS_MAX; i++)
-		if (fails[i].function && !strcmp(fails[i].function, function))
+	for (int i = 0; i < FAILS_MAX; i++) {
+		if (!fails[i].function || strcmp(fails[i].function, function))
+			continue;
+		if (!fails[i].n_left)
 			return fails[i].error;
+		fails[i].n_left--;
+	}
 	return 0;
 }
 
@@ -63,7 +68,8 @@ int fake_cuda_leave(int error)
 	return error;
 }
 
-FAKE_CUDA_EXPORT void fake_cuda_fail(const char *function, int error)
+FAKE_CUDA_EXPORT void fake_cuda_fail_after(const char *function, unsigned int n,
+					   int error)
 {
 	int free_row = -1;
 
@@ -78,8 +84,14 @@ FAKE_CUDA_EXPORT void fake_cuda_fail(const char *function, int error)
 	if (error) {
 		fails[free_row].function = function;
 		fails[free_row].error = error;
+		fails[free_row].n_left = n;
 	}
 	pthread_mutex_unlock(&lock);
+}
+
+FAKE_CUDA_EXPORT void fake_cuda_fail(const char *function, int error)
+{
+	fake_cuda_fail_after(function, 0, error);
 }
 
 void fake_cuda_faults_reset(void)

@@ -25,7 +25,7 @@ struct piece {
 	uint64_t at, length; /* length 0: not in use */
 	unsigned int type;   /* CU_MEMORYTYPE_* */
 	int device;          /* of those that are there, not as counted */
-	bool managed, chunked, pooled, first, last;
+	bool managed, chunked, pooled;
 	char *bytes;       /* NULL: at the address itself */
 	int fd;            /* of the bytes; where there are any */
 	bool ordered;      /* SYNC_MEMOPS */
@@ -79,10 +79,19 @@ CUcontext fake_cuda_context(void)
 void *fake_cuda_whole(CUdeviceptr at, size_t length)
 {
 	const struct piece *piece = piece_at(at);
-	bool whole = piece && !piece->closed &&
-		     length <= piece->at + piece->length - at;
+	char *bytes = piece && !piece->closed && piece->bytes
+			      ? piece->bytes + (at - piece->at)
+			      : NULL;
 
-	return whole && piece->bytes ? piece->bytes + (at - piece->at) : NULL;
+	/* Of chunks side by side the bytes are so, too. */
+	while (bytes && length > piece->at + piece->length - at) {
+		length -= piece->at + piece->length - at;
+		at = piece->at + piece->length;
+		piece = piece->chunked ? piece_at(at) : NULL;
+		if (!piece || !piece->chunked || piece->closed)
+			bytes = NULL;
+	}
+	return bytes;
 }
 
 bool fake_cuda_is_pinned(CUdeviceptr at)
@@ -422,9 +431,9 @@ static void *map_bytes(size_t length, int *fd)
 
 /*
  * Whoever has imported the bytes has a lock of their file, as long as its
- * process lives. False: others have one that excludes it.
+ * process lives.
  */
-static bool lock_file(int fd, short type)
+bool fake_cuda_lock_file(int fd, short type)
 {
 	struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_len = 1};
 
@@ -456,8 +465,6 @@ static int alloc_device(int device, size_t size, CUdeviceptr *out,
 				.length = size,
 				.type = CU_MEMORYTYPE_DEVICE,
 				.device = device,
-				.first = true,
-				.last = true,
 				.reserved = length};
 	piece->bytes = map_bytes(length, &piece->fd);
 	if (!piece->bytes) {
@@ -489,9 +496,14 @@ static void release(struct piece *piece)
 	fake_cuda_need_quiet(piece->at, piece->length);
 	if (piece->bytes) {
 		/* Other processes must have closed it before it is freed. */
-		fake_cuda_need(piece->imported ||
-			       lock_file(piece->fd, F_WRLCK));
-		munmap(piece->bytes, whole_pages(piece->length));
+		fake_cuda_need(piece->imported || piece->chunked ||
+			       fake_cuda_lock_file(piece->fd, F_WRLCK));
+		if (piece->chunked) /* its place is kept for another one */
+			(void)mmap(piece->bytes, piece->length, PROT_NONE,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+				   0);
+		else
+			munmap(piece->bytes, whole_pages(piece->length));
 		(void)close(piece->fd);
 	} else if (piece->reserved) {
 		munmap((void *)(uintptr_t)piece->at, piece->reserved);
@@ -524,8 +536,6 @@ CUdeviceptr fake_cuda_import(const struct fake_cuda_shared *shared)
 				.length = shared->length,
 				.type = CU_MEMORYTYPE_DEVICE,
 				.device = shared->device,
-				.first = true,
-				.last = true,
 				.imported = true,
 				.reserved = length};
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", shared->pid, shared->fd);
@@ -538,7 +548,7 @@ CUdeviceptr fake_cuda_import(const struct fake_cuda_shared *shared)
 		piece->length = 0;
 		return 0;
 	}
-	fake_cuda_need(lock_file(piece->fd, F_RDLCK));
+	fake_cuda_need(fake_cuda_lock_file(piece->fd, F_RDLCK));
 	return piece->at;
 }
 
@@ -716,22 +726,31 @@ int fake_cuda_device_of(int ordinal)
 	return ordinal >= 0 && ordinal < n_visible ? visible[ordinal] : -1;
 }
 
-void fake_cuda_piece_map(uint64_t at, size_t length, int device)
+int fake_cuda_counted_as(int device)
+{
+	return counted_as(device);
+}
+
+bool fake_cuda_piece_map(uint64_t at, size_t length, int device, int fd,
+			 char *bytes)
 {
 	struct piece *piece = piece_new();
+	int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 
 	fake_cuda_need(piece && !piece_at(at));
+	if (own < 0)
+		return false;
 	*piece = (struct piece){.at = at,
 				.length = length,
 				.type = CU_MEMORYTYPE_DEVICE,
 				.device = device,
 				.chunked = true,
-				.first = true,
-				.last = true,
 				.closed = true,
-				.reserved = length};
-	piece->bytes = map_bytes(length, &piece->fd);
-	fake_cuda_need(piece->bytes);
+				.fd = own};
+	piece->bytes = mmap(bytes, length, PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_FIXED, own, 0);
+	fake_cuda_need(piece->bytes == bytes);
+	return true;
 }
 
 bool fake_cuda_piece_open(uint64_t at, size_t length)
@@ -753,81 +772,6 @@ bool fake_cuda_piece_unmap(uint64_t at, size_t length)
 		return false;
 	release(piece);
 	return true;
-}
-
-EXPORT int fake_cuda_map_chunks(int device, size_t size, unsigned int n,
-				CUdeviceptr *out)
-{
-	int error = fake_cuda_enter("cuMemMap");
-	char *at;
-
-	if (error)
-		return error;
-	at = reserve(size * n);
-	for (unsigned int i = 0; at && i < n; i++) {
-		struct piece *piece = piece_new();
-
-		fake_cuda_need(piece);
-		*piece = (struct piece){.at = (uintptr_t)at + i * size,
-					.length = size,
-					.type = CU_MEMORYTYPE_DEVICE,
-					.device = visible[device],
-					.chunked = true,
-					.first = i == 0,
-					.last = i == n - 1,
-					.reserved = size};
-		piece->bytes = map_bytes(size, &piece->fd);
-		fake_cuda_need(piece->bytes);
-	}
-	*out = (uintptr_t)at;
-	return fake_cuda_leave(at ? 0 : CUDA_ERROR_OUT_OF_MEMORY);
-}
-
-EXPORT int fake_cuda_unmap_chunks(CUdeviceptr at)
-{
-	int error = fake_cuda_enter("cuMemUnmap");
-	struct piece *piece;
-	bool last;
-
-	if (error)
-		return error;
-	piece = piece_at(at);
-	if (!piece || !piece->chunked || !piece->first || piece->at != at)
-		return fake_cuda_leave(CUDA_ERROR_INVALID_VALUE);
-	do {
-		uint64_t next = piece->at + piece->length;
-
-		last = piece->last;
-		release(piece);
-		piece = piece_at(next);
-	} while (!last && piece);
-	return fake_cuda_leave(0);
-}
-
-EXPORT int cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out,
-				       void *at)
-{
-	int error = fake_cuda_enter("cuMemRetainAllocationHandle");
-	struct piece *piece;
-
-	if (error)
-		return error;
-	piece = piece_at((uintptr_t)at);
-	if (!piece || !piece->chunked)
-		return fake_cuda_leave(CUDA_ERROR_INVALID_VALUE);
-	*out = (uint64_t)(piece - pieces) + 1;
-	return fake_cuda_leave(0);
-}
-
-EXPORT int cuMemRelease(CUmemGenericAllocationHandle handle)
-{
-	int error = fake_cuda_enter("cuMemRelease");
-
-	if (error)
-		return error;
-	if (handle > PIECES_MAX)
-		return fake_cuda_leave(fake_cuda_handle_release(handle));
-	return fake_cuda_leave(handle ? 0 : CUDA_ERROR_INVALID_VALUE);
 }
 
 /* One attribute of memory that is there, @piece, or is not: zero. */

@@ -63,6 +63,8 @@ struct fake_cuda {
 	int (*map_chunks)(int device, size_t size, unsigned int n,
 			  CUdeviceptr *out);
 	int (*unmap_chunks)(CUdeviceptr at);
+	/* Chunks that are mapped from now on cannot be exported, or can. */
+	void (*hide_chunks)(bool hide);
 	/* Memory as of cuMemAllocAsync(). */
 	int (*pool_alloc)(int device, CUdeviceptr *out, size_t size);
 	/* The bytes behind an address of a GPU; NULL: nothing is there. */
@@ -76,6 +78,8 @@ struct fake_cuda {
 	 * @error from now on; 0: works.
 	 */
 	void (*fail_call)(const char *function, int error);
+	/* The same after @n calls that work. */
+	void (*fail_after)(const char *function, unsigned int n, int error);
 	/* Each copy takes so long before its bytes move, in microseconds. */
 	void (*delay)(unsigned int us);
 	/* Copies stand still until they are let go. */
@@ -84,7 +88,8 @@ struct fake_cuda {
 	int (*n_batches)(void);     /* calls for several copies, likewise */
 	/* Questions for events, likewise. */
 	uint64_t (*n_questions)(void);
-	int (*n_opened)(void); /* allocations of other processes */
+	int (*n_opened)(void);   /* allocations of other processes */
+	int (*n_imported)(void); /* chunks of other processes */
 	/*
 	 * Undoes cuInit(), and asserts that no memory, stream or event is left.
 	 */

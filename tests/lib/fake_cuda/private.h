@@ -52,11 +52,18 @@ bool fake_cuda_drop_import(CUdeviceptr at);
 /* driver.c, with the lock: memory that is mapped to addresses by itself. */
 char *fake_cuda_reserve(size_t length);
 int fake_cuda_device_of(int ordinal); /* -1: there is none */
-void fake_cuda_piece_map(uint64_t at, size_t length, int device);
+int fake_cuda_counted_as(int device); /* -1: the process sees it not */
+/* @bytes: where they are to be. False: there is no descriptor left. */
+bool fake_cuda_piece_map(uint64_t at, size_t length, int device, int fd,
+			 char *bytes);
 bool fake_cuda_piece_open(uint64_t at, size_t length);
 bool fake_cuda_piece_unmap(uint64_t at, size_t length);
-/* chunks.c, with the lock: a CUresult; asserts that nothing is left. */
-int fake_cuda_handle_release(CUmemGenericAllocationHandle handle);
+/*
+ * The same: of a file that other processes may have, while they have it. False:
+ * somebody has a lock that excludes it.
+ */
+bool fake_cuda_lock_file(int fd, short type);
+/* chunks.c, with the lock: asserts that nothing is left. */
 void fake_cuda_chunks_reset(void);
 
 /* Tells whether the address is of the host's memory that the driver knows. */
