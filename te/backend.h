@@ -435,19 +435,30 @@ int tei_region_gpu(struct tei_engine_core *core, uint64_t id, uint64_t addr,
  * Memory of GPUs of one host, for backends with TEI_CAP_ACROSS: a target's that
  * other processes open, and copies between it and our own.
  */
-#define TEI_GPU_NAME_LEN 64u
+#define TEI_GPU_NAME_LEN   64u
+#define TEI_GPU_CHUNKS_MAX 4096u /* of a region that is shared */
 
 struct tei_gpu_shared {
 	uint8_t name[TEI_GPU_NAME_LEN]; /* for other processes */
 	uint64_t base, length; /* of all that the name gives access to */
+	bool chunked;          /* no name: of the chunks that have the region */
 };
 /*
- * Names the allocation that region @id is of. To be called only by
- * region_add(). Returns 0; -ENOENT: it is memory of the host; -EOPNOTSUPP: it
- * cannot be named, logged. Blocks: for the driver. Takes lock 12.
+ * Names the allocation that region @id is of, or says which chunks have it, all
+ * of which can be exported. To be called only by region_add(). Returns 0;
+ * -ENOENT: it is memory of the host; -EOPNOTSUPP: it cannot be shared, logged.
+ * Blocks: for the driver. Takes lock 12.
  */
 int tei_region_share(struct tei_engine_core *core, uint64_t id,
 		     struct tei_gpu_shared *out);
+/*
+ * Exports the chunk that begins at @addr, of a region that is pinned and was
+ * shared so. *@fd: the caller's to close. Returns 0, or -EOPNOTSUPP, logged: no
+ * chunk begins there, or the driver refuses. Blocks: for the driver. Takes lock
+ * 12.
+ */
+int tei_region_share_chunk(struct tei_engine_core *core, uint64_t id,
+			   uint64_t addr, uint64_t *length, int *fd);
 
 /* Memory of a peer's GPU that is open here. */
 struct tei_gpu_window;
@@ -460,6 +471,18 @@ struct tei_gpu_window;
 int tei_gpu_window_open(struct tei_engine_core *core, const void *local,
 			const uint8_t *name, uint64_t base,
 			struct tei_gpu_window **out);
+/*
+ * The same of chunks, @length bytes in all, none of which is there yet. No copy
+ * may be added before all are.
+ */
+int tei_gpu_window_reserve(struct tei_engine_core *core, const void *local,
+			   uint64_t length, struct tei_gpu_window **out);
+/*
+ * Adds the next chunk, for which there is room; @fd stays the caller's. Returns
+ * 0; -EOPNOTSUPP: this process does not get to it, logged; -ENXIO: as
+ * burst_add(). Blocks: for the driver. Token.
+ */
+int tei_gpu_window_add(struct tei_gpu_window *window, uint64_t length, int fd);
 /* Closes it; no copy touches it. Token. */
 void tei_gpu_window_close(struct tei_gpu_window *window);
 

@@ -262,10 +262,25 @@ static struct shm_view *find_view(struct shm_endpoint *ep, uint64_t id)
 
 /* ---- asking ---- */
 
+/* Asks for a view, or for the chunks of it that are to come. */
+static int ask(struct shm_endpoint *ep, struct shm_view *view)
+{
+	struct shm_message m = {.op = SHM_ASK,
+				.id = view->key.id,
+				.addr = view->chunks_mapped,
+				.access = SHM_TAKES_GPU};
+	int rc;
+
+	memcpy(m.key, view->key_bytes, SHM_KEY_LEN);
+	view->state = SHM_VIEW_ASKED;
+	ep->n_asked++;
+	rc = tei_shm_send(ep->socket.fd, &m, -1);
+	return rc == -EAGAIN ? -ECONNRESET : rc; /* it would wait for ever */
+}
+
 /* Asks for some views, never more at once than the target's socket holds. */
 static int ask_some(struct shm_endpoint *ep)
 {
-	struct shm_message m = {.op = SHM_ASK};
 	struct tei_list *node;
 	int rc;
 
@@ -275,11 +290,7 @@ static int ask_some(struct shm_endpoint *ep)
 			tei_list_entry(node, struct shm_view, link);
 
 		tei_list_add_tail(&ep->all_views, node);
-		view->state = SHM_VIEW_ASKED;
-		ep->n_asked++;
-		m.id = view->key.id;
-		memcpy(m.key, view->key_bytes, SHM_KEY_LEN);
-		rc = tei_shm_send(ep->socket.fd, &m, -1);
+		rc = ask(ep, view);
 		if (rc)
 			return rc;
 	}
@@ -379,17 +390,23 @@ struct shm_view *tei_shm_view_get(struct shm_endpoint *ep,
 
 /* ---- messages ---- */
 
+/* The descriptor that came, which stays of @fds; -1: none. */
+static int one_of(const struct shm_fds *fds)
+{
+	return fds->n ? fds->at[0] : -1;
+}
+
 static int take_welcome(struct shm_endpoint *ep, const struct shm_message *m,
-			int fd)
+			const struct shm_fds *fds)
 {
 	const struct shm_rail *rail = shm_rail(ep->base->rail);
 	int rc;
 
 	if (ep->up || memcmp(m->token, ep->token, SHM_TOKEN_LEN))
 		return -EBADMSG;
-	if (fd < 0)
+	if (!fds->n)
 		return -EMFILE;
-	rc = tei_shm_pages_map(fd, &ep->pages);
+	rc = tei_shm_pages_map(one_of(fds), &ep->pages);
 	if (rc)
 		return rc;
 	ep->foreign =
@@ -418,23 +435,39 @@ static void could_not_map(struct shm_endpoint *ep, struct shm_view *view)
 		    ++ep->n_short < SHM_SHORT_MAX ? -ENOMEM : -EOPNOTSUPP);
 }
 
+/* Tells whether a GRANT is of the view's kind, and continues what it has. */
+static bool fits(const struct shm_view *view, const struct shm_message *m)
+{
+	uint8_t kind = m->kind == SHM_CHUNKS ? (uint8_t)SHM_GPU : m->kind;
+
+	return m->slot < SHM_SLOTS && m->generation && kind == view->key.kind &&
+	       (!view->window ||
+		(m->slot == view->slot && m->generation == view->generation));
+}
+
 static int open_view(struct shm_endpoint *ep, struct shm_view *view,
-		     const struct shm_message *m, int fd)
+		     const struct shm_message *m, const struct shm_fds *fds)
 {
 	int rc = 0;
 
-	if (m->slot >= SHM_SLOTS || !m->generation || m->kind != view->key.kind)
+	if (!fits(view, m))
 		return -EBADMSG;
 	view->slot = m->slot;
 	view->generation = m->generation;
 	if (m->kind == SHM_ARENA)
-		rc = fd < 0 ? -EMFILE
-			    : shm_arena_map(fd, &view->key, &view->base,
-					    &view->mapped);
-	if (m->kind == SHM_GPU)
-		rc = tei_shm_gpu_open(ep, view, m);
+		rc = fds->n ? shm_arena_map(one_of(fds), &view->key,
+					    &view->base, &view->mapped)
+			    : -EMFILE;
+	if (view->key.kind == SHM_GPU)
+		rc = tei_shm_gpu_open(ep, view, m, fds);
 	if (rc == -EPROTO || rc == -EBADMSG)
 		return rc;
+	if (rc == -EINPROGRESS)
+		return ask(ep, view);
+	if (rc == -EAGAIN) {
+		refuse_view(ep, view, rc);
+		return 0;
+	}
 	if (rc == -EOPNOTSUPP) {
 		tei_shm_view_bar(view);
 		tei_shm_view_settled(ep, view);
@@ -451,7 +484,7 @@ static int open_view(struct shm_endpoint *ep, struct shm_view *view,
 }
 
 static int take_grant(struct shm_endpoint *ep, const struct shm_message *m,
-		      int fd)
+		      const struct shm_fds *fds)
 {
 	struct shm_view *view = find_view(ep, m->id);
 	int err, rc = 0;
@@ -461,25 +494,27 @@ static int take_grant(struct shm_endpoint *ep, const struct shm_message *m,
 	ep->n_asked--;
 	view->state = SHM_VIEW_NEW;
 	err = tei_status_to_errno(m->status);
+	if (err && view->window) /* some chunks of it are here */
+		tei_shm_gpu_close(ep, view);
 	if (err == -EOPNOTSUPP) {
 		tei_shm_view_bar(view);
 		tei_shm_view_settled(ep, view);
 	} else if (err) {
 		refuse_view(ep, view, err);
 	} else {
-		rc = open_view(ep, view, m, fd);
+		rc = open_view(ep, view, m, fds);
 	}
 	return rc ? rc : ask_some(ep);
 }
 
 static int dispatch(struct shm_endpoint *ep, const struct shm_message *m,
-		    int fd)
+		    const struct shm_fds *fds)
 {
 	switch (m->op) {
 	case SHM_WELCOME:
-		return take_welcome(ep, m, fd);
+		return take_welcome(ep, m, fds);
 	case SHM_GRANT:
-		return ep->up ? take_grant(ep, m, fd) : -EBADMSG;
+		return ep->up ? take_grant(ep, m, fds) : -EBADMSG;
 	case SHM_FORGET:
 		ep->to_sweep = ep->up;
 		return 0;
@@ -489,11 +524,10 @@ static int dispatch(struct shm_endpoint *ep, const struct shm_message *m,
 }
 
 int tei_shm_attach_message(struct shm_endpoint *ep, const struct shm_message *m,
-			   int fd)
+			   struct shm_fds *fds)
 {
-	int rc = dispatch(ep, m, fd);
+	int rc = dispatch(ep, m, fds);
 
-	if (fd >= 0)
-		close(fd);
+	tei_shm_fds_close(fds);
 	return rc;
 }

@@ -315,27 +315,28 @@ int tei_shm_drop(struct tei_endpoint *base)
 
 /* ---- events ---- */
 
-static int handle(struct shm_endpoint *ep, const struct shm_message *m, int fd)
+static int handle(struct shm_endpoint *ep, const struct shm_message *m,
+		  struct shm_fds *fds)
 {
 	int rc;
 
 	if (!ep->base->target)
-		return tei_shm_attach_message(ep, m, fd);
-	rc = fd >= 0 ? -EBADMSG : tei_shm_owner_message(ep, m);
-	if (fd >= 0)
-		close(fd);
+		return tei_shm_attach_message(ep, m, fds);
+	rc = fds->n ? -EBADMSG : tei_shm_owner_message(ep, m);
+	tei_shm_fds_close(fds);
 	return rc;
 }
 
 static void socket_event(struct shm_endpoint *ep)
 {
 	struct shm_message m;
-	int i, fd, rc = 0;
+	struct shm_fds fds;
+	int i, rc = 0;
 
 	for (i = 0; i < MESSAGES_MAX && !rc && ep->socket.fd >= 0; i++) {
-		rc = tei_shm_receive(ep->socket.fd, &m, &fd);
+		rc = tei_shm_receive_fds(ep->socket.fd, &m, &fds);
 		if (!rc)
-			rc = handle(ep, &m, fd);
+			rc = handle(ep, &m, &fds);
 	}
 	if (ep->to_sweep)
 		tei_shm_views_sweep(ep);

@@ -23,12 +23,13 @@ _Static_assert(SHM_NAME_LEN == TEI_GPU_NAME_LEN, "a GRANT has the name");
 
 bool tei_shm_is_across(const void *key, size_t len)
 {
+	const uint8_t *bytes = key;
 	struct shm_key k;
 
 	/* Asked for each request: most keys are not looked at closely. */
 	return len == SHM_KEY_LEN &&
-	       ((const uint8_t *)key)[SHM_KEY_KIND] == SHM_GPU &&
-	       tei_shm_key_decode(key, len, &k);
+	       (bytes[SHM_KEY_FLAGS] || bytes[SHM_KEY_KIND] == SHM_GPU) &&
+	       tei_shm_key_decode(key, len, &k) && k.kind == SHM_GPU;
 }
 
 /* ---- views ---- */
@@ -66,27 +67,87 @@ static void give_back(struct shm_endpoint *ep, const struct shm_view *view)
 		tei_shm_break(ep, rc == -EAGAIN ? -ECONNRESET : rc);
 }
 
-int tei_shm_gpu_open(struct shm_endpoint *ep, struct shm_view *view,
-		     const struct shm_message *m)
+/* Adds the chunks of one message, whose descriptors may be too few. */
+static int add_chunks(struct shm_view *view, const struct shm_message *m,
+		      const struct shm_fds *fds)
+{
+	unsigned int n = 0;
+	int rc = 0;
+
+	while (n < SHM_CHUNKS_BURST && m->lengths[n])
+		n++;
+	if (!n || fds->n > n || n > TEI_GPU_CHUNKS_MAX - view->n_chunks)
+		return -EBADMSG;
+	if (fds->n < n)
+		return -EMFILE;
+	for (unsigned int i = 0; i < n && !rc; i++) {
+		if (m->lengths[i] > view->chunks_len - view->chunks_mapped)
+			return -EBADMSG;
+		rc = tei_gpu_window_add(view->window, m->lengths[i],
+					fds->at[i]);
+		if (!rc)
+			view->chunks_mapped += m->lengths[i];
+	}
+	view->n_chunks += n;
+	if (rc)
+		return rc == -ENXIO ? -EAGAIN : rc;
+	return view->chunks_mapped < view->chunks_len ? -EINPROGRESS : 0;
+}
+
+/* Opens the window of a GRANT, the first one of chunks, and lists it. */
+static int open_window(struct shm_endpoint *ep, struct shm_view *view,
+		       const struct shm_message *m)
 {
 	const struct shm_rail *rail = shm_rail(ep->base->rail);
-	const struct shm_key *key = &view->key;
+	bool is_own = ep->pid == rail->host.pid;
 	const void *local = local_of(view);
-	int rc = -EOPNOTSUPP;
+	int rc;
 
-	if (m->addr > key->addr || key->addr - m->addr > m->length ||
-	    key->length > m->length - (key->addr - m->addr))
-		return -EBADMSG;
-	view->window_at = key->addr - m->addr;
-	if (local)
+	if (!local)
+		return -EOPNOTSUPP;
+	if (m->kind == SHM_GPU) {
 		rc = tei_gpu_window_open(rail->base->core, local,
-					 ep->pid == rail->host.pid ? NULL
-								   : m->name,
-					 m->addr, &view->window);
-	if (rc)
-		give_back(ep, view);
-	else
+					 is_own ? NULL : m->name, m->addr,
+					 &view->window);
+	} else {
+		view->chunks_at = m->addr;
+		view->chunks_len = m->length;
+		rc = tei_gpu_window_reserve(rail->base->core, local, m->length,
+					    &view->window);
+	}
+	if (!rc)
 		tei_list_add_tail(&ep->windows, &view->window_link);
+	return rc;
+}
+
+/* Tells whether the GRANT has all of the region. */
+static bool has_region(const struct shm_message *m, const struct shm_key *key)
+{
+	return m->addr <= key->addr && key->addr - m->addr <= m->length &&
+	       key->length <= m->length - (key->addr - m->addr) &&
+	       m->length <= 2 * (uint64_t)TE_LENGTH_MAX;
+}
+
+int tei_shm_gpu_open(struct shm_endpoint *ep, struct shm_view *view,
+		     const struct shm_message *m, const struct shm_fds *fds)
+{
+	int rc;
+
+	if (!has_region(m, &view->key) ||
+	    (view->window &&
+	     (m->kind != SHM_CHUNKS || m->addr != view->chunks_at ||
+	      m->length != view->chunks_len)))
+		return -EBADMSG;
+	view->window_at = view->key.addr - m->addr;
+	rc = view->window ? 0 : open_window(ep, view, m);
+	if (rc) {
+		give_back(ep, view);
+		return rc;
+	}
+	if (m->kind == SHM_CHUNKS)
+		rc = add_chunks(view, m, fds);
+	if (rc && rc != -EINPROGRESS)
+		tei_shm_gpu_close(ep, view);
 	return rc;
 }
 

@@ -464,11 +464,20 @@ static int make_grant(struct shm_rail *rail, struct shm_endpoint *ep,
 	return 0;
 }
 
+/* What an ASK is answered with. */
+struct answer {
+	struct shm_message m;
+	struct shm_fds fds;
+	bool exported; /* the descriptors are the message's, not a region's */
+	uint64_t pin;
+};
+
 /* An initiator that had no room to map a grant asks again and gets the same. */
 static int record(struct shm_rail *rail, struct shm_endpoint *ep, uint64_t id,
-		  struct shm_message *m, int *fd) TEI_REQUIRES(rail->mu)
+		  struct answer *answer) TEI_REQUIRES(rail->mu)
 {
 	struct shm_region *region = find_region(rail, id);
+	struct shm_message *m = &answer->m;
 	struct shm_grant *grant;
 	int rc = 0;
 
@@ -480,18 +489,75 @@ static int record(struct shm_rail *rail, struct shm_endpoint *ep, uint64_t id,
 		return rc;
 	m->slot = grant->slot;
 	m->generation = grant->generation;
-	m->kind = region->key.kind;
-	*fd = region->fd;
-	if (m->kind == SHM_GPU) {
+	m->kind = answer->exported ? (uint8_t)SHM_CHUNKS : region->key.kind;
+	if (region->fd >= 0)
+		answer->fds = (struct shm_fds){.at = {region->fd}, .n = 1};
+	if (region->key.kind == SHM_GPU) {
 		m->addr = region->shared.base;
 		m->length = region->shared.length;
-		memcpy(m->name, region->shared.name, SHM_NAME_LEN);
 	}
+	if (m->kind == SHM_GPU)
+		memcpy(m->name, region->shared.name, SHM_NAME_LEN);
 	return 0;
 }
 
+static void close_exported(struct answer *answer)
+{
+	if (answer->exported)
+		tei_shm_fds_close(&answer->fds);
+}
+
+/* Exports some chunks of a region that is pinned, from @offset on. */
+static int export_chunks(struct shm_endpoint *ep, uint64_t id,
+			 const struct tei_gpu_shared *shared, uint64_t offset,
+			 struct answer *answer)
+{
+	struct shm_fds *fds = &answer->fds;
+	int rc = offset < shared->length ? 0 : -EFAULT;
+
+	answer->exported = true;
+	while (!rc && fds->n < SHM_CHUNKS_BURST && offset < shared->length) {
+		uint64_t *length = &answer->m.lengths[fds->n];
+
+		rc = tei_region_share_chunk(ep->base->rail->core, id,
+					    shared->base + offset, length,
+					    &fds->at[fds->n]);
+		if (rc)
+			break;
+		fds->n++;
+		offset += *length;
+	}
+	if (rc)
+		close_exported(answer);
+	return rc;
+}
+
+/* Fills @answer with what the region, which is pinned, is opened by. */
+static int prepare(struct shm_endpoint *ep, const struct shm_message *ask,
+		   uint64_t id, struct answer *answer)
+{
+	struct shm_rail *rail = shm_rail(ep->base->rail);
+	const struct shm_region *region;
+	struct tei_gpu_shared shared;
+	uint8_t kind;
+
+	tei_mutex_lock(&rail->mu);
+	region = find_region(rail, id);
+	assert(region);
+	kind = region->key.kind;
+	shared = region->shared;
+	tei_mutex_unlock(&rail->mu);
+	if (kind != SHM_GPU)
+		return 0;
+	if (!(ask->access & SHM_TAKES_GPU))
+		return -EOPNOTSUPP;
+	if (!shared.chunked || ep->pid == rail->host.pid)
+		return 0;
+	return export_chunks(ep, id, &shared, ask->addr, answer);
+}
+
 static int grant(struct shm_endpoint *ep, const struct shm_message *ask,
-		 struct shm_message *answer, int *fd, uint64_t *pin)
+		 struct answer *answer)
 {
 	struct shm_rail *rail = shm_rail(ep->base->rail);
 	struct shm_key key;
@@ -503,30 +569,38 @@ static int grant(struct shm_endpoint *ep, const struct shm_message *ask,
 	if (!key.access)
 		return -EACCES;
 	rc = tei_region_pin(ep->base, ask->key, SHM_KEY_LEN, key.addr,
-			    key.length, key.access, &local, pin);
+			    key.length, key.access, &local, &answer->pin);
 	if (rc < 0)
 		return rc;
-	tei_mutex_lock(&rail->mu);
-	rc = record(rail, ep, key.id, answer, fd);
-	tei_mutex_unlock(&rail->mu);
+	rc = prepare(ep, ask, key.id, answer);
 	if (rc)
-		tei_region_unpin(ep->base, *pin);
+		goto unpin;
+	tei_mutex_lock(&rail->mu);
+	rc = record(rail, ep, key.id, answer);
+	tei_mutex_unlock(&rail->mu);
+	if (!rc)
+		return 0;
+	close_exported(answer);
+unpin:
+	tei_region_unpin(ep->base, answer->pin);
 	return rc;
 }
 
 static int answer_ask(struct shm_endpoint *ep, const struct shm_message *ask)
 {
-	struct shm_message m = {.op = SHM_GRANT, .id = ask->id};
-	int fd = -1, rc, refused;
-	uint64_t pin = 0;
+	struct answer answer = {.m = {.op = SHM_GRANT, .id = ask->id}};
+	int rc, refused = grant(ep, ask, &answer);
 
-	refused = grant(ep, ask, &m, &fd, &pin);
-	if (refused)
+	if (refused) {
 		ep->base->rail->refused_slices++;
-	m.status = (uint8_t)tei_status_from_errno(refused);
-	rc = tei_shm_send(ep->socket.fd, &m, fd);
-	if (!refused)
-		tei_region_unpin(ep->base, pin);
+		answer.m = (struct shm_message){.op = SHM_GRANT, .id = ask->id};
+	}
+	answer.m.status = (uint8_t)tei_status_from_errno(refused);
+	rc = tei_shm_send_fds(ep->socket.fd, &answer.m, &answer.fds);
+	if (!refused) {
+		close_exported(&answer);
+		tei_region_unpin(ep->base, answer.pin);
+	}
 	return rc == -EAGAIN ? -EBADMSG : rc; /* asks, but does not read */
 }
 

@@ -137,9 +137,13 @@ struct shm_view {
 	uint64_t generation;
 	uint8_t *base; /* mapped; NULL: foreign, or a GPU's */
 	size_t mapped;
-	struct tei_gpu_window *window; /* of a GPU's; NULL: not open */
-	struct tei_list window_link;   /* ep->windows, while it is open */
-	uint64_t window_at;            /* offset of the region in it */
+	/* Window of a GPU's; NULL: not open. Some chunks may be to come. */
+	struct tei_gpu_window *window;
+	uint64_t chunks_at, chunks_len; /* its chunks' own address; 0: none */
+	uint64_t chunks_mapped;
+	uint32_t n_chunks;
+	struct tei_list window_link; /* ep->windows, while it is open */
+	uint64_t window_at;          /* offset of the region in it */
 };
 
 struct shm_endpoint {
@@ -343,11 +347,13 @@ static inline bool tei_shm_is_busy(const struct shm_rail *rail)
 	return !tei_list_empty(&rail->active) || !tei_list_empty(&rail->gpus);
 }
 /*
- * Opens the region that was granted. Returns 0; -EBADMSG; or -EOPNOTSUPP,
- * -ENOMEM: it is not open.
+ * Opens the region that was granted, or adds the chunks that @m brings. Returns
+ * 0; -EINPROGRESS: the chunks from chunks_mapped on are to be asked for;
+ * -EBADMSG; or -EOPNOTSUPP, -ENOMEM, -EMFILE (not all descriptors have come),
+ * -EAGAIN (its context has ended meanwhile): it is not open.
  */
 int tei_shm_gpu_open(struct shm_endpoint *ep, struct shm_view *view,
-		     const struct shm_message *m);
+		     const struct shm_message *m, const struct shm_fds *fds);
 /* Closes it, and tells the owner. No copy is under way. */
 void tei_shm_gpu_close(struct shm_endpoint *ep, struct shm_view *view);
 /* Takes a slice of a view that is open. */
@@ -385,7 +391,7 @@ void tei_shm_orphans_end(struct shm_rail *rail);
 
 /* The initiator's messages. 0 or why the endpoint breaks. */
 int tei_shm_attach_message(struct shm_endpoint *ep, const struct shm_message *m,
-			   int fd);
+			   struct shm_fds *fds);
 /*
  * The view of a key, asked for if it is new. NULL: *err says why the slice
  * cannot be.

@@ -70,6 +70,12 @@ bool tei_shm_host_decode(const void *in, size_t len, struct shm_host *h)
 	return true;
 }
 
+/*
+ * A GPU's region is foreign memory to engines that do not know this flag: they
+ * ask for it, are refused, and go by another backend.
+ */
+#define FLAG_GPU 1u
+
 void tei_shm_key_encode(const struct shm_key *k, uint8_t out[SHM_KEY_LEN])
 {
 	struct tei_writer w;
@@ -79,9 +85,9 @@ void tei_shm_key_encode(const struct shm_key *k, uint8_t out[SHM_KEY_LEN])
 	tei_write_u64(&w, k->addr);
 	tei_write_u64(&w, k->length);
 	tei_write_u8(&w, (uint8_t)SHM_VERSION);
-	tei_write_u8(&w, k->kind);
+	tei_write_u8(&w, k->kind == SHM_GPU ? SHM_FOREIGN : k->kind);
 	tei_write_u16(&w, k->access);
-	tei_write_u32(&w, 0);
+	tei_write_u32(&w, k->kind == SHM_GPU ? FLAG_GPU : 0);
 }
 
 bool tei_shm_key_decode(const void *in, size_t len, struct shm_key *k)
@@ -96,7 +102,8 @@ bool tei_shm_key_decode(const void *in, size_t len, struct shm_key *k)
 	version = tei_read_u8(&r);
 	k->kind = tei_read_u8(&r);
 	k->access = tei_read_u16(&r);
-	tei_read_u32(&r);
+	if (tei_read_u32(&r) & FLAG_GPU && k->kind == SHM_FOREIGN)
+		k->kind = SHM_GPU;
 	return tei_reader_done(&r) && version == SHM_VERSION &&
 	       k->kind >= SHM_ARENA && k->kind <= SHM_GPU && k->length &&
 	       k->length <= TE_LENGTH_MAX && k->addr + k->length > k->addr;
@@ -148,9 +155,42 @@ bool tei_shm_address_decode(const void *in, size_t len, struct shm_address *a)
 
 /* ---- messages ---- */
 
+_Static_assert(SHM_CHUNKS_BURST * sizeof(uint64_t) == SHM_NAME_LEN,
+	       "a GRANT has a name or lengths");
+_Static_assert(SHM_CHUNKS_BURST == TEI_FDS_MAX, "there is room for them");
+
 static bool has_name(const struct shm_message *m)
 {
 	return m->op == SHM_GRANT && m->kind == SHM_GPU;
+}
+
+static bool has_lengths(const struct shm_message *m)
+{
+	return m->op == SHM_GRANT && m->kind == SHM_CHUNKS;
+}
+
+static void encode_rest(const struct shm_message *m, struct tei_writer *w)
+{
+	if (has_name(m)) {
+		tei_write_bytes(w, m->name, SHM_NAME_LEN);
+	} else if (has_lengths(m)) {
+		for (unsigned int i = 0; i < SHM_CHUNKS_BURST; i++)
+			tei_write_u64(w, m->lengths[i]);
+	} else {
+		tei_write_bytes(w, m->key, SHM_KEY_LEN);
+		write_zeros(w, 32);
+	}
+}
+
+static void decode_rest(struct shm_message *m, struct tei_reader *r)
+{
+	if (has_name(m))
+		memcpy(m->name, tei_read_bytes(r, SHM_NAME_LEN), SHM_NAME_LEN);
+	else if (has_lengths(m))
+		for (unsigned int i = 0; i < SHM_CHUNKS_BURST; i++)
+			m->lengths[i] = tei_read_u64(r);
+	else
+		memcpy(m->key, tei_read_bytes(r, SHM_KEY_LEN), SHM_KEY_LEN);
 }
 
 static void encode(const struct shm_message *m, uint8_t out[SHM_MESSAGE_LEN])
@@ -170,12 +210,7 @@ static void encode(const struct shm_message *m, uint8_t out[SHM_MESSAGE_LEN])
 	tei_write_u64(&w, m->length);
 	tei_write_u32(&w, m->slot);
 	tei_write_u32(&w, m->access);
-	if (has_name(m)) {
-		tei_write_bytes(&w, m->name, SHM_NAME_LEN);
-		return;
-	}
-	tei_write_bytes(&w, m->key, SHM_KEY_LEN);
-	write_zeros(&w, 32);
+	encode_rest(m, &w);
 }
 
 static bool decode(const uint8_t in[SHM_MESSAGE_LEN], struct shm_message *m)
@@ -197,15 +232,13 @@ static bool decode(const uint8_t in[SHM_MESSAGE_LEN], struct shm_message *m)
 	m->length = tei_read_u64(&r);
 	m->slot = tei_read_u32(&r);
 	m->access = tei_read_u32(&r);
-	if (has_name(m))
-		memcpy(m->name, tei_read_bytes(&r, SHM_NAME_LEN), SHM_NAME_LEN);
-	else
-		memcpy(m->key, tei_read_bytes(&r, SHM_KEY_LEN), SHM_KEY_LEN);
+	decode_rest(m, &r);
 	return magic == MAGIC && version == SHM_VERSION && m->op >= SHM_HELLO &&
 	       m->op <= SHM_RETURN;
 }
 
-int tei_shm_send(int socket, const struct shm_message *m, int fd)
+int tei_shm_send_fds(int socket, const struct shm_message *m,
+		     const struct shm_fds *fds)
 {
 	union tei_fds_room room;
 	uint8_t bytes[SHM_MESSAGE_LEN];
@@ -215,14 +248,36 @@ int tei_shm_send(int socket, const struct shm_message *m, int fd)
 	if (tei_fault_check(TEI_FAULT_IO))
 		return -ECONNRESET;
 	encode(m, bytes);
-	if (fd >= 0)
-		tei_fds_attach(&msg, &room, fd);
+	if (fds->n)
+		tei_fds_attach_all(&msg, &room, fds->at, fds->n);
 	if (sendmsg(socket, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 		return 0;
 	return errno == EPIPE ? -ECONNRESET : -errno;
 }
 
-int tei_shm_receive(int socket, struct shm_message *m, int *fd)
+int tei_shm_send(int socket, const struct shm_message *m, int fd)
+{
+	const struct shm_fds fds = {.at = {fd}, .n = fd >= 0};
+
+	return tei_shm_send_fds(socket, m, &fds);
+}
+
+void tei_shm_fds_close(struct shm_fds *fds)
+{
+	while (fds->n)
+		close(fds->at[--fds->n]);
+}
+
+/*
+ * Tells whether a message may have come with so many descriptors. @cut: this
+ * process had no descriptor left for one of them.
+ */
+static bool may_have(const struct shm_message *m, unsigned int n, bool cut)
+{
+	return has_lengths(m) || n + (n && cut) <= 1;
+}
+
+int tei_shm_receive_fds(int socket, struct shm_message *m, struct shm_fds *fds)
 {
 	union tei_fds_room room;
 	uint8_t bytes[SHM_MESSAGE_LEN];
@@ -234,23 +289,35 @@ int tei_shm_receive(int socket, struct shm_message *m, int *fd)
 	unsigned int n_fds;
 	ssize_t n;
 
-	*fd = -1;
+	fds->n = 0;
 	if (tei_fault_check(TEI_FAULT_IO))
 		return -ECONNRESET;
 	n = recvmsg(socket, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n < 0)
 		return errno == EINTR ? -EAGAIN : -errno;
-	n_fds = tei_fds_take(&msg, fd);
-	/* MSG_CTRUNC: this process had no descriptor left for one of them. */
-	if (n_fds && (msg.msg_flags & MSG_CTRUNC))
-		n_fds++;
-	if (n == SHM_MESSAGE_LEN && n_fds <= 1 &&
-	    !(msg.msg_flags & MSG_TRUNC) && decode(bytes, m))
+	n_fds = fds->n = tei_fds_take_all(&msg, fds->at);
+	if (n == SHM_MESSAGE_LEN && !(msg.msg_flags & MSG_TRUNC) &&
+	    decode(bytes, m) && may_have(m, n_fds, msg.msg_flags & MSG_CTRUNC))
 		return 0;
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
+	tei_shm_fds_close(fds);
 	return n || n_fds ? -EBADMSG : -ECONNRESET;
+}
+
+int tei_shm_receive(int socket, struct shm_message *m, int *fd)
+{
+	struct shm_fds fds;
+	int rc = tei_shm_receive_fds(socket, m, &fds);
+
+	*fd = -1;
+	if (rc)
+		return rc;
+	if (fds.n > 1) {
+		tei_shm_fds_close(&fds);
+		return -EBADMSG;
+	}
+	if (fds.n)
+		*fd = fds.at[0];
+	return 0;
 }
 
 /*

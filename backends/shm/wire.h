@@ -18,6 +18,7 @@
 #define SHM_TOKEN_LEN    16
 #define SHM_KEY_LEN      32
 #define SHM_KEY_KIND     25 /* where the kind is in it */
+#define SHM_KEY_FLAGS    28 /* and these */
 #define SHM_NAME_LEN     64
 #define SHM_HOST_LEN     56
 #define SHM_MESSAGE_LEN  128
@@ -40,6 +41,7 @@ enum shm_kind {
 	SHM_ARENA = 1,   /* the owner hands out a descriptor to map */
 	SHM_FOREIGN = 2, /* other memory: process_vm_readv(), _writev() */
 	SHM_GPU = 3,     /* a GPU's: the driver's name of it is handed out */
+	SHM_CHUNKS = 4,  /* GRANT only: a GPU's, of which chunks are */
 };
 
 struct shm_key {
@@ -65,6 +67,9 @@ enum shm_op {
 	SHM_RETURN = 6,  /* initiator: a GPU's, which is closed here */
 };
 
+#define SHM_TAKES_GPU    1u /* ASK, access: knows kinds 3 and 4 of a GRANT */
+#define SHM_CHUNKS_BURST 8u /* in one GRANT, each with its descriptor */
+
 struct shm_message {
 	uint8_t op, status, kind; /* enum shm_op, tei_status, shm_kind */
 	uint64_t id;              /* of the region */
@@ -72,7 +77,15 @@ struct shm_message {
 	uint64_t generation, addr, length;
 	uint32_t slot, access;
 	uint8_t key[SHM_KEY_LEN];
-	uint8_t name[SHM_NAME_LEN]; /* GRANT of a GPU's; in place of the key */
+	/* GRANT of a GPU's, in place of the key; of chunks, 0: there is none */
+	uint8_t name[SHM_NAME_LEN];
+	uint64_t lengths[SHM_CHUNKS_BURST];
+};
+
+/* Descriptors that come with a message. */
+struct shm_fds {
+	int at[SHM_CHUNKS_BURST];
+	unsigned int n;
 };
 
 void tei_shm_host_encode(const struct shm_host *h, uint8_t out[SHM_HOST_LEN]);
@@ -92,6 +105,9 @@ bool tei_shm_address_decode(const void *in, size_t len, struct shm_address *a);
  * not read; -ECONNRESET and others.
  */
 int tei_shm_send(int socket, const struct shm_message *m, int fd);
+/* The same with several, also none. */
+int tei_shm_send_fds(int socket, const struct shm_message *m,
+		     const struct shm_fds *fds);
 /*
  * Take one message; *fd: what came with it, the caller's to close, or -1. 0;
  * -EAGAIN; -ECONNRESET: the other side is gone; -EBADMSG: malformed, too long
@@ -99,5 +115,12 @@ int tei_shm_send(int socket, const struct shm_message *m, int fd);
  * that this process has no room for does not come.
  */
 int tei_shm_receive(int socket, struct shm_message *m, int *fd);
+/*
+ * The same for who is granted chunks, whose message may have several: those
+ * that there is no room for are missing at the end.
+ */
+int tei_shm_receive_fds(int socket, struct shm_message *m, struct shm_fds *fds);
+/* Closes all. */
+void tei_shm_fds_close(struct shm_fds *fds);
 
 #endif

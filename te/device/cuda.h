@@ -77,15 +77,18 @@ enum cuda_device_attribute {
 	CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS = 122,
 };
 
+#define CU_MEM_LOCATION_TYPE_DEVICE              1
+#define CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR 1 /* of several bits */
+
 /* CUmemLocation, CUmemAllocationProp, CUmemAccessDesc */
 struct cuda_location {
-	int type; /* 1: a device */
+	int type; /* CU_MEM_LOCATION_TYPE_* */
 	int id;
 };
 
 struct cuda_allocation {
 	int type;         /* 1: pinned */
-	int handle_types; /* 1: descriptors of POSIX */
+	int handle_types; /* CU_MEM_HANDLE_TYPE_* */
 	struct cuda_location location;
 	void *win32;
 	unsigned char compression, gpudirect;
@@ -210,6 +213,14 @@ struct cuda_functions {
 	int (*ipc_open_mem_handle)(CUdeviceptr *out, CUipcMemHandle handle,
 				   unsigned int flags);
 	int (*ipc_close_mem_handle)(CUdeviceptr at);
+	/* NULL before CUDA 10.2. */
+	int (*mem_get_allocation_properties)(
+		struct cuda_allocation *out,
+		CUmemGenericAllocationHandle handle);
+	int (*mem_export)(void *out, CUmemGenericAllocationHandle handle,
+			  int type, uint64_t flags);
+	int (*mem_import)(CUmemGenericAllocationHandle *out, void *handle,
+			  int type);
 
 	/* NULL in drivers that are too old for gates. */
 	int (*device_get_attribute)(int *out, int attribute, CUdevice device);
@@ -287,14 +298,23 @@ int tei_cuda_fill(struct tei_runtime *cuda,
 int tei_cuda_alloc(struct tei_runtime *cuda, int number, uint64_t length,
 		   uint64_t *addr, char *why);
 void tei_cuda_free(struct tei_runtime *cuda, int number, uint64_t addr);
+int tei_cuda_pin(struct tei_runtime *cuda, void *addr, uint64_t length,
+		 int *number, char *why);
+void tei_cuda_unpin(struct tei_runtime *cuda, int number, void *addr);
+
+/* ---- cuda_chunks.c ---- */
+
+/*
+ * Lets the GPU whose memory is mapped to the range, and those that can reach
+ * it, access it. Returns 0 or the driver's error.
+ */
+int tei_cuda_open_to_all(struct tei_runtime *cuda, CUdevice device,
+			 CUdeviceptr at, size_t length);
 int tei_cuda_can_map(struct tei_runtime *cuda, int number, char *why);
 int tei_cuda_map(struct tei_runtime *cuda, int number, uint64_t *length,
 		 uint64_t *addr, char *why);
 int tei_cuda_unmap(struct tei_runtime *cuda, int number, uint64_t addr,
 		   uint64_t length, uintptr_t stream, char *why);
-int tei_cuda_pin(struct tei_runtime *cuda, void *addr, uint64_t length,
-		 int *number, char *why);
-void tei_cuda_unpin(struct tei_runtime *cuda, int number, void *addr);
 
 /* ---- cuda_share.c ---- */
 
@@ -305,6 +325,15 @@ int tei_cuda_attach(struct tei_gpu_copier *copier,
 		    const uint8_t name[TEI_SHARED_LEN], uint64_t *addr,
 		    char *why);
 void tei_cuda_detach(struct tei_gpu_copier *copier, uint64_t addr);
+int tei_cuda_share_chunk(struct tei_runtime *cuda,
+			 const struct tei_memory_facts *facts, int *fd,
+			 char *why);
+int tei_cuda_reserve(struct tei_gpu_copier *copier, uint64_t length,
+		     uint64_t *addr, char *why);
+int tei_cuda_attach_chunk(struct tei_gpu_copier *copier, uint64_t addr,
+			  uint64_t length, int fd, char *why);
+void tei_cuda_unreserve(struct tei_gpu_copier *copier, uint64_t addr,
+			uint64_t mapped, uint64_t length);
 
 /* ---- cuda_copy.c ---- */
 

@@ -14,9 +14,9 @@
 _Static_assert(sizeof(struct cuda_allocation) == 32, "the driver's");
 _Static_assert(sizeof(struct cuda_access) == 12, "the driver's");
 
-#define DEVICE     1 /* CU_MEM_LOCATION_TYPE_DEVICE */
+#define DEVICE     CU_MEM_LOCATION_TYPE_DEVICE
 #define PINNED     1 /* CU_MEM_ALLOCATION_TYPE_PINNED */
-#define POSIX_FD   1 /* CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR */
+#define POSIX_FD   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 #define READ_WRITE 3 /* CU_MEM_ACCESS_FLAGS_PROT_READWRITE */
 #define MINIMUM    0 /* CU_MEM_ALLOC_GRANULARITY_MINIMUM */
 #define GPUS_MAX   64
@@ -40,9 +40,8 @@ static bool has(struct tei_runtime *cuda, int attribute, CUdevice device)
 	       value;
 }
 
-/* Lets the GPU and those that can reach it access the range. */
-static int open_to_all(struct tei_runtime *cuda, CUdevice device,
-		       CUdeviceptr at, size_t length)
+int tei_cuda_open_to_all(struct tei_runtime *cuda, CUdevice device,
+			 CUdeviceptr at, size_t length)
 {
 	struct cuda_access who[GPUS_MAX] = {
 		{.location = {DEVICE, device}, .flags = READ_WRITE}};
@@ -77,7 +76,7 @@ static int map_handle(struct tei_runtime *cuda, CUdevice device,
 	error = cuda->call.mem_map(at, length, 0, handle, 0);
 	if (error)
 		goto free_addresses;
-	error = open_to_all(cuda, device, at, length);
+	error = tei_cuda_open_to_all(cuda, device, at, length);
 	if (error)
 		goto unmap;
 	*out = at;

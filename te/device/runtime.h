@@ -217,6 +217,40 @@ struct tei_runtime_ops {
 	void (*detach)(struct tei_gpu_copier *copier, uint64_t addr);
 
 	/*
+	 * Exports one chunk, that of @facts, for other processes of this host.
+	 * *@fd: the caller's to close, keeps the memory; NULL: only tells
+	 * whether it can be. Returns 0, or @why says why and: -EOPNOTSUPP (not
+	 * this memory, or nothing on this host), -EIO.
+	 */
+	int (*share_chunk)(struct tei_runtime *runtime,
+			   const struct tei_memory_facts *facts, int *fd,
+			   char why[TEI_RUNTIME_WHY_LEN]);
+	/*
+	 * Reserves addresses for chunks that another process has exported;
+	 * *@addr: the first. Returns 0, or @why says why and: -EOPNOTSUPP
+	 * (this driver has none), -EIO.
+	 */
+	int (*reserve)(struct tei_gpu_copier *copier, uint64_t length,
+		       uint64_t *addr, char why[TEI_RUNTIME_WHY_LEN]);
+	/*
+	 * Maps a chunk of @length bytes to addresses that are reserved and
+	 * free, for the copier's GPU and others that reach it. @fd: of the
+	 * chunk, not needed afterwards. The chunk may be mapped elsewhere in
+	 * this process, too. Blocks: for the driver. Returns 0, or @why says
+	 * why and: -EOPNOTSUPP (this GPU does not get to it), -EIO; nothing is
+	 * mapped then.
+	 */
+	int (*attach_chunk)(struct tei_gpu_copier *copier, uint64_t addr,
+			    uint64_t length, int fd,
+			    char why[TEI_RUNTIME_WHY_LEN]);
+	/*
+	 * Unmaps chunks, whose bytes are the first @mapped, and frees all that
+	 * was reserved, by any copier. No copy touches it.
+	 */
+	void (*unreserve)(struct tei_gpu_copier *copier, uint64_t addr,
+			  uint64_t mapped, uint64_t length);
+
+	/*
 	 * Opens what copies to and from the GPU of @facts need, in the context
 	 * that its memory is of: @length bytes of the host's, pinned (*memory),
 	 * and an order of copies for each way that no other work of the process

@@ -2,6 +2,7 @@
 /* gpu.c - regions of a GPU's memory, as backends register them */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -78,32 +79,123 @@ int tei_region_gpu(struct tei_engine_core *core, uint64_t id, uint64_t addr,
 
 _Static_assert(TEI_GPU_NAME_LEN == TEI_SHARED_LEN, "a backend has the name");
 
-int tei_region_share(struct tei_engine_core *core, uint64_t id,
-		     struct tei_gpu_shared *out)
+/* A region's memory, and where of it a region is. kind HOST: there is none. */
+struct place {
+	struct tei_memory_found memory;
+	uint64_t addr, length;
+};
+
+static struct place find_place(struct te_engine *engine, uint64_t id)
 {
-	static struct tei_log_limit limit = {.per_minute = 6};
-	struct tei_regions *r = core->engine->regions;
+	struct place place = {.memory.facts.kind = TEI_MEMORY_HOST};
+	struct tei_regions *r = engine->regions;
 	const struct tei_region *region;
-	struct tei_memory_found memory = {.facts = {.kind = TEI_MEMORY_HOST}};
-	char why[TEI_RUNTIME_WHY_LEN];
-	int rc;
 
 	tei_mutex_lock(&r->mu);
 	region = tei_handle_get(&r->handles, id);
-	if (region)
-		memory = region->memory;
+	if (region) {
+		place.memory = region->memory;
+		place.addr = region->addr;
+		place.length = region->length;
+	}
 	tei_mutex_unlock(&r->mu);
-	if (memory.facts.kind != TEI_MEMORY_DEVICE)
-		return -ENOENT;
-	out->base = memory.facts.base;
-	out->length = memory.facts.length;
-	rc = memory.ops->share(memory.runtime, &memory.facts, out->name, why);
-	if (rc && tei_log_info_allowed(&limit))
+	return place;
+}
+
+/* Finds the chunk that begins at @addr. 0, -EOPNOTSUPP, -EIO; @why. */
+static int look_at_chunk(const struct tei_memory_found *memory, uint64_t addr,
+			 struct tei_memory_facts *facts, char *why)
+{
+	int rc = memory->ops->look(memory->runtime, addr, facts, why);
+
+	if (rc)
+		return rc;
+	if (facts->chunked && facts->base == addr && facts->length)
+		return 0;
+	(void)snprintf(why, TEI_RUNTIME_WHY_LEN, "no chunk begins at it");
+	return -EOPNOTSUPP;
+}
+
+/* Fills @out with the chunks that have the region; asks for each. */
+static int share_chunks(const struct place *place, struct tei_gpu_shared *out,
+			char *why)
+{
+	const struct tei_memory_found *memory = &place->memory;
+	struct tei_memory_facts facts = memory->facts;
+	uint64_t next;
+	int rc;
+
+	out->chunked = true;
+	for (uint32_t n = 0; n < TEI_GPU_CHUNKS_MAX; n++) {
+		rc = memory->ops->share_chunk(memory->runtime, &facts, NULL,
+					      why);
+		if (rc)
+			return rc;
+		next = facts.base + facts.length;
+		out->length = next - out->base;
+		if (next >= place->addr + place->length)
+			return 0;
+		rc = look_at_chunk(memory, next, &facts, why);
+		if (rc)
+			return rc;
+	}
+	(void)snprintf(why, TEI_RUNTIME_WHY_LEN, "it has more than %u chunks",
+		       TEI_GPU_CHUNKS_MAX);
+	return -EOPNOTSUPP;
+}
+
+static int not_shared(const struct te_engine *engine,
+		      const struct tei_memory_found *memory, uint64_t addr,
+		      const char *why)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+
+	if (tei_log_info_allowed(&limit))
 		LOG_INFO("engine %s: memory of %s:%d at 0x%" PRIx64
 			 " is not shared with processes of this host: %s",
-			 core->engine->name, memory.ops->name, memory.facts.gpu,
-			 memory.facts.base, why);
-	return rc ? -EOPNOTSUPP : 0;
+			 engine->name, memory->ops->name, memory->facts.gpu,
+			 addr, why);
+	return -EOPNOTSUPP;
+}
+
+int tei_region_share(struct tei_engine_core *core, uint64_t id,
+		     struct tei_gpu_shared *out)
+{
+	const struct place place = find_place(core->engine, id);
+	const struct tei_memory_found *memory = &place.memory;
+	char why[TEI_RUNTIME_WHY_LEN];
+	int rc;
+
+	if (memory->facts.kind != TEI_MEMORY_DEVICE)
+		return -ENOENT;
+	*out = (struct tei_gpu_shared){.base = memory->facts.base,
+				       .length = memory->facts.length};
+	if (memory->facts.chunked)
+		rc = share_chunks(&place, out, why);
+	else
+		rc = memory->ops->share(memory->runtime, &memory->facts,
+					out->name, why);
+	return rc ? not_shared(core->engine, memory, out->base, why) : 0;
+}
+
+int tei_region_share_chunk(struct tei_engine_core *core, uint64_t id,
+			   uint64_t addr, uint64_t *length, int *fd)
+{
+	const struct place place = find_place(core->engine, id);
+	const struct tei_memory_found *memory = &place.memory;
+	struct tei_memory_facts facts;
+	char why[TEI_RUNTIME_WHY_LEN];
+	int rc;
+
+	if (memory->facts.kind != TEI_MEMORY_DEVICE)
+		return -EOPNOTSUPP;
+	rc = look_at_chunk(memory, addr, &facts, why);
+	if (!rc)
+		rc = memory->ops->share_chunk(memory->runtime, &facts, fd, why);
+	if (rc)
+		return not_shared(core->engine, memory, addr, why);
+	*length = facts.length;
+	return 0;
 }
 
 int tei_region_open_stage(struct te_engine *engine, struct tei_region *region,

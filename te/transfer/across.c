@@ -25,8 +25,9 @@ struct tei_gpu_window {
 	struct tei_list link; /* transfer.windows */
 	struct te_engine *engine;
 	struct tei_stage *stage;       /* held; NULL: it is closed */
-	struct tei_attached *attached; /* NULL: this process's own memory */
+	struct tei_attached *attached; /* by its name; NULL: it has none */
 	uint64_t addr;                 /* of its first byte, here */
+	uint64_t mapped, length;       /* of chunks; length 0: it has none */
 };
 
 struct tei_gpu_burst {
@@ -38,48 +39,122 @@ struct tei_gpu_burst {
 	void *arg;
 };
 
-static int attach(struct tei_gpu_window *window, const uint8_t *name)
+static int not_reached(const struct tei_gpu_window *window, int rc,
+		       const char *why)
 {
 	static struct tei_log_limit limit = {.per_minute = 6};
-	char why[TEI_RUNTIME_WHY_LEN];
-	int rc = tei_attach(window->stage, name, &window->attached,
-			    &window->addr, why);
 
-	if (rc && rc != -ENOMEM && tei_log_allowed(&limit))
+	if (rc != -ENOMEM && tei_log_allowed(&limit))
 		LOG_WARN("engine %s: memory of a GPU of another process is not "
 			 "reached from %s:%d: %s; the host copies",
 			 window->engine->name, window->stage->ops->name,
 			 window->stage->gpu, why);
-	return !rc || rc == -ENOMEM ? rc : -EOPNOTSUPP;
+	return rc == -ENOMEM ? rc : -EOPNOTSUPP;
+}
+
+static int attach(struct tei_gpu_window *window, const uint8_t *name)
+{
+	char why[TEI_RUNTIME_WHY_LEN];
+	int rc = tei_attach(window->stage, name, &window->attached,
+			    &window->addr, why);
+
+	return rc ? not_reached(window, rc, why) : 0;
+}
+
+static int reserve(struct tei_gpu_window *window, uint64_t length)
+{
+	const struct tei_stage *stage = window->stage;
+	char why[TEI_RUNTIME_WHY_LEN];
+	int rc = stage->ops->reserve(stage->copier, length, &window->addr, why);
+
+	if (rc)
+		return not_reached(window, rc, why);
+	window->length = length;
+	return 0;
+}
+
+/* Makes one with the stage of @local, in no list yet. */
+static int make_window(struct te_engine *engine, const void *local,
+		       struct tei_gpu_window **out)
+{
+	struct tei_gpu_window *window = tei_calloc(1, sizeof(*window));
+	uint64_t one = 1;
+
+	if (!window)
+		return -ENOMEM;
+	tei_list_init(&window->link);
+	window->engine = engine;
+	window->stage = tei_region_stage(engine, (uintptr_t)local, &one);
+	if (!window->stage) {
+		tei_free(window);
+		return -EOPNOTSUPP;
+	}
+	*out = window;
+	return 0;
+}
+
+/* Has the window known, if @rc is 0, or frees it. */
+static int end_open(struct tei_gpu_window *window, int rc,
+		    struct tei_gpu_window **out)
+{
+	struct te_engine *engine = window->engine;
+
+	if (rc) {
+		tei_stage_put(engine, window->stage);
+		tei_free(window);
+		return rc;
+	}
+	tei_list_add_tail(&engine->transfer->windows, &window->link);
+	atomic_fetch_add(&engine->transfer->n_windows, 1);
+	*out = window;
+	return 0;
 }
 
 int tei_gpu_window_open(struct tei_engine_core *core, const void *local,
 			const uint8_t *name, uint64_t base,
 			struct tei_gpu_window **out)
 {
-	struct tei_gpu_window *window = tei_calloc(1, sizeof(*window));
-	uint64_t one = 1;
-	int rc = 0;
+	struct tei_gpu_window *window;
+	int rc = make_window(core->engine, local, &window);
 
-	if (!window)
-		return -ENOMEM;
-	window->engine = core->engine;
-	window->addr = base;
-	window->stage = tei_region_stage(core->engine, (uintptr_t)local, &one);
-	if (!window->stage)
-		rc = -EOPNOTSUPP;
-	else if (name)
-		rc = attach(window, name);
-	if (rc) {
-		tei_stage_put(core->engine, window->stage);
-		tei_free(window);
+	if (rc)
 		return rc;
-	}
-	tei_list_init(&window->link);
-	tei_list_add_tail(&core->engine->transfer->windows, &window->link);
-	atomic_fetch_add(&core->engine->transfer->n_windows, 1);
-	*out = window;
+	window->addr = base;
+	return end_open(window, name ? attach(window, name) : 0, out);
+}
+
+int tei_gpu_window_reserve(struct tei_engine_core *core, const void *local,
+			   uint64_t length, struct tei_gpu_window **out)
+{
+	struct tei_gpu_window *window;
+	int rc = make_window(core->engine, local, &window);
+
+	return rc ? rc : end_open(window, reserve(window, length), out);
+}
+
+int tei_gpu_window_add(struct tei_gpu_window *window, uint64_t length, int fd)
+{
+	const struct tei_stage *stage = window->stage;
+	char why[TEI_RUNTIME_WHY_LEN];
+	int rc;
+
+	if (!stage)
+		return -ENXIO;
+	assert(length <= window->length - window->mapped);
+	rc = stage->ops->attach_chunk(
+		stage->copier, window->addr + window->mapped, length, fd, why);
+	if (rc)
+		return not_reached(window, rc, why);
+	window->mapped += length;
 	return 0;
+}
+
+/* Gives back what was reserved, with the chunks in it. */
+static void unreserve(struct tei_gpu_window *window)
+{
+	window->stage->ops->unreserve(window->stage->copier, window->addr,
+				      window->mapped, window->length);
+	window->length = window->mapped = 0;
 }
 
 static void close_window(struct tei_gpu_window *window)
@@ -87,6 +162,8 @@ static void close_window(struct tei_gpu_window *window)
 	if (window->attached)
 		tei_detach(window->stage, window->attached);
 	window->attached = NULL;
+	if (window->length)
+		unreserve(window);
 	tei_stage_put(window->engine, window->stage);
 	window->stage = NULL;
 }

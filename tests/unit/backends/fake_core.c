@@ -5,8 +5,10 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <te/te.h>
 
@@ -35,6 +37,9 @@ void (*fake_on_pin)(unsigned int n);
 unsigned int fake_copies;
 uint64_t fake_copy_room = UINT64_MAX;
 bool fake_copy_fails;
+uint64_t fake_chunk_len;
+unsigned int fake_exports_left = UINT32_MAX;
+unsigned int fake_n_windows;
 
 /* ---- the core's side of te/backend.h ---- */
 
@@ -53,10 +58,61 @@ uint32_t tei_crc32c_raw(uint32_t state, const void *bytes, size_t len)
 int tei_region_share(struct tei_engine_core *core, uint64_t id,
 		     struct tei_gpu_shared *out)
 {
+	const struct fake_region *r = &regions[id - 1];
+
 	(void)core;
-	(void)id;
-	(void)out;
-	return -ENOENT; /* all is the host's */
+	if (!fake_chunk_len)
+		return -ENOENT; /* all is the host's */
+	*out = (struct tei_gpu_shared){.base = (uintptr_t)r->addr,
+				       .length = r->length,
+				       .chunked = true};
+	return 0;
+}
+
+int tei_region_share_chunk(struct tei_engine_core *core, uint64_t id,
+			   uint64_t addr, uint64_t *length, int *fd)
+{
+	(void)core;
+	if ((addr - (uintptr_t)regions[id - 1].addr) % fake_chunk_len ||
+	    !fake_exports_left)
+		return -EOPNOTSUPP;
+	fake_exports_left--;
+	*length = fake_chunk_len;
+	*fd = memfd_create("chunk", MFD_CLOEXEC);
+	return *fd < 0 ? -EOPNOTSUPP : 0;
+}
+
+struct tei_gpu_window {
+	uint64_t length, mapped;
+};
+
+int tei_gpu_window_reserve(struct tei_engine_core *core, const void *local,
+			   uint64_t length, struct tei_gpu_window **out)
+{
+	struct tei_gpu_window *window = tei_calloc(1, sizeof(*window));
+
+	(void)core;
+	(void)local;
+	if (!window)
+		return -ENOMEM;
+	window->length = length;
+	fake_n_windows++;
+	*out = window;
+	return 0;
+}
+
+int tei_gpu_window_add(struct tei_gpu_window *window, uint64_t length, int fd)
+{
+	assert(fcntl(fd, F_GETFD) >= 0);
+	assert(length && length <= window->length - window->mapped);
+	window->mapped += length;
+	return 0;
+}
+
+void tei_gpu_window_close(struct tei_gpu_window *window)
+{
+	fake_n_windows--;
+	tei_free(window);
 }
 
 int tei_gpu_window_open(struct tei_engine_core *core, const void *local,
@@ -69,11 +125,6 @@ int tei_gpu_window_open(struct tei_engine_core *core, const void *local,
 	(void)base;
 	(void)out;
 	return -EOPNOTSUPP;
-}
-
-void tei_gpu_window_close(struct tei_gpu_window *window)
-{
-	(void)window;
 }
 
 struct tei_gpu_burst *tei_gpu_burst_new(struct tei_engine_core *core)

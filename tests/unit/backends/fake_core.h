@@ -82,9 +82,14 @@ extern unsigned int fake_n_doubts; /* calls of tei_region_doubt() */
  * have begun; 0: none are.
  */
 extern unsigned int fake_copies;
-extern uint64_t fake_copy_room;       /* bytes that may be taken for copies */
-extern bool fake_copy_fails;          /* the next one that ends */
-unsigned int fake_copies_begun(void); /* and not ended */
+extern uint64_t fake_copy_room; /* bytes that may be taken for copies */
+extern bool fake_copy_fails;    /* the next one that ends */
+
+/* Regions are of a GPU, in chunks of so many bytes; 0: of the host. */
+extern uint64_t fake_chunk_len;
+extern unsigned int fake_exports_left; /* that work yet */
+extern unsigned int fake_n_windows;    /* on memory of chunks, open now */
+unsigned int fake_copies_begun(void);  /* and not ended */
 /* Called with each successful pin's number, before it. */
 extern void (*fake_on_pin)(unsigned int n);
 

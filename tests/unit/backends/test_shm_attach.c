@@ -242,14 +242,14 @@ struct wish {                  /* a slice that names a region of the owner */
 };
 
 /* Posted; whether the owner is asked is still to be seen. */
-static void wish_for(struct wish *w, struct owner *o, uint64_t id, uint32_t op,
-		     uint64_t length)
+static void wish_of(struct wish *w, struct owner *o, uint8_t kind, uint64_t id,
+		    uint32_t op, uint64_t length)
 {
 	const struct shm_key key = {.id = id,
 				    .addr = FAR,
 				    .length = length,
 				    .access = ANY,
-				    .kind = SHM_ARENA};
+				    .kind = kind};
 
 	*w = (struct wish){.pair = {.ops = ops, .initiator = o->ep}};
 	w->iov = (struct iovec){w->bytes, sizeof(w->bytes)};
@@ -258,6 +258,12 @@ static void wish_for(struct wish *w, struct owner *o, uint64_t id, uint32_t op,
 	tei_shm_key_encode(&key, w->slice->key);
 	w->slice->slice->key_len = SHM_KEY_LEN;
 	assert_int_equal(ops->post(o->ep, &w->slice->slice, 1), 1);
+}
+
+static void wish_for(struct wish *w, struct owner *o, uint64_t id, uint32_t op,
+		     uint64_t length)
+{
+	wish_of(w, o, SHM_ARENA, id, op, length);
 }
 
 /* Posted; the owner has been asked. */
@@ -365,6 +371,155 @@ static void grants_that_cannot_be_break_the_endpoint(void **state)
 		owner_close(&o);
 	}
 	close(fd);
+}
+
+/* ---- chunks of a GPU's memory ---- */
+
+#define CHUNK ((uint64_t)2 << 20)
+#define ALL   (12 * CHUNK)
+
+/* Posted, of a GPU's region; the owner has been asked for it from @at on. */
+static void expect_ask(const struct owner *o, uint64_t at)
+{
+	struct shm_message m;
+	int got;
+
+	sraw_receive(o->fd, &m, &got);
+	assert_int_equal(m.op, SHM_ASK);
+	assert_int_equal(m.id, 9);
+	assert_int_equal(m.addr, at);
+	assert_true(m.access & SHM_TAKES_GPU);
+}
+
+static void wish_chunks(struct wish *w, struct owner *o)
+{
+	wish_of(w, o, SHM_GPU, 9, TEI_WRITE, ALL);
+	expect_ask(o, 0);
+}
+
+/* An answer with so many chunks, and so many descriptors. */
+static struct shm_message chunks(unsigned int n)
+{
+	struct shm_message m = {.op = SHM_GRANT,
+				.id = 9,
+				.kind = SHM_CHUNKS,
+				.generation = 1,
+				.addr = FAR,
+				.length = ALL,
+				.slot = SLOT};
+
+	for (unsigned int i = 0; i < n; i++)
+		m.lengths[i] = CHUNK;
+	return m;
+}
+
+static void send_chunks(const struct owner *o, const struct shm_message *m,
+			unsigned int n)
+{
+	struct shm_fds fds = {.n = 0};
+
+	while (fds.n < n)
+		fds.at[fds.n++] = sraw_sealed(4096);
+	tei_shm_grant(o->pages, SLOT, 1);
+	assert_int_equal(tei_shm_send_fds(o->fd, m, &fds), 0);
+	tei_shm_fds_close(&fds);
+}
+
+static void expect_return(const struct owner *o)
+{
+	struct shm_message m;
+	int got;
+
+	sraw_receive(o->fd, &m, &got);
+	assert_int_equal(m.op, SHM_RETURN);
+	assert_int_equal(m.id, 9);
+	assert_int_equal(m.generation, 1);
+	assert_int_equal(fake_n_windows, 0);
+}
+
+static void chunks_are_asked_for_until_all_are_here(void **state)
+{
+	struct shm_message m = chunks(SHM_CHUNKS_BURST);
+	struct owner o;
+	struct wish w;
+
+	(void)state;
+	owner_open(&o);
+	wish_chunks(&w, &o);
+	send_chunks(&o, &m, SHM_CHUNKS_BURST);
+	expect_ask(&o, 8 * CHUNK);
+	assert_int_equal(w.slice->n_done, 0);
+	m = chunks(4);
+	send_chunks(&o, &m, 4);
+	expect_end(&w, -ENOMEM); /* of the burst, which this core has not */
+	assert_int_equal(fake_n_windows, 1);
+	owner_close(&o);
+	assert_int_equal(fake_n_windows, 0);
+}
+
+/* The owner refuses the rest, or this process has no room for descriptors. */
+static void chunks_that_do_not_all_come_are_returned(void **state)
+{
+	(void)state;
+	for (int few = 0; few < 2; few++) {
+		struct shm_message m = chunks(SHM_CHUNKS_BURST);
+		struct owner o;
+		struct wish w;
+
+		owner_open(&o);
+		wish_chunks(&w, &o);
+		send_chunks(&o, &m, SHM_CHUNKS_BURST);
+		expect_ask(&o, 8 * CHUNK);
+		m = chunks(4);
+		if (!few) {
+			m = (struct shm_message){.op = SHM_GRANT, .id = 9};
+			m.status = (uint8_t)tei_status_from_errno(-EOPNOTSUPP);
+		}
+		send_chunks(&o, &m, few ? 3 : 0);
+		expect_end(&w, few ? -ENOMEM : -EOPNOTSUPP);
+		expect_return(&o);
+		assert_int_equal(o.link.n_down, 0);
+		owner_close(&o);
+	}
+}
+
+static void chunks_that_cannot_be_break_the_endpoint(void **state)
+{
+	enum { NONE, MORE_FDS, TOO_LONG, TOO_SHORT, NO_GPU, OTHER, MOVED, N };
+
+	(void)state;
+	for (int how = NONE; how < N; how++) {
+		struct shm_message m = chunks(SHM_CHUNKS_BURST);
+		unsigned int n_fds = 4;
+		struct owner o;
+		struct wish w;
+
+		owner_open(&o);
+		wish_chunks(&w, &o);
+		if (how != TOO_SHORT) {
+			send_chunks(&o, &m, SHM_CHUNKS_BURST);
+			expect_ask(&o, 8 * CHUNK);
+		}
+		m = chunks(4);
+		if (how == NONE)
+			m.lengths[0] = 0;
+		n_fds += how == MORE_FDS;
+		if (how == TOO_LONG)
+			m.lengths[3]++;
+		if (how == TOO_SHORT)
+			m.length = ALL - 1;
+		if (how == NO_GPU)
+			m.kind = SHM_GPU;
+		m.generation += how == OTHER;
+		m.addr -= how == MOVED ? CHUNK : 0;
+		send_chunks(&o, &m, how == NO_GPU ? 0 : n_fds);
+		assert_true(sraw_turn_until(&o.link.n_down, 1));
+		assert_int_equal(fake_n_windows, 0);
+		ops->flush(o.ep, -ECONNRESET);
+		assert_int_equal(w.slice->n_done, 1);
+		fake_slice_destroy(w.slice);
+		owner_close(&o);
+	}
 }
 
 static void a_grant_that_nobody_asked_for_breaks_the_endpoint(void **state)
@@ -617,6 +772,9 @@ int main(void)
 		T(nonsense_on_the_socket_breaks_the_endpoint),
 		T(arenas_of_every_wrong_kind_cost_an_error),
 		T(grants_that_cannot_be_break_the_endpoint),
+		T(chunks_are_asked_for_until_all_are_here),
+		T(chunks_that_do_not_all_come_are_returned),
+		T(chunks_that_cannot_be_break_the_endpoint),
 		T(a_grant_that_nobody_asked_for_breaks_the_endpoint),
 		T(an_owner_cannot_cut_short_what_is_mapped),
 		T(what_is_revoked_is_not_touched),

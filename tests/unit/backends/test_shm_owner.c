@@ -286,6 +286,183 @@ static void keys_that_are_made_up_are_given_nothing(void **state)
 	sraw_unregion(id);
 }
 
+/* ---- chunks of a GPU's memory ---- */
+
+#define CHUNK    ((uint64_t)2 << 20)
+#define N_CHUNKS 11u
+#define FAR      ((uint8_t *)0x100000000) /* nobody touches it */
+
+/* Another process than ours, so that descriptors are what it needs. */
+static void known_far_open(struct known *k)
+{
+	known_open(k);
+	shm_endpoint(k->ep)->pid++;
+}
+
+/* The answer to asking for chunks from @at on; its descriptors are counted. */
+static int ask_at(const struct known *k, uint64_t id, const uint8_t *key,
+		  uint64_t at, struct shm_message *m, unsigned int *n_fds)
+{
+	struct shm_fds fds;
+	int rc = -EAGAIN;
+
+	*m = (struct shm_message){
+		.op = SHM_ASK, .id = id, .addr = at, .access = SHM_TAKES_GPU};
+	memcpy(m->key, key, SHM_KEY_LEN);
+	assert_int_equal(tei_shm_send(k->fd, m, -1), 0);
+	while (rc == -EAGAIN) {
+		sraw_turn();
+		rc = tei_shm_receive_fds(k->fd, m, &fds);
+	}
+	assert_int_equal(rc, 0);
+	assert_int_equal(m->op, SHM_GRANT);
+	*n_fds = fds.n;
+	tei_shm_fds_close(&fds);
+	return tei_status_to_errno(m->status);
+}
+
+static uint64_t chunks_open(uint32_t access, uint8_t key[SHM_KEY_LEN])
+{
+	fake_chunk_len = CHUNK;
+	return sraw_region(FAR, N_CHUNKS * CHUNK, access, key);
+}
+
+static void chunks_close(struct known *k, uint64_t id)
+{
+	known_close(k);
+	sraw_unregion(id);
+	fake_chunk_len = 0;
+	fake_exports_left = UINT32_MAX;
+}
+
+/* The lowest descriptor that is free, which tells what has stayed open. */
+static int free_fd(void)
+{
+	int fd = dup(0);
+
+	assert_true(fd >= 0);
+	close(fd);
+	return fd;
+}
+
+/* Engines that know no memory of GPUs ask for it as for foreign memory. */
+static void a_key_of_a_gpu_looks_foreign(void **state)
+{
+	struct shm_key key = {
+		.id = 7, .addr = 4096, .length = 1, .access = ANY};
+	uint8_t bytes[SHM_KEY_LEN];
+	struct shm_key out;
+
+	(void)state;
+	for (int kind = SHM_ARENA; kind <= SHM_GPU; kind++) {
+		key.kind = (uint8_t)kind;
+		tei_shm_key_encode(&key, bytes);
+		assert_int_equal(bytes[SHM_KEY_KIND],
+				 kind == SHM_GPU ? SHM_FOREIGN : kind);
+		assert_true(tei_shm_key_decode(bytes, SHM_KEY_LEN, &out));
+		assert_int_equal(out.kind, kind);
+		assert_int_equal(tei_shm_is_across(bytes, SHM_KEY_LEN),
+				 kind == SHM_GPU);
+	}
+	bytes[SHM_KEY_KIND] = SHM_GPU; /* as it was written once */
+	bytes[SHM_KEY_FLAGS] = 0;
+	assert_true(tei_shm_is_across(bytes, SHM_KEY_LEN));
+	bytes[SHM_KEY_KIND] = SHM_CHUNKS;
+	assert_false(tei_shm_key_decode(bytes, SHM_KEY_LEN, &out));
+}
+
+static void chunks_come_as_they_are_asked_for(void **state)
+{
+	uint8_t key[SHM_KEY_LEN];
+	uint64_t id = chunks_open(ANY, key);
+	struct shm_message m;
+	unsigned int n;
+	struct known k;
+	int fd;
+
+	(void)state;
+	known_far_open(&k);
+	fd = free_fd();
+	for (int i = 0; i < 2; i++) { /* asked again, the same */
+		assert_int_equal(ask_at(&k, id, key, 0, &m, &n), 0);
+		assert_int_equal(m.kind, SHM_CHUNKS);
+		assert_int_equal(m.addr, (uintptr_t)FAR);
+		assert_int_equal(m.length, N_CHUNKS * CHUNK);
+		assert_int_equal(n, SHM_CHUNKS_BURST);
+		for (unsigned int c = 0; c < n; c++)
+			assert_int_equal(m.lengths[c], CHUNK);
+	}
+	assert_int_equal(ask_at(&k, id, key, 8 * CHUNK, &m, &n), 0);
+	assert_int_equal(n, 3);
+	assert_int_equal(m.lengths[2], CHUNK);
+	assert_int_equal(m.lengths[3], 0);
+	assert_int_equal(ask_at(&k, id, key, 11 * CHUNK, &m, &n), -EFAULT);
+	assert_int_equal(ask_at(&k, id, key, UINT64_MAX, &m, &n), -EFAULT);
+	assert_int_equal(ask_at(&k, id, key, 1, &m, &n), -EOPNOTSUPP);
+	assert_int_equal(n, 0);
+	assert_int_equal(free_fd(), fd);
+	assert_int_equal(k.link.n_down, 0);
+	chunks_close(&k, id);
+}
+
+/* What it has no right to, or does not understand; and a driver that fails. */
+static void chunks_that_are_refused_leave_nothing(void **state)
+{
+	uint8_t key[SHM_KEY_LEN], bad[SHM_KEY_LEN];
+	uint64_t id = chunks_open(ANY, key);
+	struct shm_message m;
+	unsigned int n;
+	struct known k;
+	int got, fd;
+
+	(void)state;
+	known_far_open(&k);
+	fd = free_fd();
+	assert_int_equal(ask(&k, id, key, &m, &got), -EOPNOTSUPP);
+	assert_int_equal(got, -1);
+	memcpy(bad, key, sizeof(bad));
+	bad[0] ^= 0x40; /* of another region */
+	assert_int_equal(ask_at(&k, id, bad, 0, &m, &n), -EFAULT);
+	assert_int_equal(n, 0);
+	fake_epoch++; /* its access was ended */
+	assert_int_equal(ask_at(&k, id, key, 0, &m, &n), -ESTALE);
+	assert_int_equal(n, 0);
+	fake_epoch--;
+	for (unsigned int left = 0; left < SHM_CHUNKS_BURST; left++) {
+		fake_exports_left = left;
+		assert_int_equal(ask_at(&k, id, key, 0, &m, &n), -EOPNOTSUPP);
+		assert_int_equal(n, 0);
+		assert_int_equal(m.lengths[0], 0);
+	}
+	assert_int_equal(free_fd(), fd);
+	assert_int_equal(fake_pins(), 0);
+	/* Nothing was granted, so nothing is waited for. */
+	assert_int_equal(ops->region_hide(sraw_rail.rail, id), 0);
+	chunks_close(&k, id);
+}
+
+/* A peer holds a region until it says that it has closed it. */
+static void chunks_are_held_until_they_are_returned(void **state)
+{
+	uint8_t key[SHM_KEY_LEN];
+	uint64_t id = chunks_open(ANY, key);
+	struct shm_message m;
+	unsigned int n;
+	struct known k;
+
+	(void)state;
+	known_far_open(&k);
+	assert_int_equal(ask_at(&k, id, key, 0, &m, &n), 0);
+	for (int i = 0; i < 200; i++)
+		assert_int_equal(ops->region_hide(sraw_rail.rail, id), -EBUSY);
+	m.op = SHM_RETURN;
+	m.kind = 0;
+	assert_int_equal(tei_shm_send(k.fd, &m, -1), 0);
+	while (ops->region_hide(sraw_rail.rail, id))
+		sraw_turn();
+	chunks_close(&k, id);
+}
+
 static void a_region_for_readers_cannot_be_written(void **state)
 {
 	uint8_t key[SHM_KEY_LEN];
@@ -621,6 +798,10 @@ int main(void)
 		T(messages_that_cannot_be_close_the_endpoint),
 		T(descriptors_from_an_initiator_do_not_stay_open),
 		T(keys_that_are_made_up_are_given_nothing),
+		T(a_key_of_a_gpu_looks_foreign),
+		T(chunks_come_as_they_are_asked_for),
+		T(chunks_that_are_refused_leave_nothing),
+		T(chunks_are_held_until_they_are_returned),
 		T(a_region_for_readers_cannot_be_written),
 		T(a_part_of_an_arena_is_not_handed_out),
 		T(a_region_without_a_descriptor_is_refused),
