@@ -17,6 +17,7 @@ from mooncake import allocator
 from mooncake._layout import FULL, HEADER, LAYOUT, MAGIC, METADATA, NAMES, VERSION
 from mooncake.engine import TransferEngine
 from mooncake.store import MooncakeDistributedStore
+from peer import ADDRESS, LENGTH, Peer
 from pool import MB
 
 PATTERN = bytes(range(256)) * (SIZE // 256)
@@ -275,6 +276,29 @@ def test_memory_of_a_pool_is_registered_and_written_to(pool, gpu):
     assert engines[0].unregister_memory(at) == 0
     assert engines[1].unregister_memory(ctypes.addressof(memory)) == 0
     pool.mc_nvlink_free(at, SIZE, 0, None)
+    assert not gpu.cuda.fake_cuda_bytes(at)
+
+
+@pytest.mark.skipif("TE_TEST_MEMORY" in os.environ, reason="has a driver of its own")
+def test_gpus_copy_between_pools_of_two_processes(pool, gpu):
+    """Whole chunks at both ends: the GPU copies from one's to the other's."""
+    at = pool.mc_nvlink_malloc(LENGTH, 0, None)
+    content = PATTERN * (LENGTH // SIZE) + PATTERN[:LENGTH % SIZE]
+    ctypes.memmove(gpu.cuda.fake_cuda_bytes(at), content, LENGTH)
+    engine = TransferEngine()
+    assert engine.initialize("127.0.0.1", "P2PHANDSHAKE", "nvlink_intra", "") == 0
+    assert engine.register_memory(at, LENGTH) == 0
+    with Peer(TE_TEST_MEMORY="cuda:1") as peer:
+        assert engine.transfer_sync_write(peer.name, at, ADDRESS, LENGTH) == 0
+        assert gpu.cuda.fake_cuda_n_imported() == 1
+        assert peer.digest(0, LENGTH) == Peer.digest_of(content)
+        peer.ask(do="write", offset=MB, text="from the peer")
+        assert engine.transfer_sync_read(peer.name, at, ADDRESS, LENGTH) == 0
+        assert ctypes.string_at(gpu.cuda.fake_cuda_bytes(at + MB),
+                                13) == b"from the peer"
+        assert engine.unregister_memory(at) == 0
+        assert gpu.cuda.fake_cuda_n_imported() == 0
+    pool.mc_nvlink_free(at, LENGTH, 0, None)
     assert not gpu.cuda.fake_cuda_bytes(at)
 
 

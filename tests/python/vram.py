@@ -16,6 +16,7 @@ from pathlib import Path
 
 PLACE = os.environ.get("TE_TEST_MEMORY", "")
 NON_BLOCKING, PINNED, ON_DEVICE, READ_WRITE = 1, 1, 1, 3
+BY_DESCRIPTORS = 1
 
 
 class Kind(ctypes.Structure):
@@ -74,10 +75,11 @@ class Gpu:
             self.call("cuMemFree_v2", ctypes.c_uint64(at))
 
     def map_at(self, address: int, size: int) -> None:
-        """One chunk at an address that was chosen."""
+        """One chunk at an address that was chosen; peers may import it."""
         at, handle = ctypes.c_uint64(), ctypes.c_uint64()
         length, none = ctypes.c_size_t(size), ctypes.c_uint64(0)
-        kind = Kind(type=PINNED, place_type=ON_DEVICE, place=self.number)
+        kind = Kind(type=PINNED, handle_types=BY_DESCRIPTORS,
+                    place_type=ON_DEVICE, place=self.number)
         access = Access(ON_DEVICE, self.number, READ_WRITE)
         with self.entered():
             self.call("cuMemAddressReserve", ctypes.byref(at), length,
