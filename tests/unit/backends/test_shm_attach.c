@@ -522,6 +522,32 @@ static void chunks_that_cannot_be_break_the_endpoint(void **state)
 	}
 }
 
+static void chunks_without_end_break_the_endpoint(void **state)
+{
+	const uint64_t bursts = TEI_GPU_CHUNKS_MAX / SHM_CHUNKS_BURST;
+	struct shm_message m = chunks(SHM_CHUNKS_BURST);
+	struct owner o;
+	struct wish w;
+
+	(void)state;
+	owner_open(&o);
+	wish_chunks(&w, &o);
+	for (unsigned int i = 0; i < SHM_CHUNKS_BURST; i++)
+		m.lengths[i] = 1;
+	for (uint64_t i = 1; i <= bursts; i++) {
+		send_chunks(&o, &m, SHM_CHUNKS_BURST);
+		expect_ask(&o, i * SHM_CHUNKS_BURST);
+	}
+	assert_int_equal(fake_n_windows, 1);
+	send_chunks(&o, &m, SHM_CHUNKS_BURST);
+	assert_true(sraw_turn_until(&o.link.n_down, 1));
+	assert_int_equal(fake_n_windows, 0);
+	ops->flush(o.ep, -ECONNRESET);
+	assert_int_equal(w.slice->n_done, 1);
+	fake_slice_destroy(w.slice);
+	owner_close(&o);
+}
+
 static void a_grant_that_nobody_asked_for_breaks_the_endpoint(void **state)
 {
 	int fd = sraw_sealed(SRAW_LEN);
@@ -775,6 +801,7 @@ int main(void)
 		T(chunks_are_asked_for_until_all_are_here),
 		T(chunks_that_do_not_all_come_are_returned),
 		T(chunks_that_cannot_be_break_the_endpoint),
+		T(chunks_without_end_break_the_endpoint),
 		T(a_grant_that_nobody_asked_for_breaks_the_endpoint),
 		T(an_owner_cannot_cut_short_what_is_mapped),
 		T(what_is_revoked_is_not_touched),
