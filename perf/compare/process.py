@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -116,3 +117,29 @@ def await_listening(port: int, seconds: float = 10.0) -> None:
                     return
         time.sleep(0.02)
     raise Skip("its server does not listen")
+
+
+# Ends with the process that has started it, however that ends.
+_BUSY_LOOP = """
+import os, sys
+while os.getppid() == int(sys.argv[1]):
+    for _ in range(1000000):
+        pass
+"""
+
+
+@contextlib.contextmanager
+def busy(loops_per_core: int) -> Iterator[None]:
+    """Busy loops beside what is measured: as many for each core."""
+    loops = []
+    try:
+        for _ in range(loops_per_core * len(os.sched_getaffinity(0))):
+            loops.append(subprocess.Popen(
+                [sys.executable, "-c", _BUSY_LOOP, str(os.getpid())],
+                stdin=subprocess.DEVNULL))
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+        for loop in loops:
+            loop.wait()

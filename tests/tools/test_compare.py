@@ -109,7 +109,7 @@ class Rows(unittest.TestCase):
                              {row.name for row in ROWS})
 
     def test_a_choice_brings_what_it_is_compared_with(self) -> None:
-        rows = rows_named("write 8 b|KiB x1, 2")
+        rows = rows_named("write 8 b, p50|KiB x1, 2")
         self.assertEqual([row.name for row in rows], [
             "engine write 64 KiB x1", "engine write 64 KiB x1, 2 threads",
             "raw ping-pong of 8 B, p50", "engine write 8 B, p50"])

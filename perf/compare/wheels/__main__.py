@@ -8,6 +8,10 @@ and how many times better than the published wheel ours is, the median of the
 rounds; raw is a plain Python stream and ping-pong of the same rounds.
 
     ./dev wheel && python3 perf/compare/wheels --rounds 5
+    python3 perf/compare/wheels --busy 2 --only 'p50|p99|rate'
+
+--busy N has N busy loops for each core beside all of it, as on a host that
+serves a model.
 
 Installs both wheels into environments of their own, once for each folder.
 Exit codes: 0 measured, 1 nothing could be measured, 2 wrong usage.
@@ -26,6 +30,7 @@ if not __package__:  # run as `python3 perf/compare/wheels`
     __package__ = "compare.wheels"
 
 from ..cells import Cell, Cells, machine, print_table  # noqa: E402
+from ..process import busy  # noqa: E402
 from ..program import (add_save, give_report, options, parse,  # noqa: E402
                        show_progress)
 from ..work import Result, Skip  # noqa: E402
@@ -56,6 +61,8 @@ def arguments() -> argparse.Namespace:
                         help="one that has ours, instead of an environment")
     parser.add_argument("--peer", type=Path, metavar="PYTHON",
                         help="one that has the published wheel")
+    parser.add_argument("--busy", type=int, default=0, metavar="N",
+                        help="busy loops for each core, beside the work")
     add_save(parser)
     args = parse(parser)
     try:
@@ -64,6 +71,8 @@ def arguments() -> argparse.Namespace:
         parser.error(f"--only: {error}")
     if args.fields_mib < 1:
         parser.error("--fields-mib must be positive")
+    if args.busy < 0:
+        parser.error("--busy must not be negative")
     args.wheel = args.wheel or venvs.newest_wheel(ROOT / "build/wheel/dist")
     if not args.ours and not args.wheel:
         parser.error("no wheel of ours: ./dev wheel builds it")
@@ -186,11 +195,13 @@ def compare(args: argparse.Namespace, folder: Path) -> int:
     who = systems(args, folder, rows)
     about = {**machine(), "rounds": args.rounds, "seconds": args.seconds,
              "working_set": WORKING_SET, "fields_mib": args.fields_mib,
+             "busy_loops_per_core": args.busy,
              "versions": {"published": venvs.version(
                  who[1].python, venvs.PUBLISHED.split("==")[0]),
                  "ours": venvs.version(who[2].python, venvs.OURS)}}
     run = Run(args.rounds, args.seconds, rows, who)
-    run.all()
+    with busy(args.busy):
+        run.all()
     if give_report(args, report(about, rows, run.cells)):
         return 0
     print(", ".join(f"{key} {value}" for key, value in about.items()) + "\n")

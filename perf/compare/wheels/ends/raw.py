@@ -13,7 +13,7 @@ import threading
 import talk
 
 CHUNK = 1 << 20
-PING = 8
+ANSWER = 8  # bytes, at most
 
 
 def receive_all(sock: socket.socket, area: memoryview) -> bool:
@@ -39,8 +39,13 @@ class Peer:
             at = (at + CHUNK) % (self.memory.length - CHUNK + 1)
 
     def answer(self, sock: socket.socket) -> None:
-        while receive_all(sock, self.view[:PING]):
-            sock.sendall(self.view[:PING])
+        """The first four bytes say how many are sent to and fro."""
+        head = bytearray(4)
+        if not receive_all(sock, memoryview(head)):
+            return
+        size = int.from_bytes(head, "little")
+        while receive_all(sock, self.view[:size]):
+            sock.sendall(self.view[:min(size, ANSWER)])
 
 
 def serve(listener: socket.socket, pipe: int, length: int) -> None:
@@ -96,12 +101,14 @@ class Raw:
         return {"gb_per_s": moved / elapsed / 1e9,
                 "cpu_s_per_gb": cpu / moved * 1e9}
 
-    def do_pingpong(self, seconds: float) -> talk.Order:
+    def do_pingpong(self, size: int, seconds: float) -> talk.Order:
+        """As a write: @size bytes one way, and a short answer."""
         sock = self.connect(b"p")
+        sock.sendall(size.to_bytes(4, "little"))
 
         def once() -> None:
-            sock.sendall(self.view[:PING])
-            receive_all(sock, self.view[:PING])
+            sock.sendall(self.view[:size])
+            receive_all(sock, self.view[:min(size, ANSWER)])
 
         times = talk.times_us(once, seconds)
         sock.close()

@@ -13,6 +13,8 @@ import talk
 from mooncake.store import MooncakeDistributedStore
 
 PASSES = 64  # at most, of filling and emptying the working set
+TIMED = 100000  # puts of do_times(), at most
+THERE = 2000  # keys that it gets, and asks for
 
 
 class Client:
@@ -97,6 +99,32 @@ class Client:
         return {"put_keys_per_s": puts / put_s, "get_keys_per_s": gets / get_s,
                 "put_gb_per_s": puts * size / put_s / 1e9,
                 "get_gb_per_s": gets * size / get_s / 1e9}
+
+    def do_times(self, op: str, size: int, seconds: float) -> talk.Order:
+        """How long one call takes, of keys that come one after the other."""
+        calls = self.batches(size, 1, TIMED * size)
+        if op != "put":
+            for call in calls[:THERE]:
+                self.put(call)
+        n = 0
+
+        def once() -> None:
+            nonlocal n
+            call = calls[n % (len(calls) if op == "put" else THERE)]
+            n += 1
+            if op == "put":
+                self.put(call)
+            elif op == "get":
+                self.get(call)
+            elif self.store.is_exist(call[0][0]) != 1:
+                raise RuntimeError("is_exist() is not 1")
+
+        if op == "put":
+            times = talk.times_us(once, seconds, len(calls))
+        else:
+            times = talk.times_us(once, seconds)
+        self.clear()
+        return times
 
     def do_exist(self, batch: int, threads: int, seconds: float) -> talk.Order:
         calls = self.batches(4096, batch, 4096 * batch * 32)

@@ -90,17 +90,19 @@ def repeat(work: Callable[[int], int], seconds: float,
     return sum(sums), time.perf_counter() - start
 
 
-def times_us(work: Callable[[], object], seconds: float) -> Order:
-    """work() again and again: how long it takes."""
+def times_us(work: Callable[[], object], seconds: float,
+             most: int = sys.maxsize) -> Order:
+    """work() again and again, @most times: how long it takes."""
     taken: list[int] = []
-
-    def once(_: int) -> int:
+    begin = time.perf_counter()
+    end = begin + seconds
+    while time.perf_counter() < end and len(taken) < most:
         start = time.perf_counter_ns()
         work()
         taken.append(time.perf_counter_ns() - start)
-        return 1
-
-    repeat(once, seconds)
+    n, elapsed = len(taken), time.perf_counter() - begin
     taken.sort()
     return {"p50_us": taken[len(taken) // 2] / 1e3,
-            "p99_us": taken[len(taken) * 99 // 100] / 1e3}
+            "p99_us": taken[len(taken) * 99 // 100] / 1e3,
+            "p999_us": taken[len(taken) * 999 // 1000] / 1e3,
+            "per_s": n / elapsed}
