@@ -96,8 +96,8 @@ TE_API int te_config_set(struct te_config *config, const char *name,
  * Blocks: while a name is looked up and devices are opened.
  * Returns 0, or *out is untouched, the cause is logged and:
  *   -EINVAL         the name, metadata_server or an environment setting is
- *                   malformed, a device that a setting names is absent, or
- *                   NVLink is to reach GPUs of other trays
+ *                   malformed, a device or backend that a setting names is
+ *                   absent, or NVLink is to reach GPUs of other trays
  *   -ENODEV         no backend has a device
  *   -EADDRINUSE     another process uses the port
  *   -EADDRNOTAVAIL  "bind" is no address of this host

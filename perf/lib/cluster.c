@@ -109,14 +109,14 @@ int tei_cluster_stop(struct tei_cluster *c)
 	return bad ? -EIO : 0;
 }
 
-/* NULL or "auto": all that there are. -errno, said. */
+/* NULL: those of the protocol. -errno, said. */
 static int choose_backends(const char *master, struct te_config *engine,
 			   const char *backends)
 {
 	char error[256];
 	int rc = 0;
 
-	if (backends && strcmp(backends, "auto") != 0)
+	if (backends)
 		rc = te_config_set(engine, "backends", backends, error,
 				   sizeof(error));
 	if (rc)

@@ -45,7 +45,7 @@ int tei_pool_join(const char *master, const char *host, const char *backends,
 		  struct te_store **out);
 /*
  * The same as @config says, whose size and timeouts are set here, with the
- * engine's @backends (NULL or "auto": all).
+ * engine's @backends (a list, "auto" or NULL).
  */
 int tei_pool_join_as(struct te_store_config *config, const char *backends,
 		     struct te_store **out);

@@ -27,7 +27,7 @@ const struct tei_setting tei_config_rows[] = {
 	 .help = "users of this host to serve beside its own and root (1000,2000-2999 or any)"},
 	{TEI_SETTING(struct tei_config, backends), .type = TEI_CONF_STRING,
 	 .env = "TE_BACKENDS",
-	 .help = "backends to open, separated by commas (default: those of protocol)"},
+	 .help = "backends to open, separated by commas; auto: those of protocol, as without it"},
 	{TEI_SETTING(struct tei_config, protocol), .type = TEI_CONF_CHOICE,
 	 .choices = "any|rdma|tcp|nvlink_intra|nvlink", .def = "any",
 	 .help = "to other hosts: any: the best for each; rdma: tcp only where no device is; tcp, nvlink_intra, nvlink: no rdma, not to GPUs of this host either"},

@@ -256,7 +256,52 @@ static int found(const struct tei_device *device, void *arg)
 /* Tells whether backends are opened because the settings list them. */
 static bool is_named(const struct te_engine *engine)
 {
-	return engine->config.backends && *engine->config.backends;
+	const char *list = engine->config.backends;
+
+	return list && *list && strcmp(list, "auto") != 0;
+}
+
+static bool is_backend(const struct tei_worker *w, const char *name, size_t len)
+{
+	const struct tei_backend_ops *const *ops = w->backends;
+
+	while (*ops &&
+	       (strncmp((*ops)->name, name, len) != 0 || (*ops)->name[len]))
+		ops++;
+	return *ops;
+}
+
+static void refuse_backend(const struct tei_worker *w, const char *name,
+			   size_t len)
+{
+	char there[256] = "auto";
+
+	for (const struct tei_backend_ops *const *ops = w->backends; *ops;
+	     ops++) {
+		size_t used = strlen(there);
+
+		snprintf(there + used, sizeof(there) - used, ", %s",
+			 (*ops)->name);
+	}
+	LOG_ERROR("engine: backends: there is no \"%.*s\"; there are %s",
+		  (int)len, name, there);
+}
+
+/* Returns 0, or -EINVAL and says which name of the list there is not. */
+static int check_names(const struct tei_worker *w)
+{
+	const char *at = is_named(w->engine) ? w->engine->config.backends : "";
+
+	for (at += strspn(at, ", "); *at; at += strspn(at, ", ")) {
+		size_t len = strcspn(at, ", ");
+
+		if (!is_backend(w, at, len)) {
+			refuse_backend(w, at, len);
+			return -EINVAL;
+		}
+		at += len;
+	}
+	return 0;
 }
 
 /* The devices of one backend, chosen by settings as each rail will have. */
@@ -383,8 +428,10 @@ static void tell_rdma(const struct tei_worker *w)
 static int open_rails(struct tei_worker *w, const struct te_config *config)
 {
 	const struct tei_backend_ops *const *ops;
-	int rc = devices_find(w->engine->config.devices, &w->devices);
+	int rc = check_names(w);
 
+	if (!rc)
+		rc = devices_find(w->engine->config.devices, &w->devices);
 	if (rc)
 		return rc;
 	for (ops = w->backends; *ops; ops++) {

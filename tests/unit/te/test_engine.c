@@ -212,6 +212,48 @@ static void in_child(struct te_engine *engine, struct te_batch *batch)
 	_exit(ok ? 0 : 1);
 }
 
+static char last_line[512];
+
+static void keep_line(int level, const char *line, void *arg)
+{
+	(void)level;
+	(void)arg;
+	(void)snprintf(last_line, sizeof(last_line), "%s", line);
+}
+
+/* Returns what te_engine_create() does with such a list, and keeps its line. */
+static int create_with(const char *backends)
+{
+	struct te_config *config;
+	struct te_engine *engine;
+	int rc;
+
+	assert_int_equal(te_config_create(&config), 0);
+	assert_int_equal(te_config_set(config, "backends", backends, NULL, 0),
+			 0);
+	last_line[0] = '\0';
+	rc = te_engine_create(config, NULL, &engine);
+	if (!rc)
+		te_engine_destroy(engine);
+	te_config_destroy(config);
+	return rc;
+}
+
+static void an_unknown_backend_is_refused_with_those_there_are(void **state)
+{
+	(void)state;
+	te_log_set(keep_line, NULL);
+	assert_int_equal(create_with("auto"), 0);
+	assert_int_equal(create_with("tcp, shm"), 0);
+	assert_int_equal(create_with("tcp,tpc"), -EINVAL);
+	test_contains(last_line, "there is no \"tpc\"; there are auto, ");
+	test_contains(last_line, ", shm, ");
+	assert_int_equal(create_with("auto,tcp"), -EINVAL);
+	assert_int_equal(create_with("tc"), -EINVAL);
+	assert_int_equal(create_with("tcpx"), -EINVAL);
+	te_log_set(NULL, NULL);
+}
+
 static void handles_are_dead_in_a_fork_child(void **state)
 {
 	struct te_engine *engine = rig_engine(NULL);
@@ -307,6 +349,8 @@ int main(void)
 		cmocka_unit_test(taken_port_and_bad_names_are_refused),
 		cmocka_unit_test(incarnation_is_of_the_secret),
 		cmocka_unit_test(name_that_was_freed_can_be_taken_again),
+		cmocka_unit_test(
+			an_unknown_backend_is_refused_with_those_there_are),
 		cmocka_unit_test(handles_are_dead_in_a_fork_child),
 		cmocka_unit_test(stats_are_told_with_their_number),
 		cmocka_unit_test(
