@@ -547,8 +547,10 @@ struct te_completion {
 	 *                noticed where the kernel copies: over tcp, and over
 	 *                shm for memory not of te_memory_alloc(); or local
 	 *                memory is a GPU's and in no region, which a line of
-	 *                the log tells; TE_NOTIFY: the message lies in a
-	 *                GPU's memory
+	 *                the log tells (over shm to memory of
+	 *                te_memory_alloc(): once the engine has had a region
+	 *                of a GPU's); TE_NOTIFY: the message lies in a GPU's
+	 *                memory
 	 *   -ECONNREFUSED, -ECONNRESET, -EHOSTUNREACH  with TE_FAIL_FAST only
 	 *   -EHOSTDOWN   with TE_FAIL_SILENT only
 	 *   -EHOSTUNREACH, -EACCES, -EPROTO  also for an engine that was never

@@ -76,6 +76,7 @@ struct tei_takers {
 	uint64_t rails; /* a bit for each that moves its bytes itself */
 	bool stageable; /* what is a GPU's of it can be copied by the host */
 	bool all_gpu;   /* all of it is a GPU's, and stageable */
+	bool unknown;   /* of an engine with GPUs; some of it is in no region */
 };
 /* Finds out. Token. */
 void tei_takers_of(const struct tei_request *r, struct tei_takers *out);

@@ -259,9 +259,10 @@ static uint64_t not_paused(struct tei_peer *peer, uint64_t rails)
  * Finds the rails that move the request's bytes: those to the peer that take
  * its local memory. If there is none, or a processor has to see the bytes for
  * their checksum, and the host can copy them: any. Between GPUs of one host
- * those go first that copy from one to the other.
+ * those go first that copy from one to the other. Returns whether some of it
+ * may be a GPU's that is not registered.
  */
-static void find_reach(struct tei_request *r, const struct tei_remote *remote,
+static bool find_reach(struct tei_request *r, const struct tei_remote *remote,
 		       const struct tei_remote_region *region)
 {
 	struct tei_takers takers;
@@ -274,12 +275,13 @@ static void find_reach(struct tei_request *r, const struct tei_remote *remote,
 	r->reach = across;
 	if (takers.all_gpu && !(r->flags & TE_CRC) &&
 	    not_paused(r->peer, across & ~r->avoid))
-		return;
+		return false;
 	reach &= ~across;
 	r->staged = takers.stageable && takers.rails != UINT64_MAX &&
 		    (!(reach & takers.rails) || r->flags & TE_CRC);
 	r->direct = !r->staged && takers.rails != UINT64_MAX;
 	r->reach = r->staged ? reach : reach & takers.rails;
+	return takers.unknown;
 }
 
 /*
@@ -308,7 +310,9 @@ static int resolve(struct tei_request *r)
 		return ask_again(r, -EFAULT);
 	if (!(region->access & access))
 		return ask_again(r, -EACCES);
-	find_reach(r, peer->w.remote, region);
+	/* A processor that copies it, as for an arena, would get a signal. */
+	if (find_reach(r, peer->w.remote, region) && tei_local_is_gone(r))
+		return -EFAULT;
 	if (!r->reach && awaits_rail(r))
 		return -EAGAIN;
 	r->held = tei_remote_hold(peer->w.remote);
@@ -383,7 +387,7 @@ void tei_request_rematch(struct tei_request *r, int err)
 	(void)err;
 	if (r->op == TE_NOTIFY || !r->region)
 		return;
-	find_reach(r, r->held, r->region);
+	(void)find_reach(r, r->held, r->region);
 	if (r->reach & ~r->avoid) {
 		r->near = tei_near_of(r);
 		return;

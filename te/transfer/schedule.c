@@ -85,6 +85,7 @@ void tei_takers_of(const struct tei_request *r, struct tei_takers *out)
 		out->rails &= seen->takes;
 		out->stageable &= seen->takes == UINT64_MAX || seen->staged;
 		out->all_gpu &= seen->staged;
+		out->unknown |= !seen->length;
 	}
 }
 

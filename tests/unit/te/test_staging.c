@@ -801,6 +801,28 @@ static void memory_that_only_looks_readable_is_refused(void **state)
 		skip();
 }
 
+/* As peers of this host reach it, by the processor's own copies. */
+static void memory_that_is_no_region_is_refused_beside_an_arena(void **state)
+{
+	static const uint32_t ops[] = {TE_WRITE, TE_READ};
+	struct pair pair = pair_open("shm,tcp", "1m");
+	CUdeviceptr other = fake_cuda_alloc(&cuda, 1, LEN);
+	void *arena;
+
+	(void)state;
+	assert_int_equal(te_memory_alloc(pair.owner, LEN, &arena), 0);
+	rig_region(pair.owner, arena, LEN, RIG_ANY);
+	for (size_t i = 0; i < TEST_COUNT(ops); i++) {
+		struct iovec piece = {as_pointer(other), LEN};
+		struct te_request request =
+			rig_request(pair.segment, ops[i], arena, &piece);
+
+		assert_int_equal(rig_run(pair.user, &request).error, -EFAULT);
+	}
+	pair_close(&pair);
+	fake_cuda_free(&cuda, 1, other);
+}
+
 static void memory_that_is_no_region_is_refused_between_processes(void **state)
 {
 	static const uint32_t ops[] = {TE_WRITE, TE_READ};
@@ -840,6 +862,7 @@ int main(void)
 		TEST(memory_that_is_no_region_is_refused),
 		TEST(memory_that_only_looks_readable_is_refused),
 		TEST(memory_that_is_no_region_is_refused_between_processes),
+		TEST(memory_that_is_no_region_is_refused_beside_an_arena),
 		TEST(memory_of_a_gpu_goes_by_every_backend),
 		TEST(memory_of_a_gpu_goes_to_the_engine_itself),
 		TEST(slow_copies_are_waited_for),
