@@ -855,7 +855,9 @@ static uint64_t drive_while_busy(struct tei_worker *w)
 		if (worked && w->now - idle_since < w->spin_thread.now &&
 		    spin_once(w, w->now - idle_since))
 			continue;
-		if (!w->n_copying || !sleep_driving(w, TEI_NEVER))
+		/* A waiter that has given up asking drives on by itself. */
+		if (!w->n_copying || atomic_load(&w->n_sleepers) ||
+		    !sleep_driving(w, TEI_NEVER))
 			break;
 	}
 	return worked ? idle_since : 0;

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_staging.c - a GPU's memory that is copied by way of the host */
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "te/core/engine.h"
+#include "te/worker/worker.h"
 #include "tests/lib/self.h"
 #include "tests/unit/te/gpu.h"
 
@@ -419,7 +423,6 @@ static void an_engine_may_end_while_copies_are_under_way(void **state)
 
 /* ---- requests beside others ---- */
 
-/* The first part after a connection has failed decides about the rail. */
 /* The core is left to others: the process's own kernels are launched by one. */
 static void who_waits_for_a_copy_sleeps(void **state)
 {
@@ -447,6 +450,53 @@ static void who_waits_for_a_copy_sleeps(void **state)
 	pair_close(&pair);
 }
 
+static void await_holder(const struct te_engine *engine, uint32_t holder,
+			 bool asleep)
+{
+	const struct tei_worker *w = engine->worker;
+	uint64_t until = tei_now_ns() + 10000 * TEI_NS_PER_MS;
+
+	while ((atomic_load(&w->token) != holder ||
+		(asleep && !atomic_load(&w->idle))) &&
+	       tei_now_ns() < until)
+		(void)sched_yield();
+	assert_int_equal(atomic_load(&w->token), holder);
+}
+
+static void *wait_long(void *batch)
+{
+	return te_batch_wait(batch, RIG_WAIT_MS) ? batch : NULL;
+}
+
+/* It spins no longer than it takes to wake up the thread. */
+static void a_waiter_takes_over_from_a_thread_that_copies(void **state)
+{
+	struct pair pair = pair_open("tcp", "1m");
+	struct iovec piece = {as_pointer(pair.at), 4096};
+	struct te_request request =
+		rig_request(pair.segment, TE_WRITE, host, &piece);
+
+	(void)state;
+	for (int i = 0; i < 50; i++) {
+		struct te_batch *batch;
+		pthread_t thread;
+		void *failed;
+
+		cuda.hold(true);
+		batch = rig_submit(pair.user, &request);
+		await_holder(pair.user, TEI_SOON, true);
+		assert_int_equal(
+			pthread_create(&thread, NULL, wait_long, batch), 0);
+		await_holder(pair.user, TEI_WAITER, false);
+		cuda.hold(false);
+		assert_int_equal(pthread_join(thread, &failed), 0);
+		assert_null(failed);
+		assert_int_equal(rig_end(batch).error, 0);
+	}
+	pair_close(&pair);
+}
+
+/* The first part after a connection has failed decides about the rail. */
 static void a_broken_connection_is_made_again(void **state)
 {
 	(void)state;
@@ -877,6 +927,7 @@ int main(void)
 		TEST(a_peer_may_end_while_copies_are_under_way),
 		TEST(an_engine_may_end_while_copies_are_under_way),
 		TEST(who_waits_for_a_copy_sleeps),
+		TEST(a_waiter_takes_over_from_a_thread_that_copies),
 		TEST(a_broken_connection_is_made_again),
 		TEST(room_of_a_cancelled_copy_is_used_at_once),
 		TEST(only_who_needs_room_waits_for_it),
