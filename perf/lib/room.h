@@ -10,23 +10,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/room.h"
+
 /*
  * Bytes that the master and an owner together keep of an object besides its
  * extent, rounded up: 245 were measured with keys of 50 bytes.
  */
 #define TEI_ROOM_OBJECT_BYTES 320
 
-struct tei_room {
-	uint64_t bytes;    /* UINT64_MAX: not known */
-	const char *whose; /* what sets the limit, for messages */
-};
-
-/*
- * Memory that this process and its children can still take: of the host, or of
- * the control groups above them where that is less. @root: "", or a folder
- * with a /proc and a /sys of a test's own.
- */
-struct tei_room tei_room_left(const char *root);
 /*
  * Tells whether @bytes fit; else says on stderr that @what takes as many, and
  * @advice.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 te_tests(unit perf
-	TESTS bare histogram locations lru nics pattern plot popularity process report room table
+	TESTS bare histogram locations lru nics pattern plot popularity process report table
 		trace weights
 	LIBRARIES te_perf_lib)
 target_sources(unit_perf PRIVATE ${PROJECT_SOURCE_DIR}/perf/te-perf/locations.c)
