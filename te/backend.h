@@ -414,6 +414,33 @@ struct tei_backing {
 int tei_memory_backing(struct tei_engine_core *core, const void *addr,
 		       uint64_t length, struct tei_backing *out);
 
+/*
+ * Memory of a peer's te_memory_alloc() that a backend has mapped. The engine's
+ * background thread (te/region/prefault.c) enters pages into the page tables of
+ * this process before they are used: only pages that are in memory, so that no
+ * memory is committed for the owner.
+ */
+struct tei_mapping { /* zeroed by the backend, then the core's */
+	struct tei_list link;
+	uint8_t *addr;
+	uint64_t length, done; /* done: bytes from @addr on that are entered */
+	bool busy, leaving;
+};
+/*
+ * Hands over a shared mapping of whole pages, whose file belongs to this user:
+ * of others mincore() does not tell. Without a thread, or with the setting
+ * `prefault` at 0, pages come when they are touched. Any thread. Takes lock 12.
+ */
+void tei_mapping_add(struct tei_engine_core *core, struct tei_mapping *mapping,
+		     void *addr, uint64_t length);
+/*
+ * Takes it back before it is unmapped; of one that was not handed over does
+ * nothing. Waits while the thread is at a piece of it, 1 MiB. Any thread. Takes
+ * lock 12.
+ */
+void tei_mapping_remove(struct tei_engine_core *core,
+			struct tei_mapping *mapping);
+
 /* Memory of a GPU that a region is of, for devices that access it alone. */
 struct tei_gpu_memory {
 	int fd; /* dma-buf, not yours to close; -1: there is none */

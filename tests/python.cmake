@@ -12,7 +12,7 @@ set_tests_properties(integration.python.venv PROPERTIES
 	FIXTURES_SETUP python_venv)
 
 # Calls have their time on a machine that is slow, too: what looks at limits sets them.
-set(python_environment PYTHONDONTWRITEBYTECODE=1
+set(python_environment PYTHONDONTWRITEBYTECODE=1 ${te_lazy}
 	MC_RPC_TIMEOUT_MS=10000 TE_REPLICA_TIMEOUT=10s
 	TE_WHEEL_DIR=${CMAKE_BINARY_DIR}/python/wheel
 	TE_TESTS_DIR=${CMAKE_BINARY_DIR}/tests

@@ -138,12 +138,21 @@ static int shm_arena_map(int fd, const struct shm_key *key, uint8_t **base,
 	return 0;
 }
 
+/* Tells whether the file is this user's: of others mincore() may not tell. */
+static bool is_own(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && st.st_uid == geteuid();
+}
+
 #define BARRED_MS 1000
 
 /* ---- views ---- */
 
 static void view_free(struct shm_endpoint *ep, struct shm_view *view)
 {
+	tei_mapping_remove(ep->base->rail->core, &view->mapping);
 	if (view->base)
 		munmap(view->base, view->mapped);
 	if (view->window)
@@ -478,6 +487,9 @@ static int open_view(struct shm_endpoint *ep, struct shm_view *view,
 		return 0;
 	}
 	ep->n_short = 0;
+	if (view->base && is_own(fd))
+		tei_mapping_add(ep->base->rail->core, &view->mapping,
+				view->base, view->mapped);
 	view->state = SHM_VIEW_READY;
 	tei_shm_view_settled(ep, view);
 	return 0;

@@ -137,6 +137,7 @@ struct shm_view {
 	uint64_t generation;
 	uint8_t *base; /* mapped; NULL: foreign, or a GPU's */
 	size_t mapped;
+	struct tei_mapping mapping; /* of it; length 0: not handed over */
 	/* Window of a GPU's; NULL: not open. Some chunks may be to come. */
 	struct tei_gpu_window *window;
 	uint64_t chunks_at, chunks_len; /* its chunks' own address; 0: none */

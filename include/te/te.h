@@ -255,7 +255,9 @@ TE_API int te_region_remove_within(struct te_engine *engine,
  * @length: bytes, rounded up to whole pages
  *
  * The memory is zeroed, and committed when it is first touched; with the
- * setting `hugetlb` it is committed before the return. Free it with
+ * setting `hugetlb` it is committed before the return. Once it is a region that
+ * peers may write, it is committed in the background as well, as far as the
+ * setting `prefault` and the memory of the host permit. Free it with
  * te_memory_free() after removing its region.
  *
  * Returns 0, -EINVAL (length 0), -ENOMEM, -ESTALE (in a forked child).

@@ -18,6 +18,7 @@
 #include "te/directory/publish.h"
 #include "te/notify/inbox.h"
 #include "te/region/group.h"
+#include "te/region/prefault.h"
 #include "te/region/region.h"
 #include "te/transfer/link.h"
 #include "te/transfer/peer.h"
@@ -403,6 +404,7 @@ void te_engine_destroy(struct te_engine *engine)
 	tei_loop_stop(engine->loop);
 	tei_worker_stop(engine->worker);
 	tei_deferred_stop(engine);
+	tei_prefault_stop(engine);
 	free_all(engine);
 	tei_loop_destroy(engine->loop);
 	tei_publisher_stop(engine->publisher, until);

@@ -47,7 +47,7 @@ static void put_rail(struct list *list, struct tei_rail_box *box)
 
 static void put_gauges(struct list *list, struct te_engine *engine)
 {
-	uint64_t n_peers = 0, n_segments, n_regions;
+	uint64_t n_peers = 0, n_segments, n_regions, left;
 
 	tei_mutex_lock(&engine->mu);
 	tei_list_for_each (node, &engine->peers) {
@@ -58,10 +58,12 @@ static void put_gauges(struct list *list, struct te_engine *engine)
 	tei_mutex_unlock(&engine->mu);
 	tei_mutex_lock(&engine->regions->mu);
 	n_regions = engine->regions->n;
+	left = engine->regions->prefault.left;
 	tei_mutex_unlock(&engine->regions->mu);
 	put_stat(list, "te_peers", "", n_peers);
 	put_stat(list, "te_segments", "", n_segments);
 	put_stat(list, "te_regions", "", n_regions);
+	put_stat(list, "te_prefault_left_bytes", "", left);
 }
 
 int te_engine_stats(struct te_engine *engine, struct te_stat *out, size_t *n)
@@ -78,9 +80,9 @@ int te_engine_stats(struct te_engine *engine, struct te_stat *out, size_t *n)
 	put_stat(&list, name, label, get_counter(&engine->stats.field));
 	TEI_STATS(PUT)
 #undef PUT
+	put_gauges(&list, engine);
 	for (i = 0; i < engine->worker->n_rails; i++)
 		put_rail(&list, engine->worker->rails[i]);
-	put_gauges(&list, engine);
 	*n = list.n;
 	return 0;
 }

@@ -58,7 +58,9 @@ struct tei_config {
 	uint64_t slice_min, slice_max, window; /* bytes */
 	/* Notifications not taken: of one peer, their bytes, memory of all. */
 	uint64_t notify_queue, notify_queue_bytes, notify_memory;
-	bool hugetlb; /* te_memory_alloc() takes reserved huge pages */
+	bool hugetlb;        /* te_memory_alloc() takes reserved huge pages */
+	uint64_t prefault;   /* bytes of lent memory to bring in; 0: none */
+	char *prefault_root; /* folder of /proc and /sys; NULL: "" */
 };
 
 /* The registry's rows over struct tei_config. */

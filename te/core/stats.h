@@ -27,6 +27,8 @@
 	X(slices, "te_slices_total", "")                               \
 	X(gpu_direct, "te_gpu_bytes_total", "direct")                  \
 	X(gpu_staged, "te_gpu_bytes_total", "staged")                  \
+	X(prefault_lent, "te_prefault_bytes_total", "lent")            \
+	X(prefault_mapped, "te_prefault_bytes_total", "mapped")        \
 	X(retries, "te_slice_retries_total", "")                       \
 	X(suspects, "te_peer_suspects_total", "")                      \
 	X(pair_pauses, "te_rail_pauses_total", "pair")                 \

@@ -7,9 +7,10 @@
  * Otherwise, and where that fails, it is anonymous memory.
  *
  * Pages come when they are touched, by us or by a peer that has mapped them,
- * and are paid for by who that is. Reserved huge pages come at once: the
- * mapping has them set aside, but a limit of the control group would be heard
- * of by a signal.
+ * and are paid for by who that is; those of memory that peers may write come
+ * ahead of that (prefault.c). Reserved huge pages come at once: the mapping has
+ * them set aside, but a limit of the control group would be heard of by a
+ * signal.
  */
 
 #include <errno.h>
@@ -149,8 +150,10 @@ static int map_reserved(struct tei_memory *memory)
 
 	memory->length = round_up(memory->asked, HUGE_PAGE);
 	rc = map_memfd(memory, MFD_HUGETLB);
+	memory->reserved = !rc;
 	if (!rc && populate(memory)) {
 		unmap(memory);
+		memory->reserved = false;
 		rc = -ENOMEM;
 	}
 	return rc;
@@ -271,6 +274,21 @@ int tei_memory_backing(struct tei_engine_core *core, const void *addr,
 	}
 	tei_mutex_unlock(&engine->mu);
 	return rc;
+}
+
+bool tei_memory_is_lazy(struct te_engine *engine, const void *addr,
+			uint64_t length)
+{
+	const struct tei_memory *memory;
+	bool lazy;
+
+	tei_mutex_lock(&engine->mu);
+	memory = find_memory(engine, addr);
+	lazy = memory && !memory->of_gpu && !memory->reserved &&
+	       length <= memory->length -
+				 ((uintptr_t)addr - (uintptr_t)memory->addr);
+	tei_mutex_unlock(&engine->mu);
+	return lazy;
 }
 
 void te_memory_free(struct te_engine *engine, void *addr)

@@ -32,6 +32,41 @@ void tei_memory_bind(const struct tei_memory *memory)
 			 memory->node, strerror(errno));
 }
 
+/* Tells whether the process leaves it to us where its pages come from. */
+static bool is_policy_open(void)
+{
+	int mode = MPOL_DEFAULT;
+
+	return !syscall(SYS_get_mempolicy, &mode, NULL, 0, NULL, 0) &&
+	       mode == MPOL_DEFAULT;
+}
+
+void tei_memory_prefer(int node)
+{
+	static _Thread_local enum { NEW, OPEN, FIXED } policy;
+	static _Thread_local int last = -1;
+	unsigned long nodes[NODES_MAX / WORD_BITS] = {0};
+
+	if (policy == NEW)
+		policy = is_policy_open() ? OPEN : FIXED;
+	if (policy == FIXED || node == last || node >= NODES_MAX)
+		return;
+	if (node >= 0)
+		nodes[node / WORD_BITS] = 1ul << node % WORD_BITS;
+	/* Only a wish: pages of another node do as well. */
+	if (!syscall(SYS_set_mempolicy,
+		     node < 0 ? MPOL_DEFAULT : MPOL_PREFERRED,
+		     node < 0 ? NULL : nodes, node < 0 ? 0 : NODES_MAX + 1))
+		last = node;
+}
+
+int tei_memory_node(void)
+{
+	unsigned int cpu, node;
+
+	return syscall(SYS_getcpu, &cpu, &node, NULL) ? -1 : (int)node;
+}
+
 void tei_memory_leave_gpu(struct tei_memory *memory)
 {
 	const struct tei_gpu_named *gpu = &memory->gpu;

@@ -39,6 +39,7 @@ void tei_regions_init(struct tei_regions *r)
 	atomic_init(&r->any_gpu, false);
 	atomic_init(&r->any_flushed, false);
 	deferred_init(&r->deferred);
+	tei_prefault_init(&r->prefault);
 }
 
 static void region_free(struct te_engine *engine, struct tei_region *region)
@@ -57,6 +58,7 @@ void tei_regions_fini(struct tei_regions *r)
 {
 	tei_free(r->sorted);
 	deferred_fini(&r->deferred);
+	tei_prefault_fini(&r->prefault);
 	tei_handles_fini(&r->handles);
 	tei_cond_fini(&r->unpinned);
 	tei_mutex_fini(&r->mu);
@@ -136,6 +138,7 @@ static void take_out(struct tei_regions *r, struct tei_region *region)
 		(r->n - place - 1) * sizeof(struct tei_region *));
 	r->n--;
 	tei_list_del(&region->deferred);
+	tei_prefault_remove(r, region);
 	atomic_fetch_add_explicit(&r->changes, 1, memory_order_release);
 	tei_handle_remove(&r->handles, region->id);
 }
@@ -197,6 +200,7 @@ static struct tei_region *region_make(struct te_engine *engine,
 	region->access = from->access;
 	region->group = -1;
 	tei_list_init(&region->deferred);
+	tei_prefault_prepare(engine, region);
 	locate(engine, from, found, region);
 	if (region->near)
 		atomic_store_explicit(&engine->regions->any_near, true,
@@ -306,6 +310,7 @@ int te_region_add(struct te_engine *engine, const struct te_region *region,
 	added->shown = true;
 	regions_changed(r, added);
 	deferred_add(r, added);
+	tei_prefault_add(engine, added);
 	*out = added->id;
 	tei_mutex_unlock(&r->mu);
 	if (region->access)
@@ -363,7 +368,7 @@ static bool await_unpinned(struct te_engine *engine, struct tei_region *region,
 
 	tei_mutex_lock(&r->mu);
 	while (region->pins && now < until) {
-		/* Dropping endpoints does not hurry the background thread. */
+		/* Dropping endpoints does not hurry a background thread. */
 		bool by_peers = region->pins > region->in_background;
 		uint64_t next = by_peers && region->drop_at < until
 					? region->drop_at
@@ -870,14 +875,14 @@ static bool register_deferred(struct te_engine *engine, struct tei_regions *r,
 	bool news = false;
 
 	region->pins++;
-	region->in_background = true;
+	region->in_background++;
 	for (uint32_t i = 0; i < w->n_rails; i++) {
 		if (region->shown && !r->deferred.stop &&
 		    is_due(region, w->rails[i]))
 			news |= offer_late(engine, r, region, w->rails[i]);
 	}
 	region->pins--;
-	region->in_background = false;
+	region->in_background--;
 	if (!region->shown) {
 		tei_cond_broadcast(&r->unpinned);
 		return false;

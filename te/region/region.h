@@ -29,6 +29,7 @@
 #include "te/core/handle.h"
 #include "te/device/device.h"
 #include "te/region/group.h"
+#include "te/region/prefault.h"
 
 struct te_engine;
 struct tei_export;
@@ -54,11 +55,11 @@ struct tei_region {
 	bool left;    /* hidden, but could not be removed in time */
 	bool doubted; /* some of its memory was found missing */
 	/*
-	 * Pins by target endpoints that just touch it, and by the background
-	 * thread.
+	 * Pins by target endpoints that just touch it, and by background
+	 * threads: that of deferred registration, that of prefault.c.
 	 */
 	uint32_t pins;
-	bool in_background; /* one of them is the background thread's */
+	uint32_t in_background; /* pins of background threads */
 	/* ns: when endpoints that pin it are dropped; of who removes it */
 	uint64_t drop_at;
 	char location[32];
@@ -66,6 +67,7 @@ struct tei_region {
 	/* Rails that refused it and may take it yet, a bit each. */
 	uint64_t due;
 	struct tei_list deferred; /* in a list of regions.deferred */
+	struct tei_ahead ahead;   /* what is brought in of it */
 	struct tei_key *key[];    /* key[n_rails] */
 };
 
@@ -119,6 +121,7 @@ struct tei_regions {
 	 */
 	_Atomic bool any_flushed;
 	struct tei_deferred deferred;
+	struct tei_prefault prefault;
 };
 
 void tei_regions_init(struct tei_regions *r);

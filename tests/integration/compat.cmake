@@ -41,7 +41,8 @@ function(compat_test name file)
 		RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 	add_test(NAME integration.compat.${name} COMMAND ${target})
 	set_tests_properties(integration.compat.${name} PROPERTIES
-		TIMEOUT ${TE_TEST_TIMEOUT} SKIP_RETURN_CODE 77 LABELS integration)
+		TIMEOUT ${TE_TEST_TIMEOUT} SKIP_RETURN_CODE 77 LABELS integration
+		ENVIRONMENT ${te_lazy})
 endfunction()
 
 foreach(name engine trouble)

@@ -41,6 +41,20 @@ int tei_memory_backing(struct tei_engine_core *core, const void *addr,
 	return 0;
 }
 
+void tei_mapping_add(struct tei_engine_core *core, struct tei_mapping *mapping,
+		     void *addr, uint64_t length)
+{
+	(void)core;
+	*mapping = (struct tei_mapping){.addr = addr, .length = length};
+}
+
+void tei_mapping_remove(struct tei_engine_core *core,
+			struct tei_mapping *mapping)
+{
+	(void)core;
+	mapping->length = 0;
+}
+
 /* ---- what is open ---- */
 
 unsigned int sraw_maps(void)
