@@ -185,6 +185,7 @@ TE_API int te_store_setup(const struct te_store_config *config,
  */
 TE_API void te_store_close(struct te_store *store);
 
+/* Returns the client's engine; NULL: a dummy has none of its own. */
 TE_API struct te_engine *te_store_engine(struct te_store *store);
 /* Returns the name of the client's engine, "127.0.0.1:40123". */
 TE_API const char *te_store_hostname(struct te_store *store);

@@ -137,6 +137,14 @@ bool tes_agent_stop(struct tes_agent *agent, uint64_t wait_ms)
 
 /* ---- the HTTP port: health and metrics ---- */
 
+#define STATS_MAX 1024 /* of an engine; beyond them rails' */
+
+/* Metric that is a counter or a gauge of the engine. */
+struct tes_engine_metric {
+	const char *name, *type, *help;
+	const char *stat, *label; /* in struct te_stat */
+};
+
 static const char *const type_names[] = {
 	[AGENT__AGENT_TYPE__AGENT_PUT] = "put",
 	[AGENT__AGENT_TYPE__AGENT_GET] = "get",
@@ -216,6 +224,42 @@ static void faults(struct evbuffer *out, const struct tes_agent *agent)
 			     "connections hung up on for what they sent");
 	for (int i = 0; i < TEI_FRAME_FAULTS; i++)
 		refused(out, name, reasons[i], agent->stats.faults[i]);
+}
+
+/* Prints a counter or gauge of the engine; @label: as of struct te_stat. */
+static void engine_stat(struct evbuffer *out, const struct te_stat *stats,
+			size_t n, const struct tes_engine_metric *metric)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!strcmp(stats[i].name, metric->stat) &&
+		    !strcmp(stats[i].label, metric->label))
+			tei_http_metric(out, metric->name, metric->type,
+					metric->help, stats[i].value);
+	}
+}
+
+/* Prints how much memory the engine has brought in ahead of use. */
+static void prefault(struct evbuffer *out, struct te_engine *engine)
+{
+	static const struct tes_engine_metric metrics[] = {
+		{"te_store_prefault_bytes_total", "counter",
+		 "lent memory brought in ahead of use",
+		 "te_prefault_bytes_total", "lent"},
+		{"te_store_prefault_mapped_bytes_total", "counter",
+		 "memory of others on this host, mapped ahead of use",
+		 "te_prefault_bytes_total", "mapped"},
+		{"te_store_prefault_left_bytes", "gauge",
+		 "lent memory still to be brought in", "te_prefault_left_bytes",
+		 ""},
+	};
+	struct te_stat stats[STATS_MAX];
+	size_t n = STATS_MAX;
+
+	if (!engine || te_engine_stats(engine, stats, &n))
+		return;
+	n = n < STATS_MAX ? n : STATS_MAX;
+	for (size_t i = 0; i < sizeof(metrics) / sizeof(metrics[0]); i++)
+		engine_stat(out, stats, n, &metrics[i]);
 }
 
 /* Prints the caches of the daemon's own client: locations and hot values. */
@@ -303,6 +347,7 @@ static int metrics(const struct tei_http_request *request,
 	tei_http_metric(out, "te_agent_healthy", "gauge", "1: in the pool",
 			te_store_health(agent->store) == 0);
 	caches(out, agent->store);
+	prefault(out, te_store_engine(agent->store));
 	return 200;
 }
 

@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "tests/lib/maps.h"
 #include "tests/lib/test.h"
+#include "tests/lib/wait.h"
 #include "tests/store/pool.h"
 
 #define N_PAIRS  16
@@ -433,13 +436,59 @@ static void who_closes_leaves_nothing_behind_when_told(void **state)
 	te_store_close(heir);
 }
 
-/* Touched pages would show here: the machine need not have so much. */
+/* ---- memory that is committed, and when ---- */
+
+#define LENT     ((uint64_t)48 << 20)
+#define BUFFER   ((uint64_t)64 << 30) /* the machine need not have so much */
+#define SETUP_MS 50
+#define TRIES    8
+
+static bool is_lent_memory_there(void *arg)
+{
+	(void)arg;
+	return test_memory_entered(LENT, NULL) == (long)LENT;
+}
+
+/* Both are of te_memory_alloc(), but only what is lent comes by itself. */
 static void a_large_local_buffer_is_not_committed(void **state)
 {
-	struct te_store *store = joined(WORDS("local_buffer_size", "64gb"));
+	struct te_store *store;
 
 	(void)state;
+	assert_int_equal(setenv("TE_PREFAULT", "1g", 1), 0);
+	store = joined(WORDS("local_buffer_size", "64gb", "global_segment_size",
+			     "48mb"));
+	assert_true(test_wait_until(is_lent_memory_there, NULL, 30000));
+	assert_int_equal(test_memory_entered(BUFFER, NULL), 0);
 	te_store_close(store);
+	assert_int_equal(setenv("TE_PREFAULT", "0", 1), 0);
+}
+
+static uint64_t time_of_setup(void)
+{
+	uint64_t begin = tei_now_ns();
+	struct te_store *store = joined(WORDS("local_buffer_size", "16gb",
+					      "global_segment_size", "2gb"));
+	uint64_t took = tei_now_ns() - begin;
+
+	te_store_close(store);
+	return took;
+}
+
+static void setup_does_not_wait_for_memory(void **state)
+{
+	uint64_t best = UINT64_MAX;
+
+	(void)state;
+	assert_int_equal(setenv("TE_PREFAULT", "4g", 1), 0);
+	for (int i = 0; i < TRIES; i++) {
+		uint64_t took = time_of_setup();
+
+		best = took < best ? took : best;
+	}
+	assert_int_equal(setenv("TE_PREFAULT", "0", 1), 0);
+	assert_true((double)best <
+		    test_stretch() * (double)(SETUP_MS * TEI_NS_PER_MS));
 }
 
 int main(void)
@@ -464,6 +513,7 @@ int main(void)
 			what_is_read_often_is_kept_when_that_is_wanted),
 		cmocka_unit_test(who_closes_leaves_nothing_behind_when_told),
 		cmocka_unit_test(a_large_local_buffer_is_not_committed),
+		cmocka_unit_test(setup_does_not_wait_for_memory),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -177,6 +177,12 @@ int te_store_health(struct te_store *store)
 	return 0;
 }
 
+struct te_engine *te_store_engine(struct te_store *store)
+{
+	(void)store;
+	return NULL;
+}
+
 const char *te_store_hostname(struct te_store *store)
 {
 	(void)store;
