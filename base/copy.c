@@ -2,16 +2,31 @@
 /*
  * copy.c - streaming copies with AVX-512, AVX2 and SSE2, and their checksums
  *
- * Each kernel copies whole lines to an aligned target: groups of four pages
- * side by side, a line of each in turn, then what is left line by line. The
- * rest is the same for all: what comes before the first line and after the
- * last goes by memcpy().
+ * Each streaming kernel copies whole lines to an aligned target: groups of
+ * pages side by side, then what is left line by line. The rest is the same for
+ * all: what comes before the first line and after the last goes by memcpy().
  */
 #include "base/copy.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+
+static void copy_memcpy(void *to, const void *from, size_t len)
+{
+	memcpy(to, from, len);
+}
+
+static void keep_memcpy(void *to, void *keep, const void *from, size_t len)
+{
+	memcpy(keep, from, len);
+	memcpy(to, keep, len);
+}
+
+#define COPIER(name_, suffix_)                        \
+	{                                             \
+		name_, copy_##suffix_, keep_##suffix_ \
+	}
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -26,6 +41,7 @@ typedef void kernel_fn(char *to, char *keep, const char *from, size_t len);
 
 #define AVX512 __attribute__((target("avx512f")))
 #define AVX2   __attribute__((target("avx2")))
+#define SSE2   __attribute__((target("sse2")))
 
 /*
  * Tells whether the lines of four pages go from the last to the first: a load
@@ -43,57 +59,67 @@ static inline bool is_down(const char *to, const char *from)
 }
 
 /*
- * Kernels copy PAGES pages side by side, a line of each in turn. All loads of a
- * turn come before its first streaming store: where they alternated, the speed
- * depended by 5 % on where the linker put the loop.
+ * Kernels copy @pages pages side by side, as many lines of each in turn as make
+ * TURN together. All loads of a turn come before its first streaming store:
+ * where they alternated, the speed depended by 5 % on where the linker put the
+ * loop.
  */
-#define KERNEL(name_, target_, vector_, load_, stream_, store_)                \
-	target_ static inline void name_##_turn(char *to, char *keep,          \
-						const char *from, size_t n)    \
+#define TURN ((size_t)4) /* lines; 16 registers of SSE2 */
+
+#define KERNEL(width_, target_, vector_, load_, stream_, store_)               \
+	target_ static inline                                                  \
+		__attribute__((always_inline)) void turn_##width_(             \
+			char *to, char *keep, const char *from, size_t pages,  \
+			size_t lines)                                          \
 	{                                                                      \
 		const size_t step = sizeof(vector_);                           \
-		vector_ v[PAGES][LINE / sizeof(vector_)];                      \
+		const size_t n = lines * LINE / step;                          \
+		vector_ v[TURN * LINE / sizeof(vector_)];                      \
                                                                                \
-		for (size_t p = 0; p < n; p++)                                 \
-			for (size_t k = 0; k < LINE / step; k++)               \
-				v[p][k] =                                      \
+		for (size_t p = 0; p < pages; p++)                             \
+			for (size_t k = 0; k < n; k++)                         \
+				v[p * n + k] =                                 \
 					load_((const void *)(from + p * PAGE + \
 							     k * step));       \
-		for (size_t p = 0; p < n; p++)                                 \
-			for (size_t k = 0; k < LINE / step; k++)               \
+		for (size_t p = 0; p < pages; p++)                             \
+			for (size_t k = 0; k < n; k++)                         \
 				stream_((void *)(to + p * PAGE + k * step),    \
-					v[p][k]);                              \
-		for (size_t p = 0; p < n && keep != to; p++)                   \
-			for (size_t k = 0; k < LINE / step; k++)               \
+					v[p * n + k]);                         \
+		for (size_t p = 0; p < pages && keep != to; p++)               \
+			for (size_t k = 0; k < n; k++)                         \
 				store_((void *)(keep + p * PAGE + k * step),   \
-				       v[p][k]);                               \
+				       v[p * n + k]);                          \
 	}                                                                      \
-	target_ static void name_(char *to, char *keep, const char *from,      \
-				  size_t len)                                  \
+	target_ static inline                                                  \
+		__attribute__((always_inline)) void kernel_##width_(           \
+			char *to, char *keep, const char *from, size_t len,    \
+			size_t pages)                                          \
 	{                                                                      \
-		bool down = is_down(to, from);                                 \
+		bool down = pages > 1 && is_down(to, from);                    \
+		const size_t lines = TURN / pages;                             \
 		size_t at, i;                                                  \
                                                                                \
-		for (; len >= PAGES * PAGE; len -= PAGES * PAGE) {             \
-			for (i = 0; i < PAGE; i += LINE) {                     \
-				at = down ? PAGE - LINE - i : i;               \
-				name_##_turn(to + at, keep + at, from + at,    \
-					     PAGES);                           \
+		for (; len >= pages * PAGE; len -= pages * PAGE) {             \
+			for (i = 0; i < PAGE; i += lines * LINE) {             \
+				at = down ? PAGE - lines * LINE - i : i;       \
+				turn_##width_(to + at, keep + at, from + at,   \
+					      pages, lines);                   \
 			}                                                      \
-			to += PAGES * PAGE;                                    \
-			keep += PAGES * PAGE;                                  \
-			from += PAGES * PAGE;                                  \
+			to += pages * PAGE;                                    \
+			keep += pages * PAGE;                                  \
+			from += pages * PAGE;                                  \
 		}                                                              \
-		for (i = 0; i < len; i += LINE)                                \
-			name_##_turn(to + i, keep + i, from + i, 1);           \
+		for (i = 0; i + TURN * LINE <= len; i += TURN * LINE)          \
+			turn_##width_(to + i, keep + i, from + i, 1, TURN);    \
+		for (; i < len; i += LINE)                                     \
+			turn_##width_(to + i, keep + i, from + i, 1, 1);       \
 	}
 
-KERNEL(kernel_avx512, AVX512, __m512i, _mm512_loadu_si512, _mm512_stream_si512,
+KERNEL(avx512, AVX512, __m512i, _mm512_loadu_si512, _mm512_stream_si512,
        _mm512_storeu_si512)
-KERNEL(kernel_avx2, AVX2, __m256i, _mm256_loadu_si256, _mm256_stream_si256,
+KERNEL(avx2, AVX2, __m256i, _mm256_loadu_si256, _mm256_stream_si256,
        _mm256_storeu_si256)
-KERNEL(kernel_sse2, , __m128i, _mm_loadu_si128, _mm_stream_si128,
-       _mm_storeu_si128)
+KERNEL(sse2, SSE2, __m128i, _mm_loadu_si128, _mm_stream_si128, _mm_storeu_si128)
 
 /* Copies the rest that is no whole cache line to both. */
 static void copy_rest(char *to, char *keep, const char *from, size_t len)
@@ -198,45 +224,82 @@ void tei_copy_fence(void)
 	_mm_sfence();
 }
 
-/* The two of a copier around a kernel. */
-#define COPIER(name_)                                                    \
-	static void copy_##name_(void *to, const void *from, size_t len) \
-	{                                                                \
-		copy(kernel_##name_, to, to, from, len);                 \
-	}                                                                \
-	static void keep_##name_(void *to, void *keep, const void *from, \
-				 size_t len)                             \
-	{                                                                \
-		copy(kernel_##name_, to, keep, from, len);               \
+void tei_copy_evict(const void *from, size_t len)
+{
+	const char *line = from;
+
+	for (size_t i = 0; i < len; i += LINE)
+		_mm_clflush(line + i);
+	_mm_mfence();
+}
+
+/* ---- the kernels ---- */
+
+/* The two of a copier around a kernel with so many pages side by side. */
+#define STREAMS(width_, target_, pages_)                                   \
+	target_ static void lines_##width_##_##pages_(                     \
+		char *to, char *keep, const char *from, size_t len)        \
+	{                                                                  \
+		kernel_##width_(to, keep, from, len, pages_);              \
+	}                                                                  \
+	static void copy_##width_##_##pages_(void *to, const void *from,   \
+					     size_t len)                   \
+	{                                                                  \
+		copy(lines_##width_##_##pages_, to, to, from, len);        \
+	}                                                                  \
+	static void keep_##width_##_##pages_(void *to, void *keep,         \
+					     const void *from, size_t len) \
+	{                                                                  \
+		copy(lines_##width_##_##pages_, to, keep, from, len);      \
 	}
+#define STREAMS_OF(width_, target_) \
+	STREAMS(width_, target_, 1) \
+	STREAMS(width_, target_, 2) \
+	STREAMS(width_, target_, 4)
 
-COPIER(avx512)
-COPIER(avx2)
-COPIER(sse2)
+STREAMS_OF(avx512, AVX512)
+STREAMS_OF(avx2, AVX2)
+STREAMS_OF(sse2, SSE2)
 
-struct tei_copier tei_copier_variant(unsigned int i)
+static void copy_movsb(void *to, const void *from, size_t len)
 {
-	struct tei_copier copiers[4] = {{NULL, NULL}};
-	unsigned int n = 0;
-
-	if (__builtin_cpu_supports("avx512f"))
-		copiers[n++] = (struct tei_copier){copy_avx512, keep_avx512};
-	if (__builtin_cpu_supports("avx2"))
-		copiers[n++] = (struct tei_copier){copy_avx2, keep_avx2};
-	copiers[n++] = (struct tei_copier){copy_sse2, keep_sse2};
-	return copiers[i < n ? i : n];
-}
-#else
-static void copy_plain(void *to, const void *from, size_t len)
-{
-	memcpy(to, from, len);
+	__asm__ volatile("rep movsb"
+			 : "+D"(to), "+S"(from), "+c"(len)
+			 :
+			 : "memory");
 }
 
-static void keep_plain(void *to, void *keep, const void *from, size_t len)
+static void keep_movsb(void *to, void *keep, const void *from, size_t len)
 {
 	memcpy(keep, from, len);
-	memcpy(to, keep, len);
+	copy_movsb(to, keep, len);
 }
+
+/* A CPU that can run one of them can run all that come before it. */
+static const struct tei_copier copiers[] = {
+	COPIER("memcpy", memcpy),     COPIER("movsb", movsb),
+	COPIER("sse2-1", sse2_1),     COPIER("sse2-2", sse2_2),
+	COPIER("sse2-4", sse2_4),
+#define N_SSE2 5u
+	COPIER("avx2-1", avx2_1),     COPIER("avx2-2", avx2_2),
+	COPIER("avx2-4", avx2_4),
+#define N_AVX2 8u
+	COPIER("avx512-1", avx512_1), COPIER("avx512-2", avx512_2),
+	COPIER("avx512-4", avx512_4),
+#define N_AVX512 11u
+};
+_Static_assert(sizeof(copiers) / sizeof(copiers[0]) == TEI_COPY_KERNELS_MAX &&
+		       N_AVX512 == TEI_COPY_KERNELS_MAX,
+	       "as the header says");
+
+unsigned int tei_copiers(void)
+{
+	if (!__builtin_cpu_supports("avx2"))
+		return N_SSE2;
+	return __builtin_cpu_supports("avx512f") ? N_AVX512 : N_AVX2;
+}
+#else
+static const struct tei_copier copiers[] = {COPIER("memcpy", memcpy)};
 
 tei_sum_fn *tei_copy_summing(const void *to, const void *from)
 {
@@ -249,15 +312,28 @@ void tei_copy_fence(void)
 {
 }
 
-struct tei_copier tei_copier_variant(unsigned int i)
+void tei_copy_evict(const void *from, size_t len)
 {
-	struct tei_copier plain = {copy_plain, keep_plain}, none = {NULL, NULL};
+	(void)from;
+	(void)len;
+}
 
-	return i ? none : plain;
+unsigned int tei_copiers(void)
+{
+	return 1;
 }
 #endif
 
-struct tei_copier tei_copier_streaming(void)
+const struct tei_copier *tei_copier_at(unsigned int i)
 {
-	return tei_copier_variant(0);
+	return &copiers[i];
+}
+
+const struct tei_copier *tei_copier_find(const char *name)
+{
+	for (unsigned int i = 0; i < tei_copiers(); i++) {
+		if (!strcmp(copiers[i].name, name))
+			return &copiers[i];
+	}
+	return NULL;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * copy.h - copying past the caches
+ * copy.h - kernels that copy memory, with their checksums
  *
  * Streaming stores do not read the target's cache lines before they overwrite
- * them, and four pages at a time keep more of the memory's banks busy than one
- * after the other: together 1.7 times memcpy() on cold memory. On small or hot
- * memory they lose.
+ * them, and several pages side by side keep more of the memory's banks busy
+ * than one after the other. How much that gains, or loses, depends on the
+ * processor: copy_choice.h finds the fastest kernel.
  */
 #ifndef BASE_COPY_H
 #define BASE_COPY_H
@@ -17,23 +17,45 @@
 #define TEI_COPY_GROUP (16u << 10) /* four pages */
 
 /*
- * The ranges do not overlap; any alignment. What is stored to @to is in order
- * with later stores only after tei_copy_fence(). Best in groups that begin
- * at a line.
+ * Copies @len bytes. The ranges do not overlap; any alignment. What is stored
+ * to @to is in order with later stores only after tei_copy_fence(). Best in
+ * groups that begin at a line.
  */
 typedef void tei_copy_fn(void *to, const void *from, size_t len);
 
-/* The same, and to @keep, which stays in the caches; both from one look. */
+/*
+ * Copies to @to and to @keep, which stays in the caches; both get the same
+ * bytes, also where @from changes meanwhile.
+ */
 typedef void tei_keep_fn(void *to, void *keep, const void *from, size_t len);
 
 struct tei_copier {
+	const char *name; /* one of TEI_COPY_KERNELS; static */
 	tei_copy_fn *copy;
 	tei_keep_fn *keep;
 };
 
-/* The widest of this CPU; memcpy() where there is none. Any thread. */
-struct tei_copier tei_copier_streaming(void);
+/*
+ * Lists the names of all kernels: memcpy(), "rep movsb", and streaming stores of a width
+ * of one, two and four pages side by side.
+ */
+#define TEI_COPY_KERNELS                     \
+	"memcpy|movsb|sse2-1|sse2-2|sse2-4|" \
+	"avx2-1|avx2-2|avx2-4|avx512-1|avx512-2|avx512-4"
+#define TEI_COPY_KERNELS_MAX 11u
+
+/*
+ * Number of kernels that this CPU can run, at least 1. Any thread, here and
+ * below.
+ */
+unsigned int tei_copiers(void);
+/* Returns one of them, @i < tei_copiers(); 0 is memcpy(). */
+const struct tei_copier *tei_copier_at(unsigned int i);
+/* Finds a kernel by name; NULL: this CPU cannot run it, or it is unknown. */
+const struct tei_copier *tei_copier_find(const char *name);
 void tei_copy_fence(void);
+/* Takes memory out of the caches where a CPU can, for measurements. */
+void tei_copy_evict(const void *from, size_t len);
 
 /*
  * Copies TEI_COPY_GROUP bytes to @to, which is at a line, in one pass with
@@ -46,8 +68,5 @@ typedef uint32_t tei_sum_fn(uint32_t crc, void *to, const void *from);
  * two passes are faster; groups that follow each other lie alike. Any thread.
  */
 tei_sum_fn *tei_copy_summing(const void *to, const void *from);
-
-/* All there are that this CPU can do, for tests; NULLs after the last. */
-struct tei_copier tei_copier_variant(unsigned int i);
 
 #endif

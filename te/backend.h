@@ -30,6 +30,7 @@
 #include "base/peer.h"
 
 struct te_topo;         /* machine picture */
+struct tei_copier;      /* base/copy.h */
 struct tei_engine_core; /* the core's side of an engine; opaque here */
 struct tei_link;        /* the core's side of an endpoint; opaque here */
 struct tei_work;        /* the core's side of a slice; opaque here */
@@ -71,6 +72,8 @@ struct tei_rail {
 	const void *config;        /* ops->config_size bytes by ops->settings */
 	const char *bind;          /* address to listen on; NULL: wildcard */
 	struct tei_peer_rule rule; /* whom to serve */
+	/* Kernel that copies cold memory; NULL: the fastest one. */
+	const struct tei_copier *copier;
 	/*
 	 * Set by rail_open(): the device has no link yet, or no address. It is
 	 * used once tei_rail_changed() says that it is up.

@@ -39,7 +39,7 @@ static int loop_rail_open(struct tei_rail *rail)
 	tei_list_init(&loop_rail(rail)->copying);
 	tei_list_init(&loop_rail(rail)->awaiting_room);
 	loop_rail(rail)->maps = tei_maps_open();
-	loop_rail(rail)->stream = tei_copier_streaming();
+	loop_rail(rail)->copies.named = rail->copier;
 	return 0;
 }
 
@@ -264,7 +264,7 @@ static void write_in_parts(struct tei_slice *slice, uint8_t *to,
 
 	for (; n; n -= part, part = n < STREAM_LEN ? n : STREAM_LEN) {
 		take_crc(slice, from, part);
-		rail->stream.copy(to, from, part);
+		tei_copy_cold(&rail->copies, false, to, NULL, from, part);
 		pass(slice, part);
 		to += part;
 		from += part;
@@ -283,7 +283,8 @@ static void write_in_one_pass(struct tei_slice *slice, uint8_t *to,
 		if (sum && part == TEI_COPY_GROUP) {
 			slice->crc = sum(slice->crc, to, from);
 		} else {
-			rail->stream.copy(to, from, part);
+			tei_copy_cold(&rail->copies, false, to, NULL, from,
+				      part);
 			take_crc(slice, from, part);
 		}
 		pass(slice, part);
@@ -337,10 +338,12 @@ static void stream_read(struct tei_slice *slice, uint8_t *to,
 
 	for (; n; n -= part, part = n < TEI_COPY_GROUP ? n : TEI_COPY_GROUP) {
 		if (slice->crc_len) {
-			rail->stream.keep(to, rail->bounce, from, part);
+			tei_copy_cold(&rail->copies, false, to, rail->bounce,
+				      from, part);
 			take_crc(slice, rail->bounce, part);
 		} else {
-			rail->stream.copy(to, from, part);
+			tei_copy_cold(&rail->copies, false, to, NULL, from,
+				      part);
 		}
 		pass(slice, part);
 		to += part;

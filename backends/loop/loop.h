@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/copy.h"
+#include "base/copy_choice.h"
 #include "base/faster.h"
 #include "base/list.h"
 #include "te/backend.h"
@@ -27,7 +27,7 @@ struct loop_rail {
 	bool room_came;
 	uint64_t last_id;
 	int maps; /* tei_maps_open()'s, for large memory */
-	struct tei_copier stream;
+	struct tei_copy_use copies;
 	struct tei_faster summing; /* by turns with the copy, or in its pass */
 	/* Holds the bytes copied last, from which the checksum is made. */
 	uint8_t bounce[TEI_COPY_GROUP + TEI_COPY_LINE];

@@ -61,21 +61,19 @@ close_fd:
 	return rc;
 }
 
-/* Checks that @fd is sealed memory of @least bytes or more; *size: of all. */
-static int check_mapping(int fd, uint64_t least, uint64_t *size)
+/* Checks that @fd is sealed memory of @least bytes or more; *st: its state. */
+static int check_mapping(int fd, uint64_t least, struct stat *st)
 {
-	struct stat st;
 	int seals;
 
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+	if (fstat(fd, st) || !S_ISREG(st->st_mode))
 		return -EPROTO;
 	seals = fcntl(fd, F_GET_SEALS); /* fails on files of a disk */
 	if (seals < 0 || (seals & FIXED) != FIXED)
 		return -EPROTO;
-	if (st.st_size <= 0 || (uint64_t)st.st_size < least ||
-	    (uint64_t)st.st_size > 2 * (uint64_t)TE_LENGTH_MAX)
+	if (st->st_size <= 0 || (uint64_t)st->st_size < least ||
+	    (uint64_t)st->st_size > 2 * (uint64_t)TE_LENGTH_MAX)
 		return -EPROTO;
-	*size = (uint64_t)st.st_size;
 	return 0;
 }
 
@@ -96,11 +94,11 @@ static int map(int fd, size_t size, int prot, void **out)
 
 int tei_shm_pages_map(int fd, struct shm_pages **out)
 {
-	uint64_t size;
+	struct stat st;
 	void *at;
-	int rc = check_mapping(fd, SHM_PAGES_LEN, &size);
+	int rc = check_mapping(fd, SHM_PAGES_LEN, &st);
 
-	if (!rc && size != SHM_PAGES_LEN)
+	if (!rc && st.st_size != SHM_PAGES_LEN)
 		rc = -EPROTO;
 	if (!rc)
 		rc = map(fd, SHM_PAGES_LEN, PROT_READ | PROT_WRITE, &at);
@@ -115,26 +113,26 @@ void tei_shm_pages_unmap(struct shm_pages *pages)
 }
 
 /*
- * Maps the arena of a key. -EPROTO: the descriptor is no memory of that size
- * that cannot shrink. -ENOMEM.
+ * Maps the arena of the view's key. -EPROTO: the descriptor is no memory of
+ * that size that cannot shrink. -ENOMEM.
  */
-static int shm_arena_map(int fd, const struct shm_key *key, uint8_t **base,
-			 size_t *mapped)
+static int map_arena(int fd, struct shm_view *view)
 {
-	int prot = PROT_READ;
-	uint64_t size;
+	int prot = PROT_READ, rc;
+	struct stat st;
 	void *at;
-	int rc = check_mapping(fd, key->length, &size);
 
-	if (key->access & TE_ACCESS_REMOTE_WRITE)
+	rc = check_mapping(fd, view->key.length, &st);
+	if (view->key.access & TE_ACCESS_REMOTE_WRITE)
 		prot |= PROT_WRITE;
 	if (!rc)
-		rc = map(fd, size, prot, &at);
+		rc = map(fd, (size_t)st.st_size, prot, &at);
 	if (rc)
 		return rc;
-	(void)madvise(at, size, MADV_HUGEPAGE);
-	*base = at;
-	*mapped = size;
+	(void)madvise(at, (size_t)st.st_size, MADV_HUGEPAGE);
+	view->base = at;
+	view->mapped = (size_t)st.st_size;
+	view->huge = (size_t)st.st_blksize >= TEI_HUGE_LEN;
 	return 0;
 }
 
@@ -464,9 +462,7 @@ static int open_view(struct shm_endpoint *ep, struct shm_view *view,
 	view->slot = m->slot;
 	view->generation = m->generation;
 	if (m->kind == SHM_ARENA)
-		rc = fds->n ? shm_arena_map(one_of(fds), &view->key,
-					    &view->base, &view->mapped)
-			    : -EMFILE;
+		rc = fds->n ? map_arena(one_of(fds), view) : -EMFILE;
 	if (view->key.kind == SHM_GPU)
 		rc = tei_shm_gpu_open(ep, view, m, fds);
 	if (rc == -EPROTO || rc == -EBADMSG)
@@ -487,7 +483,7 @@ static int open_view(struct shm_endpoint *ep, struct shm_view *view,
 		return 0;
 	}
 	ep->n_short = 0;
-	if (view->base && is_own(fd))
+	if (view->base && is_own(one_of(fds)))
 		tei_mapping_add(ep->base->rail->core, &view->mapping,
 				view->base, view->mapped);
 	view->state = SHM_VIEW_READY;

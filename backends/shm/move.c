@@ -145,15 +145,6 @@ void tei_shm_view_settled(struct shm_endpoint *ep, struct shm_view *view)
 
 /* ---- copying ---- */
 
-static void copy_chunk(const struct shm_rail *rail, bool streaming, uint8_t *to,
-		       const uint8_t *from, uint64_t n)
-{
-	if (streaming)
-		rail->stream.copy(to, from, n);
-	else
-		memcpy(to, from, n);
-}
-
 /* Many slices that wait together are as one that is long. */
 static bool is_long(const struct shm_rail *rail, const struct tei_slice *slice)
 {
@@ -178,17 +169,19 @@ static void take_crc(struct tei_slice *slice, const uint8_t *bytes, uint64_t n)
  * changes them meanwhile: they are looked at here, not at either end. A first
  * part that ends at a line makes the others whole groups.
  */
-static void copy_checked(const struct shm_rail *rail, struct tei_slice *slice,
+static void copy_checked(struct shm_rail *rail, struct tei_slice *slice,
 			 bool streaming, uint8_t *to, const uint8_t *from,
 			 uint64_t n)
 {
+	bool huge = shm_slice(slice)->view->huge;
 	uint64_t part = TEI_COPY_GROUP + (-(uintptr_t)to & (TEI_COPY_LINE - 1));
 
 	for (; n; n -= part, part = TEI_COPY_GROUP) {
 		if (part > n)
 			part = n;
 		if (streaming)
-			rail->stream.keep(to, rail->bounce, from, part);
+			tei_copy_cold(&rail->copies, huge, to, rail->bounce,
+				      from, part);
 		else
 			memcpy(rail->bounce, from, part);
 		take_crc(slice, rail->bounce, part);
@@ -231,20 +224,21 @@ static uint64_t copy_piece(struct shm_rail *rail, struct tei_slice *slice,
 	bool write = slice->op == TEI_WRITE, streaming;
 	uint64_t n, skip;
 	uint8_t *local = tei_shm_slice_at(slice, &n);
+	uint8_t *to = write ? remote : local, *from = write ? local : remote;
 
 	if (n > most)
 		n = most;
-	streaming = is_long(rail, slice) &&
-		    !is_hot(rail, write ? remote : local, n);
+	streaming = is_long(rail, slice) && !is_hot(rail, to, n);
 	rail->unfenced |= streaming;
 	if (tei_shm_slice_crc(slice, n, &skip)) {
-		copy_checked(rail, slice, streaming, write ? remote : local,
-			     write ? local : remote, n);
-	} else {
-		copy_chunk(rail, streaming, write ? remote : local,
-			   write ? local : remote, n);
-		tei_shm_slice_pass(slice, n);
+		copy_checked(rail, slice, streaming, to, from, n);
+		return n;
 	}
+	if (streaming)
+		tei_copy_cold(&rail->copies, s->view->huge, to, NULL, from, n);
+	else
+		memcpy(to, from, n);
+	tei_shm_slice_pass(slice, n);
 	return n;
 }
 

@@ -246,7 +246,7 @@ static void init(struct shm_rail *rail, struct tei_rail *base)
 	rail->epoll_fd = rail->dir_fd = -1;
 	rail->listener = (struct shm_source){SHM_SOURCE_LISTENER, -1};
 	rail->kick = (struct shm_source){SHM_SOURCE_KICK, -1};
-	rail->stream = tei_copier_streaming();
+	rail->copies.named = base->copier;
 	tei_list_init(&rail->accepted);
 	tei_list_init(&rail->dead);
 	tei_list_init(&rail->waiting);

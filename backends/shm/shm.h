@@ -33,7 +33,7 @@
 #include "backends/shm/fence.h"
 #include "backends/shm/wire.h"
 #include "base/clock.h"
-#include "base/copy.h"
+#include "base/copy_choice.h"
 #include "base/hash.h"
 #include "base/list.h"
 #include "base/thread.h"
@@ -137,6 +137,7 @@ struct shm_view {
 	uint64_t generation;
 	uint8_t *base; /* mapped; NULL: foreign, or a GPU's */
 	size_t mapped;
+	bool huge;                  /* by huge pages, as far as its file says */
 	struct tei_mapping mapping; /* of it; length 0: not handed over */
 	/* Window of a GPU's; NULL: not open. Some chunks may be to come. */
 	struct tei_gpu_window *window;
@@ -228,7 +229,7 @@ struct shm_rail {
 	struct tei_list gpus;              /* of them, by gpu_link */
 	struct tei_list broken;            /* endpoints */
 	struct tei_list refused;           /* slices */
-	struct tei_copier stream;
+	struct tei_copy_use copies;
 	bool unfenced; /* streamed to, since the last fence */
 	struct shm_recent recent;
 	uint8_t *bounce; /* bounce[SHM_BOUNCE_LEN] */

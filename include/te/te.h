@@ -98,6 +98,7 @@ TE_API int te_config_set(struct te_config *config, const char *name,
  *   -EINVAL         the name, metadata_server or an environment setting is
  *                   malformed, a device or backend that a setting names is
  *                   absent, or NVLink is to reach GPUs of other trays
+ *   -EOPNOTSUPP     this processor cannot run the copy_kernel that is set
  *   -ENODEV         no backend has a device
  *   -EADDRINUSE     another process uses the port
  *   -EADDRNOTAVAIL  "bind" is no address of this host
@@ -799,8 +800,9 @@ TE_API int te_notify_eventfd(struct te_engine *engine);
 /* ---- statistics and state ---- */
 
 struct te_stat {
-	const char *name;  /* "te_rail_sent_bytes_total"; static */
-	const char *label; /* rail or reason, "" when there is none; static */
+	const char *name; /* "te_rail_sent_bytes_total"; static */
+	/* Rail, reason or copy kernel, "" when there is none; static. */
+	const char *label;
 	uint64_t value;
 };
 
@@ -809,7 +811,9 @@ struct te_stat {
  * @out: out[*n]
  * @n:   in: room; out: number of values, which may exceed the room
  *
- * Names of counters end in _total; they never decrease. Returns 0.
+ * Names of counters end in _total; they never decrease. te_copy_* are what this
+ * process has measured of its own large copies, once it has: the label is the
+ * kernel that is used, the value bytes a second. Returns 0.
  */
 TE_API int te_engine_stats(struct te_engine *engine, struct te_stat *out,
 			   size_t *n);

@@ -254,6 +254,8 @@ static int configure(struct te_engine *engine, const struct te_config *config,
 		return rc;
 	rc = tei_config_check_nvlink(&engine->config);
 	if (!rc)
+		rc = tei_config_check_copies(&engine->config, &engine->copier);
+	if (!rc)
 		rc = tei_peer_rule_init(&engine->rule, engine->config.insecure,
 					engine->config.allow_uids);
 	if (!rc)

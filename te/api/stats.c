@@ -6,6 +6,7 @@
 
 #include <te/te.h>
 
+#include "base/copy_choice.h"
 #include "te/core/engine.h"
 #include "te/region/region.h"
 #include "te/transfer/peer.h"
@@ -66,6 +67,18 @@ static void put_gauges(struct list *list, struct te_engine *engine)
 	put_stat(list, "te_prefault_left_bytes", "", left);
 }
 
+/* Puts what copies large memory, by kernel, once measurements have chosen. */
+static void put_copies(struct list *list)
+{
+	struct tei_copy_choice choice;
+
+	for (unsigned int i = 0; i < TEI_COPY_CLASSES; i++) {
+		if (tei_copy_choice(i, &choice))
+			put_stat(list, choice.stat, choice.copier,
+				 choice.bytes_per_s);
+	}
+}
+
 int te_engine_stats(struct te_engine *engine, struct te_stat *out, size_t *n)
 {
 	struct list list = {.out = out};
@@ -83,6 +96,7 @@ int te_engine_stats(struct te_engine *engine, struct te_stat *out, size_t *n)
 	put_gauges(&list, engine);
 	for (i = 0; i < engine->worker->n_rails; i++)
 		put_rail(&list, engine->worker->rails[i]);
+	put_copies(&list);
 	*n = list.n;
 	return 0;
 }

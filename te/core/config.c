@@ -9,6 +9,7 @@
 #include <te/te.h>
 
 #include "base/conf.h"
+#include "base/copy.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -142,6 +143,10 @@ const struct tei_setting tei_config_rows[] = {
 	{TEI_SETTING(struct tei_config, prefault_root), .internal = true,
 	 .type = TEI_CONF_STRING,
 	 .help = "folder of the /proc and /sys that say how much room there is, for tests"},
+	{TEI_SETTING(struct tei_config, copy_kernel), .expert = true,
+	 .type = TEI_CONF_CHOICE, .def = "auto",
+	 .choices = "auto|" TEI_COPY_KERNELS,
+	 .help = "how large memory is copied (auto: as is fastest here, by measurement)"},
 	{TEI_SETTING(struct tei_config, notify_queue), .expert = true,
 	 .type = TEI_CONF_UINT, .def = "1024", .min = 1, .max = 1 << 20,
 	 .help = "notifications of one peer that wait to be taken"},
@@ -241,6 +246,22 @@ int tei_config_check_nvlink(const struct tei_config *c)
 		 "supported: bytes go by protocol %s",
 		 c->intranode_nvlink ? "nvlink_intra" : c->protocol);
 	return 0;
+}
+
+int tei_config_check_copies(const struct tei_config *c,
+			    const struct tei_copier **out)
+{
+	*out = NULL;
+	if (!strcmp(c->copy_kernel, "auto"))
+		return 0;
+	*out = tei_copier_find(c->copy_kernel);
+	if (*out)
+		return 0;
+	LOG_ERROR("engine: copy_kernel: this processor cannot run %s; the "
+		  "last one of %s that it can run is %s",
+		  c->copy_kernel, TEI_COPY_KERNELS,
+		  tei_copier_at(tei_copiers() - 1)->name);
+	return -EOPNOTSUPP;
 }
 
 int tei_config_make(const struct te_config *from, struct tei_config *out)

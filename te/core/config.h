@@ -61,6 +61,7 @@ struct tei_config {
 	bool hugetlb;        /* te_memory_alloc() takes reserved huge pages */
 	uint64_t prefault;   /* bytes of lent memory to bring in; 0: none */
 	char *prefault_root; /* folder of /proc and /sys; NULL: "" */
+	const char *copy_kernel; /* auto, or of TEI_COPY_KERNELS */
 };
 
 /* The registry's rows over struct tei_config. */
@@ -78,6 +79,13 @@ int tei_config_make(const struct te_config *from, struct tei_config *out);
  * nothing else, which is not supported; logged, as is what has no effect.
  */
 int tei_config_check_nvlink(const struct tei_config *c);
+struct tei_copier;
+/*
+ * Finds the kernel that copy_kernel names; *out: NULL, the fastest one. Returns
+ * 0; -EOPNOTSUPP: this processor cannot run it; logged.
+ */
+int tei_config_check_copies(const struct tei_config *c,
+			    const struct tei_copier **out);
 /* Tells whether the protocol lets no rail with RDMA in. */
 bool tei_config_is_tcp(const struct tei_config *c);
 void tei_config_fini(struct tei_config *config);

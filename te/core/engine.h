@@ -60,7 +60,8 @@ struct te_engine {
 	bool is_bare;  /* its name has no port and is the directory's */
 	uint16_t port; /* that control listens on */
 	struct tei_config config;
-	struct tei_peer_rule rule; /* of it: whom to serve */
+	struct tei_peer_rule rule;       /* of it: whom to serve */
+	const struct tei_copier *copier; /* of it; NULL: the fastest one */
 	struct tei_stats stats;
 	struct te_topo *topo;            /* NULL: none; made before the rails */
 	struct tei_directory *directory; /* NULL: none */

@@ -197,6 +197,7 @@ static struct tei_rail_box *box_make(struct tei_worker *w,
 	box->rail.config = box->config;
 	box->rail.bind = engine->config.bind;
 	box->rail.rule = engine->rule;
+	box->rail.copier = engine->copier;
 	w->ops->rail_init(box);
 	snprintf(box->name, sizeof(box->name), "%s/%s", ops->name,
 		 device->name);

@@ -54,26 +54,27 @@ static void check(const uint8_t *room, size_t before, size_t a, size_t len)
 }
 
 /* What lies @a and @b bytes behind the begin of a page. */
-static void try_copy(struct tei_copier copier, size_t a, size_t b, size_t len)
+static void try_copy(const struct tei_copier *copier, size_t a, size_t b,
+		     size_t len)
 {
 	memset(to, 0xee, EDGE + b + len + EDGE);
-	copier.copy(to + EDGE + b, from + a, len);
+	copier->copy(to + EDGE + b, from + a, len);
 	tei_copy_fence();
 	check(to, EDGE + b, a, len);
 
 	memset(to, 0xee, EDGE + b + len + EDGE);
 	memset(kept, 0xee, EDGE + len + EDGE);
-	copier.keep(to + EDGE + b, kept + EDGE, from + a, len);
+	copier->keep(to + EDGE + b, kept + EDGE, from + a, len);
 	tei_copy_fence();
 	check(to, EDGE + b, a, len);
 	check(kept, EDGE, a, len);
 }
 
 /*
- * Lines are 64 bytes, and large copies go by four pages side by side, from the
- * last line to the first where the target is a little ahead within its page.
+ * Lines are 64 bytes, and large copies go by up to four pages side by side,
+ * from the last line to the first where the target is a little ahead within its page.
  */
-static void each_way_moves_what_it_is_told(void **state)
+static void each_kernel_moves_what_it_is_told(void **state)
 {
 	static const size_t shifts[] = {0, 1, 8, 31, 63, 64, 2048, PAGE - 1};
 	static const size_t lengths[] = {0,
@@ -84,15 +85,18 @@ static void each_way_moves_what_it_is_told(void **state)
 					 255,
 					 PAGE - 1,
 					 PAGE,
+					 2 * PAGE,
+					 3 * PAGE + 320,
 					 4 * PAGE - 64,
 					 4 * PAGE,
 					 4 * PAGE + 1,
 					 9 * PAGE + 777,
 					 ROOM - PAGE - 2 * EDGE};
-	struct tei_copier copy;
 
 	(void)state;
-	for (unsigned int v = 0; (copy = tei_copier_variant(v)).copy; v++) {
+	for (unsigned int v = 0; v < tei_copiers(); v++) {
+		const struct tei_copier *copy = tei_copier_at(v);
+
 		for (size_t i = 0; i < TEST_COUNT(shifts); i++) {
 			for (size_t k = 0; k < TEST_COUNT(lengths); k++) {
 				try_copy(copy, shifts[i], 0, lengths[k]);
@@ -138,20 +142,35 @@ static void a_group_is_copied_with_its_checksum(void **state)
 	assert_true(n_summed >= 3);
 }
 
-static void there_is_always_a_way(void **state)
+/* Those of this CPU are found by name, and all names are in the list. */
+static void kernels_have_names(void **state)
 {
+	char list[] = TEI_COPY_KERNELS, *rest = list, *name;
+	unsigned int n = 0, n_found = 0;
+
 	(void)state;
-	assert_non_null(tei_copier_variant(0).copy);
-	assert_ptr_equal(tei_copier_streaming().keep,
-			 tei_copier_variant(0).keep);
+	assert_string_equal(tei_copier_at(0)->name, "memcpy");
+	while ((name = strsep(&rest, "|"))) {
+		const struct tei_copier *copier = tei_copier_find(name);
+
+		n++;
+		if (!copier)
+			continue;
+		assert_ptr_equal(copier, tei_copier_at(n_found++));
+		assert_string_equal(copier->name, name);
+	}
+	assert_int_equal(n, TEI_COPY_KERNELS_MAX);
+	assert_int_equal(n_found, tei_copiers());
+	assert_null(tei_copier_find("avx1024-8"));
+	assert_null(tei_copier_find(""));
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_way_moves_what_it_is_told),
+		cmocka_unit_test(each_kernel_moves_what_it_is_told),
 		cmocka_unit_test(a_group_is_copied_with_its_checksum),
-		cmocka_unit_test(there_is_always_a_way),
+		cmocka_unit_test(kernels_have_names),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -9,6 +9,7 @@
 
 #include <te/te.h>
 
+#include "base/copy.h"
 #include "tests/lib/faults.h"
 #include "tests/lib/test.h"
 
@@ -167,6 +168,49 @@ static void lack_of_memory_leaves_nothing(void **state)
 	}
 }
 
+/* An unknown kernel is refused when it is set, with those that exist. */
+static void a_kernel_of_copies_is_one_that_exists(void **state)
+{
+	struct te_config *config;
+	char error[TEI_CONF_ERROR_LEN];
+
+	(void)state;
+	assert_int_equal(te_config_create(&config), 0);
+	assert_int_equal(te_config_set(config, "copy_kernel", "avx1024-8",
+				       error, sizeof(error)),
+			 -EINVAL);
+	test_contains(error, "copy_kernel");
+	test_contains(error, "avx1024-8");
+	test_contains(error, "auto|" TEI_COPY_KERNELS);
+	assert_int_equal(te_config_set(config, "copy_kernel", "auto", error,
+				       sizeof(error)),
+			 0);
+	assert_int_equal(te_config_set(config, "copy_kernel", "avx512-4", error,
+				       sizeof(error)),
+			 0);
+	te_config_destroy(config);
+}
+
+static void a_kernel_that_cannot_run_is_refused(void **state)
+{
+	struct tei_config values = {.copy_kernel = "auto"};
+	const struct tei_copier *copier = tei_copier_at(0);
+
+	(void)state;
+	assert_int_equal(tei_config_check_copies(&values, &copier), 0);
+	assert_null(copier);
+	for (unsigned int i = 0; i < tei_copiers(); i++) {
+		values.copy_kernel = tei_copier_at(i)->name;
+		assert_int_equal(tei_config_check_copies(&values, &copier), 0);
+		assert_ptr_equal(copier, tei_copier_at(i));
+	}
+	/* One of a processor that is still to come. */
+	values.copy_kernel = "avx1024-8";
+	assert_int_equal(tei_config_check_copies(&values, &copier),
+			 -EOPNOTSUPP);
+	assert_null(copier);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -177,6 +221,8 @@ int main(void)
 		cmocka_unit_test(list_names_backends),
 		cmocka_unit_test(longer_request_has_more_time),
 		cmocka_unit_test(lack_of_memory_leaves_nothing),
+		cmocka_unit_test(a_kernel_of_copies_is_one_that_exists),
+		cmocka_unit_test(a_kernel_that_cannot_run_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

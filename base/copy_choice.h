@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * copy_choice.h - cold memory is copied by the kernel that is fastest here
+ *
+ * Which kernel that is depends on processor, memory and mapping, so each
+ * process finds it with its first large copies: pieces of real work go by all
+ * kernels in turn (base/fastest.h). Later every 256th piece is timed again. A
+ * piece counts if no other thread took the core and no page was touched for
+ * the first time meanwhile.
+ */
+#ifndef BASE_COPY_CHOICE_H
+#define BASE_COPY_CHOICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/copy.h"
+#include "base/fastest.h"
+
+/* Classes differ in mapping, length of a piece, and whether one is kept. */
+#define TEI_COPY_CLASSES 8u
+
+/* State of copies of one thread at a time, as of a rail. Zeroed at first. */
+struct tei_copy_use {
+	const struct tei_copier *named; /* of a setting; NULL: by measurement */
+	struct {
+		uint32_t untimed, gap; /* pieces until the next timed one */
+	} class[TEI_COPY_CLASSES];
+};
+
+/*
+ * Copies one piece, up to about 64 KiB, of memory that is not in the caches to
+ * @to, and to @keep unless that is NULL; as tei_keep_fn. @huge: it is, or may
+ * be, mapped by huge pages.
+ */
+void tei_copy_cold(struct tei_copy_use *use, bool huge, void *to, void *keep,
+		   const void *from, size_t len);
+
+struct tei_copy_choice {
+	const char *stat;     /* name of the figure; static */
+	const char *copier;   /* name of the kernel; static */
+	uint64_t bytes_per_s; /* median of its pieces */
+};
+
+/*
+ * Tells what is chosen for @class, < TEI_COPY_CLASSES, in this process. False:
+ * nothing is yet. Any thread.
+ */
+bool tei_copy_choice(unsigned int class, struct tei_copy_choice *out);
+
+struct tei_copy_result {
+	const struct tei_copier *best;
+	double best_gb_per_s, memcpy_gb_per_s; /* medians; 0: none was clean */
+};
+
+/*
+ * Times all kernels by turns on pieces of @piece bytes of @len bytes of memory,
+ * for tools. @evict: takes each out of the caches first. best: memcpy() where
+ * the host was too busy to tell. Blocks for about as long as 300 copies.
+ */
+void tei_copy_compare(void *to, const void *from, size_t len, size_t piece,
+		      bool evict, struct tei_copy_result *out);
+
+#endif
