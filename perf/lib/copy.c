@@ -1,94 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * copy.c - the two ways to copy memory that transfers are measured against
- *
- * Streaming stores do not read the target's cache lines before they overwrite
- * them, so a cold copy moves two thirds of the bytes that memcpy() moves.
- */
+/* copy.c - rates of copies that transfers are measured against */
 #include "perf/lib/copy.h"
 
 #include <errno.h>
-#include <immintrin.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/uio.h>
 
 #include "base/clock.h"
+#include "base/copy_choice.h"
 #include "base/mem.h"
 #include "base/thread.h"
 
-#if defined(__x86_64__)
-
-__attribute__((target("avx512f"))) static void
-copy_avx512(char *to, const char *from, size_t len)
-{
-	for (size_t i = 0; i < len; i += 256) {
-		__m512i a = _mm512_loadu_si512(from + i);
-		__m512i b = _mm512_loadu_si512(from + i + 64);
-		__m512i c = _mm512_loadu_si512(from + i + 128);
-		__m512i d = _mm512_loadu_si512(from + i + 192);
-
-		_mm512_stream_si512((void *)(to + i), a);
-		_mm512_stream_si512((void *)(to + i + 64), b);
-		_mm512_stream_si512((void *)(to + i + 128), c);
-		_mm512_stream_si512((void *)(to + i + 192), d);
-	}
-}
-
-__attribute__((target("avx2"))) static void
-copy_avx2(char *to, const char *from, size_t len)
-{
-	for (size_t i = 0; i < len; i += 64) {
-		__m256i a = _mm256_loadu_si256((const void *)(from + i));
-		__m256i b = _mm256_loadu_si256((const void *)(from + i + 32));
-
-		_mm256_stream_si256((void *)(to + i), a);
-		_mm256_stream_si256((void *)(to + i + 32), b);
-	}
-}
-
-static void copy_sse2(char *to, const char *from, size_t len)
-{
-	for (size_t i = 0; i < len; i += 32) {
-		__m128i a = _mm_loadu_si128((const void *)(from + i));
-		__m128i b = _mm_loadu_si128((const void *)(from + i + 16));
-
-		_mm_stream_si128((void *)(to + i), a);
-		_mm_stream_si128((void *)(to + i + 16), b);
-	}
-}
-
-void tei_copy_streaming(void *to, const void *from, size_t len)
-{
-	size_t whole = len & ~(size_t)255;
-
-	if (__builtin_cpu_supports("avx512f"))
-		copy_avx512(to, from, whole);
-	else if (__builtin_cpu_supports("avx2"))
-		copy_avx2(to, from, whole);
-	else
-		copy_sse2(to, from, whole);
-	_mm_sfence();
-	memcpy((char *)to + whole, (const char *)from + whole, len - whole);
-}
-
-const char *tei_copy_streaming_name(void)
-{
-	if (__builtin_cpu_supports("avx512f"))
-		return "avx512";
-	return __builtin_cpu_supports("avx2") ? "avx2" : "sse2";
-}
-#else
-void tei_copy_streaming(void *to, const void *from, size_t len)
-{
-	memcpy(to, from, len);
-}
-
-const char *tei_copy_streaming_name(void)
-{
-	return "memcpy";
-}
-#endif
+#define PIECE_MAX \
+	(64u << 10) /* bytes of a copy by which kernels are compared */
 
 #define LOOK_LEN (256u << 10) /* bytes copied between two looks at the clock */
 #define LOOK_MAX 64           /* copies in between */
@@ -98,6 +23,7 @@ struct copier {
 	const struct tei_bare_peer *peer;
 	const struct tei_bare_shape *shape;
 	enum tei_mover mover;
+	const struct tei_copier *kernel;
 	pthread_t thread;
 	uint64_t base, span, at, step; /* its part of the memory */
 	uint64_t copied, elapsed_ns;
@@ -120,10 +46,7 @@ static void copy_block(struct copier *c)
 	uint64_t offset = next_offset(c);
 	char *to = c->peer->to + offset, *from = c->peer->from + offset;
 
-	if (c->mover == TEI_MOVER_STREAMING)
-		tei_copy_streaming(to, from, c->shape->size);
-	else
-		memcpy(to, from, c->shape->size);
+	c->kernel->copy(to, from, c->shape->size);
 	/* Keep the compiler from dropping copies nobody reads. */
 	__asm__ volatile("" ::: "memory");
 	c->copied += c->shape->size;
@@ -168,6 +91,7 @@ static int some(struct copier *c)
 		return move_batch(c);
 	for (unsigned int i = 0; i < LOOK_MAX && c->copied < end; i++)
 		copy_block(c);
+	tei_copy_fence();
 	return 0;
 }
 
@@ -213,7 +137,8 @@ static int join_all(struct copier *c, uint32_t n, double *out)
 
 int tei_copy_rate(const struct tei_bare_peer *peer,
 		  const struct tei_bare_shape *shape, enum tei_mover mover,
-		  uint32_t n_threads, double *out)
+		  const struct tei_copier *kernel, uint32_t n_threads,
+		  double *out)
 {
 	struct copier *c = tei_calloc(n_threads, sizeof(*c));
 	uint32_t started = 0;
@@ -224,6 +149,9 @@ int tei_copy_rate(const struct tei_bare_peer *peer,
 		c[started].peer = peer;
 		c[started].shape = shape;
 		c[started].mover = mover;
+		c[started].kernel = tei_copier_at(0);
+		if (mover == TEI_MOVER_KERNEL)
+			c[started].kernel = kernel;
 		init(&c[started], started, n_threads);
 		if (c[started].span < c[started].step)
 			rc = -EINVAL;
@@ -235,4 +163,15 @@ int tei_copy_rate(const struct tei_bare_peer *peer,
 	joined = c ? join_all(c, started, out) : 0;
 	tei_free(c);
 	return rc ? rc : joined;
+}
+
+const struct tei_copier *tei_copy_best(const struct tei_bare_peer *peer,
+				       const struct tei_bare_shape *shape)
+{
+	size_t piece = shape->size < PIECE_MAX ? shape->size : PIECE_MAX;
+	struct tei_copy_result result;
+
+	tei_copy_compare(peer->to, peer->from, tei_bare_span(peer, shape),
+			 piece, false, &result);
+	return result.best;
 }

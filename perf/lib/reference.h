@@ -4,7 +4,7 @@
  *
  * Four figures of the bare system: one tuned TCP stream between two processes
  * over loopback, a spinning 8-byte ping-pong over TCP, a cold memcpy and a cold
- * copy by streaming stores. All walk over whole working sets, as the
+ * copy by the kernel that is fastest. All walk over whole working sets, as the
  * benchmarks do, so that nothing is found in a cache. Rounds are taken before,
  * between and after the benchmark's own rows; the median of them counts.
  *
@@ -27,7 +27,8 @@
 
 struct tei_reference {
 	double stream_gb_per_s, pingpong_us;
-	double copy_gb_per_s, stream_copy_gb_per_s;
+	double copy_gb_per_s, best_copy_gb_per_s;
+	const char *kernel; /* of the best copy; static */
 };
 
 /*
@@ -41,6 +42,7 @@ struct tei_reference_run {
 	struct tei_bare_peer peer; /* peer.from: also for the caller */
 	double seconds;            /* of the stream in each round */
 	size_t n_rounds;
+	const struct tei_copier *kernel; /* fastest in the last round */
 	struct tei_reference round[TEI_REFERENCE_ROUNDS];
 };
 
@@ -58,12 +60,13 @@ void tei_reference_close(struct tei_reference_run *r);
 
 /*
  * The parts, for other figures: the peer's process, reached over loopback, and
- * our own memory. @peer gets what is known. -errno.
+ * our own memory. @peer gets what is known. @shared: of a file in memory, as
+ * engines of one host share it, not of malloc's kind. -errno.
  */
 int tei_reference_peer_start(struct tei_process *process,
 			     struct tei_bare_peer *peer, uint64_t len, bool pin,
 			     bool insecure);
-int tei_reference_memory(struct tei_bare_peer *peer, uint64_t len);
+int tei_reference_memory(struct tei_bare_peer *peer, uint64_t len, bool shared);
 void tei_reference_memory_free(struct tei_bare_peer *peer);
 
 /*

@@ -5,7 +5,7 @@
  * Two figures of the same unit: *raw* is the row's own shape done by hand (for
  * tcp a closed loop of sendmsg() and an answer, for memory a copy block by
  * block); *bound* is the most that this way of moving bytes allows (for tcp
- * one uninterrupted stream, for memory the better of two ways to copy). Cold
+ * one uninterrupted stream, for memory of the same kind the fastest copy). Cold
  * rows walk over all of the reference's memory, hot ones over what ours walk
  * over.
  */
@@ -82,7 +82,7 @@ int bound_open(struct bound *b, const struct options *o, struct target *t)
 		 o->congestion ? o->congestion : "");
 	rc = open_peer(b, t, len);
 	if (!rc)
-		rc = tei_reference_memory(&b->peer, len);
+		rc = tei_reference_memory(&b->peer, len, false);
 	if (rc) {
 		fprintf(stderr, "te-perf: reference: %s\n", te_strerror(rc));
 		bound_close(b);
@@ -189,23 +189,37 @@ static uint32_t copiers(const struct row *row)
 	return row->threads < cores ? row->threads : cores;
 }
 
+/* Has the memory be of the kind that the row's is of. -ENOMEM. */
+static int fit_memory(struct bound *b, bool shared)
+{
+	if (b->shared == shared)
+		return 0;
+	tei_reference_memory_free(&b->peer);
+	b->shared = shared;
+	return tei_reference_memory(&b->peer, b->peer.len, shared);
+}
+
 static int measure_copies(struct bound *b, struct row *row,
 			  struct tei_bare_shape *s, double v[N_FIGURES])
 {
+	const struct tei_copier *best;
 	uint32_t n = copiers(row);
-	int rc;
+	int rc = fit_memory(b, !b->options->foreign);
 
+	if (rc)
+		return rc;
 	s->seconds = b->seconds < COPY_S ? b->seconds : COPY_S;
-	rc = tei_copy_rate(&b->peer, s, TEI_MOVER_MEMCPY, n,
+	best = tei_copy_best(&b->peer, s);
+	row->kernel = best->name;
+	rc = tei_copy_rate(&b->peer, s, TEI_MOVER_MEMCPY, NULL, n,
 			   &v[MEMCPY_GB_PER_S]);
 	if (!rc)
-		rc = tei_copy_rate(&b->peer, s, TEI_MOVER_STREAMING, n,
-				   &v[STREAMING_COPY_GB_PER_S]);
+		rc = tei_copy_rate(&b->peer, s, TEI_MOVER_KERNEL, best, n,
+				   &v[BEST_COPY_GB_PER_S]);
 	row->raw = "memcpy";
 	row->bound = "copy";
 	v[RAW_GB_PER_S] = v[MEMCPY_GB_PER_S];
-	v[BOUND_GB_PER_S] =
-		fmax(v[MEMCPY_GB_PER_S], v[STREAMING_COPY_GB_PER_S]);
+	v[BOUND_GB_PER_S] = fmax(v[MEMCPY_GB_PER_S], v[BEST_COPY_GB_PER_S]);
 	return rc;
 }
 
@@ -224,7 +238,7 @@ static int measure_process_vm(struct bound *b, struct row *row,
 	s->seconds = b->seconds < COPY_S ? b->seconds : COPY_S;
 	rc = tei_copy_rate(&b->peer, s,
 			   s->read ? TEI_MOVER_VM_READ : TEI_MOVER_VM_WRITE,
-			   copiers(row), &rate);
+			   NULL, copiers(row), &rate);
 	if (rc == -EPERM || rc == -ENOSYS)
 		return 0;
 	row->raw = row->bound = "process_vm";
@@ -253,6 +267,8 @@ int bound_round(struct bound *b, struct row *row, double v[N_FIGURES])
 	int rc = 0;
 
 	if (!strcmp(row->carrier, "tcp"))
+		rc = fit_memory(b, false);
+	if (!rc && !strcmp(row->carrier, "tcp"))
 		rc = measure_tcp(b, row, &s, v);
 	else if (!strcmp(row->carrier, "shm") && b->options->foreign)
 		rc = measure_process_vm(b, row, &s, v);

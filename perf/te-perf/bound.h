@@ -13,6 +13,7 @@ struct bound {
 	const struct options *options;
 	struct tei_process process; /* pid 0: on the target's host */
 	struct tei_bare_peer peer;
+	bool shared;    /* the memory is, by a file */
 	double seconds; /* of the longest measurements */
 };
 

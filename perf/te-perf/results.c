@@ -127,6 +127,9 @@ static void add_reference(json_t *o, const struct row *row)
 
 	set_figures(reference, row, STREAM_GB_PER_S, RAW_GB_PER_S);
 	set_figures(reference, row, OF_PINGPONG_SPINNING, N_FIGURES);
+	if (row->kernel)
+		json_object_set_new(reference, "best_copy_kernel",
+				    json_string(row->kernel));
 	json_object_set_new(o, "reference", reference);
 	if (row->raw)
 		json_object_set_new(
@@ -175,6 +178,21 @@ static json_t *row_json(const struct row *row, const struct options *o)
 	return j;
 }
 
+static json_t *choices_json(const struct results *r)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < r->n_choices; i++) {
+		const struct copy_choice *c = &r->choices[i];
+
+		json_array_append_new(list,
+				      json_pack("{s:s, s:s, s:f}", "copies",
+						c->copies, "kernel", c->kernel,
+						"gb_per_s", c->gb_per_s));
+	}
+	return list;
+}
+
 /* The two ways; -ENOMEM, -EIO. */
 static int print_json(const struct results *r, const struct options *o)
 {
@@ -182,13 +200,13 @@ static int print_json(const struct results *r, const struct options *o)
 
 	for (size_t i = 0; i < r->n_rows; i++)
 		json_array_append_new(list, row_json(&r->row[i], o));
-	report = json_pack("{s:o, s:I, s:b, s:b, s:b, s:s, s:f, s:I, s:o}",
+	report = json_pack("{s:o, s:I, s:b, s:b, s:b, s:s, s:f, s:I, s:o, s:o}",
 			   "rows", list, "working_set",
 			   (json_int_t)o->working_set, "hot", o->hot, "pinned",
 			   o->pin, "foreign", o->foreign, "fault", o->fault,
 			   "verify_percent", o->verify, "wrong_bytes",
-			   (json_int_t)results_wrong_bytes(r), "machine",
-			   tei_machine_json());
+			   (json_int_t)results_wrong_bytes(r), "choices",
+			   choices_json(r), "machine", tei_machine_json());
 	if (report && o->reference)
 		json_object_set_new(report, "congestion",
 				    json_string(r->congestion));
@@ -413,7 +431,7 @@ static const struct {
 	{PINGPONG_BLOCKING_US, "blocking us", "1"},
 	{OF_PINGPONG_BLOCKING, "ours", "2 x"},
 	{MEMCPY_GB_PER_S, "memcpy GB/s", "2"},
-	{STREAMING_COPY_GB_PER_S, "streaming GB/s", "2"},
+	{BEST_COPY_GB_PER_S, "best copy GB/s", "2"},
 	{PROCESS_VM_GB_PER_S, "process_vm GB/s", "2"},
 	{P99_OF_IDEAL, "p99 of ideal", "2 x"},
 };
@@ -573,6 +591,23 @@ static void print_checked(const struct results *r)
 		       tei_text_bytes(checked, text), results_wrong_bytes(r));
 }
 
+/* The kernels that large copies went by, as the engine measured them. */
+static void print_choices(const struct results *r, const struct options *o)
+{
+	for (size_t i = 0; i < r->n_choices; i++) {
+		const struct copy_choice *c = &r->choices[i];
+
+		printf("%s: %s, %.2f GB/s\n", c->copies, c->kernel,
+		       c->gb_per_s);
+	}
+	for (size_t i = 0; i < r->n_rows && o->reference; i++) {
+		if (!r->row[i].kernel)
+			continue;
+		print_name(&r->row[i]);
+		printf("best copy by %s\n", r->row[i].kernel);
+	}
+}
+
 static void print_notes(const struct results *r, const struct options *o)
 {
 	putchar('\n');
@@ -585,6 +620,7 @@ static void print_notes(const struct results *r, const struct options *o)
 			print_gap(row);
 	}
 	print_rails(r);
+	print_choices(r, o);
 	if (o->location || o->remote_location)
 		printf("memory of %s, the target's of %s\n",
 		       o->location ? o->location : "the host",
@@ -634,7 +670,7 @@ const char *const figure_names[N_FIGURES] = {
 	[PINGPONG_SPINNING_US] = "pingpong_spinning_us",
 	[PINGPONG_BLOCKING_US] = "pingpong_blocking_us",
 	[MEMCPY_GB_PER_S] = "memcpy_gb_per_s",
-	[STREAMING_COPY_GB_PER_S] = "streaming_copy_gb_per_s",
+	[BEST_COPY_GB_PER_S] = "best_copy_gb_per_s",
 	[PROCESS_VM_GB_PER_S] = "process_vm_gb_per_s",
 	[RAW_GB_PER_S] = "raw_gb_per_s",
 	[BOUND_GB_PER_S] = "bound_gb_per_s",

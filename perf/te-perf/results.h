@@ -38,7 +38,7 @@ enum figure {
 	PINGPONG_SPINNING_US,
 	PINGPONG_BLOCKING_US,
 	MEMCPY_GB_PER_S,
-	STREAMING_COPY_GB_PER_S,
+	BEST_COPY_GB_PER_S,
 	PROCESS_VM_GB_PER_S,
 	RAW_GB_PER_S,   /* the same shape, done by hand */
 	BOUND_GB_PER_S, /* the most that this way of moving bytes allows */
@@ -61,6 +61,7 @@ struct row {
 	uint32_t batch, threads, read_share;
 	char carrier[32];        /* backend that has moved the bytes */
 	const char *raw, *bound; /* static: "stream", "exchange"...; or NULL */
+	const char *kernel;      /* static: of the best copy; or NULL */
 	size_t n_rounds;
 	double v[ROUNDS_MAX][N_FIGURES];
 	struct rails rails; /* bytes of all rounds */
@@ -74,10 +75,20 @@ struct row {
 	uint64_t bystander_requests, bystander_errors;
 };
 
+/* A kernel that the initiator's engine has chosen for its copies. */
+struct copy_choice {
+	const char *copies, *kernel; /* static: "te_copy_...", "avx512-4" */
+	double gb_per_s;
+};
+
+#define CHOICES_MAX 8
+
 struct results {
 	size_t n_rows;
 	struct row row[ROWS_MAX];
 	char congestion[TEI_CONGESTION]; /* of the raw sockets */
+	size_t n_choices;
+	struct copy_choice choices[CHOICES_MAX];
 };
 
 /* Statistics over all rounds; NAN when there is no value. */

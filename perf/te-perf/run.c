@@ -518,6 +518,8 @@ static int open_local(struct run *run)
 			   o->walked, TE_ACCESS_LOCAL);
 }
 
+#define STATS_MAX 1024 /* figures of an engine, far more than there are */
+
 static void warn_of_unused(const struct run *run)
 {
 	const struct results *r = &run->results;
@@ -526,6 +528,25 @@ static void warn_of_unused(const struct run *run)
 	for (size_t i = 1; i < r->n_rows; i++)
 		rails_add(&all, &r->row[i].rails);
 	rails_warn_unused(&all, &run->local.side);
+}
+
+/* Takes down which kernels the engine copies by. */
+static void take_choices(struct run *run)
+{
+	struct results *r = &run->results;
+	struct te_stat stats[STATS_MAX];
+	size_t n = STATS_MAX;
+
+	if (te_engine_stats(run->engine, stats, &n))
+		return;
+	for (size_t i = 0; i < n && i < STATS_MAX; i++) {
+		if (strncmp(stats[i].name, "te_copy_", 8) ||
+		    r->n_choices == CHOICES_MAX)
+			continue;
+		r->choices[r->n_choices++] =
+			(struct copy_choice){stats[i].name, stats[i].label,
+					     (double)stats[i].value / 1e9};
+	}
 }
 
 static int initiate_with(struct run *run)
@@ -546,6 +567,7 @@ static int initiate_with(struct run *run)
 	rc = measure_all(run);
 	if (!rc)
 		warn_of_unused(run);
+	take_choices(run);
 	series_fini(&run->series);
 	bound_close(&run->bound);
 	return rc;

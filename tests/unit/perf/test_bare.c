@@ -188,11 +188,13 @@ static void what_does_not_fit_is_refused(void **state)
 	(void)state;
 	s.size = LEN + 1;
 	assert_int_equal(tei_exchange_run(&peer, &s, &figure), -EINVAL);
-	assert_int_equal(tei_copy_rate(&peer, &s, TEI_MOVER_MEMCPY, 1, &rate),
-			 -EINVAL);
+	assert_int_equal(
+		tei_copy_rate(&peer, &s, TEI_MOVER_MEMCPY, NULL, 1, &rate),
+		-EINVAL);
 	s.size = LEN / 2 + 64;
-	assert_int_equal(tei_copy_rate(&peer, &s, TEI_MOVER_MEMCPY, 2, &rate),
-			 -EINVAL);
+	assert_int_equal(
+		tei_copy_rate(&peer, &s, TEI_MOVER_MEMCPY, NULL, 2, &rate),
+		-EINVAL);
 	s.size = 1;
 	s.batch = TEI_BARE_BATCH + 1;
 	assert_int_equal(tei_exchange_run(&peer, &s, &figure), -EINVAL);
@@ -233,9 +235,10 @@ static void copies_fill_their_part(void **state)
 		s.seconds = 0.05;
 		memset(peer.to, 0, LEN);
 		assert_int_equal(tei_copy_rate(&peer, &s,
-					       mover ? TEI_MOVER_STREAMING
+					       mover ? TEI_MOVER_KERNEL
 						     : TEI_MOVER_MEMCPY,
-					       2, &rate),
+					       tei_copy_best(&peer, &s), 2,
+					       &rate),
 				 0);
 		assert_true(rate > 0);
 		assert_int_equal(peer.to[0], 'f');
@@ -244,8 +247,8 @@ static void copies_fill_their_part(void **state)
 	/* A hot copy of a few bytes. */
 	s.size = s.span = 8;
 	memset(peer.to, 0, LEN);
-	assert_int_equal(tei_copy_rate(&peer, &s, TEI_MOVER_MEMCPY, 1, &rate),
-			 0);
+	assert_int_equal(
+		tei_copy_rate(&peer, &s, TEI_MOVER_MEMCPY, NULL, 1, &rate), 0);
 	assert_int_equal(peer.to[7], 'f');
 	assert_int_equal(peer.to[64], 0);
 }
@@ -258,13 +261,14 @@ static void process_vm_moves_between_the_peers(void **state)
 
 	(void)state;
 	memset(theirs, 'v', LEN);
-	rc = tei_copy_rate(&peer, &s, TEI_MOVER_VM_READ, 1, &rate);
+	rc = tei_copy_rate(&peer, &s, TEI_MOVER_VM_READ, NULL, 1, &rate);
 	if (rc == -EPERM || rc == -ENOSYS)
 		skip();
 	assert_int_equal(rc, 0);
 	assert_memory_equal(peer.to, theirs, 8 * 4096);
-	assert_int_equal(tei_copy_rate(&peer, &s, TEI_MOVER_VM_WRITE, 1, &rate),
-			 0);
+	assert_int_equal(
+		tei_copy_rate(&peer, &s, TEI_MOVER_VM_WRITE, NULL, 1, &rate),
+		0);
 	assert_memory_equal(theirs, peer.from, 8 * 4096);
 }
 
