@@ -19,6 +19,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/copy_choice.h"
 #include "cmd/doctor/host.h"
 
 #define LINE_MAX_LEN 32768
@@ -294,6 +295,32 @@ static int probe_process_vm(void)
 		       : -errno;
 }
 
+#define SCRATCH_LEN ((size_t)4 << 20) /* of each side */
+#define PIECE_LEN   ((size_t)64 << 10)
+
+/*
+ * Compares the kernels that copy memory, on memory that processes share and
+ * that is in no cache.
+ */
+static void probe_copies(struct tei_probes *out)
+{
+	struct tei_copy_result result;
+	char *scratch = mmap(NULL, 2 * SCRATCH_LEN, PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (scratch == MAP_FAILED)
+		return;
+	memset(scratch, 1, 2 * SCRATCH_LEN);
+	tei_copy_compare(scratch, scratch + SCRATCH_LEN, SCRATCH_LEN, PIECE_LEN,
+			 true, &result);
+	munmap(scratch, 2 * SCRATCH_LEN);
+	if (result.best_gb_per_s <= 0)
+		return;
+	out->copy_kernel = result.best->name;
+	out->copy_gb_per_s = result.best_gb_per_s;
+	out->memcpy_gb_per_s = result.memcpy_gb_per_s;
+}
+
 void tei_probe(struct tei_probes *out)
 {
 	struct statvfs shm;
@@ -307,6 +334,7 @@ void tei_probe(struct tei_probes *out)
 	};
 	if (!statvfs("/dev/shm", &shm))
 		out->shm_bytes = (uint64_t)shm.f_blocks * shm.f_frsize;
+	probe_copies(out);
 }
 
 #define CAP_IPC_LOCK_BIT 14
@@ -333,6 +361,12 @@ static const struct tei_rule huge = {
 static const struct tei_rule shm = {
 	"memory.shm", "1 GiB or more in /dev/shm",
 	"mount -o remount,size=8G /dev/shm; --shm-size=8g of a container"};
+static const struct tei_rule copies = {
+	"memory.copy",
+	"a measurement of the kernels that copy memory between processes: "
+	"engines make it with their own large copies",
+	"run te-doctor again while the host is less busy, or name a kernel by "
+	"the setting copy_kernel"};
 
 /* ---- limits ---- */
 
@@ -436,6 +470,17 @@ static void check_huge(const struct tei_host *h, struct tei_report *r)
 		       on_demand ? "yes" : "no");
 }
 
+static void check_copies(const struct tei_probes *p, struct tei_report *r)
+{
+	if (p->copy_kernel)
+		tei_report_add(r, TEI_MARK_OK, &copies, "",
+			       "%s %.1f GB/s, memcpy %.1f", p->copy_kernel,
+			       p->copy_gb_per_s, p->memcpy_gb_per_s);
+	else
+		tei_report_add(r, TEI_MARK_UNKNOWN, &copies, "",
+			       "the host was too busy to tell");
+}
+
 static void check_memory(const struct tei_host *h, struct tei_report *r)
 {
 	check_huge(h, r);
@@ -444,6 +489,7 @@ static void check_memory(const struct tei_host *h, struct tei_report *r)
 	tei_report_add(r,
 		       h->probes.shm_bytes < GIB ? TEI_MARK_WARN : TEI_MARK_OK,
 		       &shm, "", "%" PRIu64 " MiB", h->probes.shm_bytes >> 20);
+	check_copies(&h->probes, r);
 }
 
 static const struct tei_rule clock_rule = {

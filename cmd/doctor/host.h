@@ -23,6 +23,9 @@ struct tei_probes {
 	bool known; /* false: of another machine, nothing was asked */
 	int io_uring, memfd, process_vm, pidfd;
 	uint64_t shm_bytes; /* size of /dev/shm; 0: there is none */
+	/* Kernel that copies shared memory fastest; static, NULL: unknown. */
+	const char *copy_kernel;
+	double copy_gb_per_s, memcpy_gb_per_s;
 };
 
 struct tei_host {

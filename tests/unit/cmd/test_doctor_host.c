@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/copy.h"
 #include "patient.h"
 
 #define NIC     "sys/bus/pci/devices/0000:17:00.0/"
@@ -161,6 +162,28 @@ static void the_running_kernel_answers(void **state)
 	assert_true(probes.known);
 	assert_int_equal(probes.memfd, 0);
 	assert_true(probes.io_uring <= 0 && probes.pidfd <= 0);
+	for (int i = 0; i < 50 && !probes.copy_kernel; i++)
+		tei_probe(&probes);
+	assert_non_null(tei_copier_find(probes.copy_kernel));
+	assert_true(probes.memcpy_gb_per_s > 0);
+	assert_true(probes.copy_gb_per_s >= probes.memcpy_gb_per_s);
+}
+
+static void the_fastest_copy_is_shown(void **state)
+{
+	struct patient p;
+
+	(void)state;
+	patient_open(&p, "two-nics");
+	patient_look(&p);
+	patient_has(&p, "memory.copy", "", TEI_MARK_OK,
+		    "avx2-2 9.9 GB/s, memcpy 6.5");
+	patient_close(&p);
+	patient_open(&p, "two-nics");
+	p.probes.copy_kernel = NULL;
+	patient_look(&p);
+	patient_has(&p, "memory.copy", "", TEI_MARK_UNKNOWN, "too busy");
+	patient_close(&p);
 }
 
 /* Who is in thousands of groups has them before what is looked for. */
@@ -232,6 +255,7 @@ int main(void)
 		cmocka_unit_test(nodes_that_are_far_are_found),
 		cmocka_unit_test(what_the_kernel_refuses_is_found),
 		cmocka_unit_test(the_running_kernel_answers),
+		cmocka_unit_test(the_fastest_copy_is_shown),
 		cmocka_unit_test(fields_behind_long_lines_are_found),
 		cmocka_unit_test(only_nodes_of_this_host_are_opened),
 		cmocka_unit_test(an_empty_machine_is_looked_at),
