@@ -402,6 +402,13 @@ static bool has_links(const struct tei_worker *w)
 	return i < w->n_rails;
 }
 
+/* Returns when to look again, @until at the latest. */
+static uint64_t first_look(const struct tei_worker *w, uint64_t until)
+{
+	return w->n_copying && w->now + COPY_LOOK < until ? w->now + COPY_LOOK
+							  : until;
+}
+
 void tei_drive_until_closed(struct tei_worker *w)
 {
 	for (uint32_t i = 0; i < w->n_rails; i++)
@@ -412,14 +419,12 @@ void tei_drive_until_closed(struct tei_worker *w)
 		w->now = tei_now_ns();
 		any = end_timers(w);
 		any |= progress_rails(w, TEI_WITH_ALL);
-		if (w->n_copying) { /* no fd tells when they end */
-			w->ops->copies(w);
-			any = true;
-		}
+		if (w->n_copying)
+			any |= w->ops->copies(w);
 		any |= w->ops->close_broken(w);
 		if (!any) {
 			arm_rails(w);
-			await_fds(w, first_timer(w));
+			await_fds(w, first_look(w, first_timer(w)));
 		}
 	}
 }
@@ -552,8 +557,7 @@ static bool sleep_driving(struct tei_worker *w, uint64_t until)
 		return false;
 	if (due < until)
 		until = due;
-	if (w->n_copying && w->now + COPY_LOOK < until)
-		until = w->now + COPY_LOOK;
+	until = first_look(w, until);
 	arm_rails(w);
 	atomic_exchange(&w->idle, 1);
 	if (!tei_mpsc_empty(&w->queue))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_staging.c - a GPU's memory that is copied by way of the host */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -447,6 +448,41 @@ static void who_waits_for_a_copy_sleeps(void **state)
 	assert_in_range(cuda.n_questions(), 1, looks);
 	cuda.hold(false);
 	assert_int_equal(rig_end(batch).error, 0);
+	pair_close(&pair);
+}
+
+static void *destroy(void *engine)
+{
+	te_engine_destroy(engine);
+	return NULL;
+}
+
+/* An end that a copy holds up for long leaves the core to others, too. */
+static void who_ends_an_engine_sleeps(void **state)
+{
+	struct pair pair = pair_open("tcp", "1m");
+	struct iovec piece = {as_pointer(pair.at), 4096};
+	struct te_request request =
+		rig_request(pair.segment, TE_WRITE, host, &piece);
+	uint64_t from, before;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(move(&pair, TE_WRITE, 0, 0, 8), 0);
+	cuda.hold(true);
+	from = tei_now_ns();
+	before = cuda.n_questions();
+	(void)rig_submit(pair.user, &request); /* ended with the engine */
+	while (cuda.n_questions() == before)
+		(void)sched_yield();
+	assert_int_equal(pthread_create(&thread, NULL, destroy, pair.user), 0);
+	/* Longer than cancelled requests are waited for. */
+	assert_int_equal(poll(NULL, 0, 1500), 0);
+	assert_in_range(cuda.n_questions() - before, 1,
+			(tei_now_ns() - from) / (20 * TEI_NS_PER_US) + 4000);
+	cuda.hold(false);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	pair.user = gpu_engine("tcp", "1m");
 	pair_close(&pair);
 }
 
@@ -927,6 +963,7 @@ int main(void)
 		TEST(a_peer_may_end_while_copies_are_under_way),
 		TEST(an_engine_may_end_while_copies_are_under_way),
 		TEST(who_waits_for_a_copy_sleeps),
+		TEST(who_ends_an_engine_sleeps),
 		TEST(a_waiter_takes_over_from_a_thread_that_copies),
 		TEST(a_broken_connection_is_made_again),
 		TEST(room_of_a_cancelled_copy_is_used_at_once),
