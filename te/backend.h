@@ -483,9 +483,9 @@ int tei_region_share(struct tei_engine_core *core, uint64_t id,
 		     struct tei_gpu_shared *out);
 /*
  * Exports the chunk that begins at @addr, of a region that is pinned and was
- * shared so. *@fd: the caller's to close. Returns 0, or -EOPNOTSUPP, logged: no
- * chunk begins there, or the driver refuses. Blocks: for the driver. Takes lock
- * 12.
+ * shared so. *@length: bytes of the chunk; *@fd: the caller's to close. Returns
+ * 0, or -EOPNOTSUPP, logged: no chunk begins there, or the driver refuses. Any
+ * thread. Blocks: for the driver. Takes lock 12.
  */
 int tei_region_share_chunk(struct tei_engine_core *core, uint64_t id,
 			   uint64_t addr, uint64_t *length, int *fd);

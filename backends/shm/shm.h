@@ -391,7 +391,10 @@ void tei_shm_orphans_end(struct shm_rail *rail);
 
 /* ---- attach.c ---- */
 
-/* The initiator's messages. 0 or why the endpoint breaks. */
+/*
+ * Handles a message to the initiator, and closes @fds. 0 or why the endpoint
+ * breaks.
+ */
 int tei_shm_attach_message(struct shm_endpoint *ep, const struct shm_message *m,
 			   struct shm_fds *fds);
 /*

@@ -105,7 +105,7 @@ bool tei_shm_address_decode(const void *in, size_t len, struct shm_address *a);
  * not read; -ECONNRESET and others.
  */
 int tei_shm_send(int socket, const struct shm_message *m, int fd);
-/* The same with several, also none. */
+/* The same with several, also none, which stay the caller's. */
 int tei_shm_send_fds(int socket, const struct shm_message *m,
 		     const struct shm_fds *fds);
 /*
@@ -120,7 +120,7 @@ int tei_shm_receive(int socket, struct shm_message *m, int *fd);
  * that there is no room for are missing at the end.
  */
 int tei_shm_receive_fds(int socket, struct shm_message *m, struct shm_fds *fds);
-/* Closes all. */
+/* Closes all, and leaves none in @fds. */
 void tei_shm_fds_close(struct shm_fds *fds);
 
 #endif

@@ -33,8 +33,8 @@ struct target {
 };
 
 /*
- * Reach a remote one and have a working set of @len bytes there; t->host is known then. -errno,
- * said on stderr.
+ * Reaches a remote one and has a working set of @len bytes there, on which
+ * t->host is known. -errno, said on stderr. Blocks: for its answers.
  */
 int target_start(struct target *t, const struct options *o, uint64_t len);
 /* Start one of our own with as much, open its segment. -errno, said. */

@@ -182,7 +182,7 @@ static int reaches(const struct tei_runtime *cuda, CUdevice owner)
 	return error || does ? error : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
 }
 
-/* In the copier's context. */
+/* Maps memory of a handle in the copier's context, which is current. */
 static int map_imported(struct tei_runtime *cuda,
 			CUmemGenericAllocationHandle handle, CUdeviceptr at,
 			size_t length, char *why)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu.c - regions of a GPU's memory, as backends register them */
+/* gpu.c - regions of a GPU's memory, for backends, peers and copies */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -79,12 +79,13 @@ int tei_region_gpu(struct tei_engine_core *core, uint64_t id, uint64_t addr,
 
 _Static_assert(TEI_GPU_NAME_LEN == TEI_SHARED_LEN, "a backend has the name");
 
-/* A region's memory, and where of it a region is. kind HOST: there is none. */
+/* A region's memory, and the range of it that is the region's. */
 struct place {
 	struct tei_memory_found memory;
 	uint64_t addr, length;
 };
 
+/* Copies what is known of region @id; memory.facts.kind HOST: there is none. */
 static struct place find_place(struct te_engine *engine, uint64_t id)
 {
 	struct place place = {.memory.facts.kind = TEI_MEMORY_HOST};

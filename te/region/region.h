@@ -197,7 +197,8 @@ void tei_region_close_stage(struct te_engine *engine,
 			    struct tei_region *region);
 
 /*
- * Says how peers reach the region, if it is a GPU's, before it shows (gpu.c).
+ * Logs how peers reach the region, if it is a GPU's, and sets any_copied and
+ * any_flushed for it; to be called before the region shows (gpu.c).
  */
 void tei_region_note_gpu(struct te_engine *engine,
 			 const struct tei_region *region);

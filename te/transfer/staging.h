@@ -56,8 +56,9 @@ void tei_staging_begin(struct te_engine *engine, struct tei_stage *stage,
 		       struct tei_stage_job *job);
 
 /*
- * Tells whether the host gets at an end of some piece: not at those of a GPU's
- * memory that is in no region. A line of the log names the first such piece.
+ * Tells whether the first or last byte of some piece is neither memory that the
+ * host can access as the request does, nor in a region of a GPU's. A line of
+ * the log names the first such piece. Any thread. Takes lock 12.
  */
 bool tei_local_is_gone(const struct tei_request *r);
 

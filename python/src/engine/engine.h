@@ -107,7 +107,7 @@ int py_region_drop(struct py_engine *self, const char *method, uint64_t addr);
  */
 bool py_is_there(const struct py_engine *self, uint64_t addr, uint64_t length,
 		 bool writable, uint64_t *sure);
-/* Tells whether a region of it is a GPU's, which no processor gets at. */
+/* Tells whether some of the range is in a registered region of a GPU's. */
 bool py_is_gpu(const struct py_engine *self, uint64_t addr, uint64_t length);
 
 /* ---- async.c ---- */

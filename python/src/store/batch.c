@@ -336,7 +336,7 @@ static const char *wrong_memory(const struct ps_batch *batch, size_t i)
 		left = te_store_registered_bytes(batch->te, piece->iov_base);
 		if (left && piece->iov_len > left)
 			return "memory runs past the end of what is registered";
-		/* No processor gets at a GPU's. */
+		/* A GPU's memory: the host has it mapped without access. */
 		if (left && te_memory_is_mapped(addr, 1) &&
 		    !te_memory_protection(addr, 1))
 			continue;
