@@ -193,17 +193,23 @@ static struct te_request small_pieces(const struct pair *pair, uint32_t op,
 	return request;
 }
 
+/* Reads are from other memory than writes are to, as in move_all(). */
 static void check_small(const struct pair *pair, uint32_t op)
 {
+	static uint8_t source[LEN];
+	uint8_t *there = op == TE_READ ? source : host;
 	struct iovec pieces[N_SMALL];
 	struct te_request request = small_pieces(pair, op, pieces);
 
-	rig_fill(host, LEN);
+	request.remote = (uintptr_t)there;
+	rig_fill(there, LEN);
+	if (op == TE_READ)
+		rig_region(pair->owner, source, LEN, TE_ACCESS_REMOTE_READ);
 	rig_fill(pair->bytes, LEN);
 	memset(op == TE_WRITE ? host : pair->bytes, 0, LEN);
 	assert_int_equal(rig_run(pair->user, &request).error, 0);
 	for (size_t i = 0; i < N_SMALL; i++)
-		assert_memory_equal(host + i * 4096, pair->bytes + i * 8192,
+		assert_memory_equal(there + i * 4096, pair->bytes + i * 8192,
 				    4096);
 }
 
