@@ -52,13 +52,15 @@ struct CUstream_st {
 };
 
 struct CUevent_st {
-	uint32_t n_due; /* records that have not been reached */
+	uint32_t n_due;    /* records that have not been reached */
+	CUcontext context; /* that it was made in */
+	CUevent next;      /* of events */
 };
 
 static struct CUstream_st streams[STREAMS_MAX];
 static struct CUstream_st defaults[FAKE_CUDA_GPUS];
 static _Thread_local bool in_function; /* of the host, called by a stream */
-static int n_events;
+static CUevent events;                 /* all that there are */
 
 static pthread_t thread;
 static bool running, held;
@@ -96,9 +98,11 @@ static void do_task(struct CUstream_st *stream)
 	struct task task = stream->tasks[stream->first];
 	unsigned int us = delay_us;
 
-	(void)fake_cuda_leave(0);
-	perform(&task, us);
-	fake_cuda_lock();
+	if (!stream->context->broken) {
+		(void)fake_cuda_leave(0);
+		perform(&task, us);
+		fake_cuda_lock();
+	}
 	if (task.what == EVENT)
 		task.event->n_due--;
 	else if (task.what == COPY)
@@ -118,8 +122,11 @@ static bool is_ready(const struct CUstream_st *stream, bool *waits)
 {
 	const struct task *task = &stream->tasks[stream->first];
 
-	if (!stream->there || !stream->n || (held && task->what == COPY) ||
-	    fake_cuda_has_ended())
+	if (!stream->there || !stream->n || fake_cuda_has_ended())
+		return false;
+	if (stream->context->broken)
+		return true;
+	if (held && task->what == COPY)
 		return false;
 	if (task->what != WAIT ||
 	    (int64_t)(atomic_load(word_of(task)) - task->value) >= 0)
@@ -263,8 +270,21 @@ EXPORT int cuEventCreate(CUevent *out, unsigned int flags)
 		return fake_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
 	*out = calloc(1, sizeof(**out));
 	fake_cuda_need(*out);
-	n_events++;
+	(*out)->context = fake_cuda_context();
+	(*out)->next = events;
+	events = *out;
 	return fake_cuda_leave(0);
+}
+
+static void free_event(CUevent event)
+{
+	CUevent *at = &events;
+
+	fake_cuda_need(!event->n_due);
+	while (*at != event)
+		at = &(*at)->next;
+	*at = event->next;
+	free(event);
 }
 
 EXPORT int cuEventDestroy_v2(CUevent event)
@@ -273,9 +293,7 @@ EXPORT int cuEventDestroy_v2(CUevent event)
 
 	if (error)
 		return error;
-	fake_cuda_need(!event->n_due);
-	free(event);
-	n_events--;
+	free_event(event);
 	return fake_cuda_leave(0);
 }
 
@@ -522,9 +540,27 @@ void fake_cuda_need_quiet(uint64_t at, uint64_t length)
 		need_quiet(&defaults[i], at, length);
 }
 
+void fake_cuda_copies_drop(CUcontext context)
+{
+	CUevent event, next;
+
+	for (int i = 0; i < STREAMS_MAX; i++) {
+		if (!streams[i].there || streams[i].context != context)
+			continue;
+		while (streams[i].n)
+			fake_cuda_await_change();
+		streams[i].there = false;
+	}
+	for (event = events; event; event = next) {
+		next = event->next;
+		if (event->context == context)
+			free_event(event);
+	}
+}
+
 void fake_cuda_copies_reset(void)
 {
-	fake_cuda_need(!n_events);
+	fake_cuda_need(!events);
 	for (int i = 0; i < STREAMS_MAX; i++)
 		fake_cuda_need(!streams[i].there);
 	for (int i = 0; i < FAKE_CUDA_GPUS; i++)

@@ -48,6 +48,14 @@ static const char *const bus_ids[FAKE_CUDA_GPUS] = {
 
 /* ---- what is common to calls ---- */
 
+/* Tells whether a call fails because of the context that it is made in. */
+static bool is_broken(const char *function)
+{
+	return depth && stack[depth - 1]->broken &&
+	       strncmp(function, "cuCtx", strlen("cuCtx")) != 0 &&
+	       strncmp(function, "cuDevice", strlen("cuDevice")) != 0;
+}
+
 int fake_cuda_enter(const char *function)
 {
 	int error;
@@ -57,6 +65,8 @@ int fake_cuda_enter(const char *function)
 	error = ended ? CUDA_ERROR_DEINITIALIZED : fake_cuda_fault_of(function);
 	if (!error && !started)
 		error = CUDA_ERROR_NOT_INITIALIZED;
+	if (!error && is_broken(function))
+		error = CUDA_ERROR_ILLEGAL_ADDRESS;
 	if (error)
 		(void)fake_cuda_leave(0);
 	return error;
@@ -350,16 +360,33 @@ EXPORT int cuCtxSetFlags(unsigned int flags)
 	return fake_cuda_leave(0);
 }
 
+static void release(struct piece *piece);
+
+/* Frees what could not be freed in a context that is broken. */
+static void end_context(CUcontext context)
+{
+	fake_cuda_copies_drop(context);
+	for (int i = 0; i < PIECES_MAX; i++)
+		if (pieces[i].length && pieces[i].reserved &&
+		    pieces[i].type == CU_MEMORYTYPE_HOST &&
+		    pieces[i].device == context->device)
+			release(&pieces[i]);
+	context->broken = false;
+}
+
 EXPORT int cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
 	int error = fake_cuda_enter("cuDevicePrimaryCtxRelease");
+	CUcontext context;
 
 	if (error)
 		return error;
 	if (device < 0 || device >= n_visible ||
 	    !contexts[visible[device]].n_uses)
 		return fake_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
-	contexts[visible[device]].n_uses--;
+	context = &contexts[visible[device]];
+	if (!--context->n_uses && context->broken)
+		end_context(context);
 	return fake_cuda_leave(0);
 }
 
@@ -616,7 +643,11 @@ EXPORT int cuMemHostAlloc(void **out, size_t size, unsigned int flags)
 	int error = fake_cuda_enter("cuMemHostAlloc");
 
 	(void)flags;
-	return error ? error : fake_cuda_leave(alloc_host(size, &like, out));
+	if (error)
+		return error;
+	if (depth)
+		like.device = stack[depth - 1]->device;
+	return fake_cuda_leave(alloc_host(size, &like, out));
 }
 
 EXPORT int cuMemFreeHost(void *at)
@@ -903,6 +934,15 @@ EXPORT uint64_t fake_cuda_pinned(void)
 			sum += pieces[i].length;
 	(void)fake_cuda_leave(0);
 	return sum;
+}
+
+EXPORT void fake_cuda_break_context(int device)
+{
+	fake_cuda_lock();
+	fake_cuda_need(contexts[device].n_uses);
+	contexts[device].broken = true;
+	fake_cuda_changed();
+	(void)fake_cuda_leave(0);
 }
 
 EXPORT void fake_cuda_reset(void)

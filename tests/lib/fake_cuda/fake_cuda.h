@@ -80,6 +80,13 @@ struct fake_cuda {
 	void (*fail_call)(const char *function, int error);
 	/* The same after @n calls that work. */
 	void (*fail_after)(const char *function, unsigned int n, int error);
+	/*
+	 * The GPU's context fails for good, as after an illegal address: nothing
+	 * that its streams have is done any more, and calls in it end with 700.
+	 * The end of its last use frees what is left in it. @device: of those
+	 * that there are.
+	 */
+	void (*break_context)(int device);
 	/* Each copy takes so long before its bytes move, in microseconds. */
 	void (*delay)(unsigned int us);
 	/* Copies stand still until they are let go. */

@@ -42,6 +42,7 @@ void fake_cuda_open(struct fake_cuda *fake)
 		{AT(is_ordered), "fake_cuda_is_ordered"},
 		{AT(fail_call), "fake_cuda_fail"},
 		{AT(fail_after), "fake_cuda_fail_after"},
+		{AT(break_context), "fake_cuda_break_context"},
 		{AT(delay), "fake_cuda_delay"},
 		{AT(hold), "fake_cuda_hold"},
 		{AT(n_copies), "fake_cuda_n_copies"},

@@ -15,6 +15,7 @@
 struct CUctx_st {
 	int device, n_uses;
 	unsigned int flags;
+	bool broken; /* all that is done in it fails */
 };
 
 /* Ends a test that uses the fake wrongly, or leaves something. */
@@ -80,6 +81,8 @@ void fake_cuda_faults_reset(void);
 bool fake_cuda_in_function(void);
 /* With the lock: asserts that no copy under way touches the memory. */
 void fake_cuda_need_quiet(uint64_t at, uint64_t length);
+/* With the lock: ends streams and events of a context, which is broken. */
+void fake_cuda_copies_drop(CUcontext context);
 /* The same: asserts that no stream and no event is left. */
 void fake_cuda_copies_reset(void);
 

@@ -740,6 +740,42 @@ static int add(struct te_engine *engine, CUdeviceptr at, uint32_t access)
 	return te_region_add(engine, &region, &id);
 }
 
+/* The context of one GPU dies while copies of it are under way. */
+static void a_gpu_that_fails_disturbs_no_other(void **state)
+{
+	struct pair pair = pair_open("tcp", "1m");
+	CUdeviceptr other = fake_cuda_alloc(&cuda, 2, LEN);
+	static uint8_t ours[LEN];
+	struct te_batch *batch;
+
+	(void)state;
+	rig_region(pair.user, as_pointer(other), LEN, TE_ACCESS_LOCAL);
+	cuda.hold(true);
+	batch = submit_many(&pair, TE_WRITE);
+	assert_int_equal(te_batch_wait(batch, 50), -ETIMEDOUT);
+	cuda.break_context(1);
+	cuda.hold(false);
+	assert_int_equal(count_good(batch), 0);
+	test_contains(lines, "copies to and from cuda:1 fail: copy by the "
+			     "host: CUDA_ERROR_ILLEGAL_ADDRESS (700)");
+	assert_int_equal(move(&pair, TE_READ, 0, 0, 8), -EIO);
+	rig_fill(cuda.bytes(other), LEN);
+	assert_int_equal(rig_move(pair.user, pair.segment, TE_WRITE, host,
+				  as_pointer(other), LEN),
+			 0);
+	assert_memory_equal(host, cuda.bytes(other), LEN);
+	assert_int_equal(
+		rig_move(pair.user, pair.segment, TE_READ, host, ours, LEN), 0);
+	assert_memory_equal(host, ours, LEN);
+	/* Nor does it work again before the process has ended the context. */
+	assert_int_equal(te_region_remove(pair.user, pair.region), 0);
+	lines[0] = '\0';
+	assert_int_equal(add(pair.user, pair.at, TE_ACCESS_LOCAL), -EIO);
+	test_contains(lines, "CUDA_ERROR_ILLEGAL_ADDRESS (700)");
+	pair_close(&pair);
+	fake_cuda_free(&cuda, 2, other);
+}
+
 static void a_region_tells_what_it_is(void **state)
 {
 	struct te_engine *engine = gpu_engine("tcp", "1m");
@@ -978,6 +1014,7 @@ int main(void)
 		TEST(a_graph_that_is_recorded_is_waited_for),
 		TEST(a_region_that_is_gone_is_an_error),
 		TEST(a_driver_that_fails_ends_requests),
+		TEST(a_gpu_that_fails_disturbs_no_other),
 		TEST(a_region_tells_what_it_is),
 		TEST(who_has_no_memory_to_pin_says_so),
 		TEST(no_context_is_made_for_copies),
