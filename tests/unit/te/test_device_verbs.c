@@ -8,6 +8,8 @@
 #include "backends/verbs/verbs.h"
 #include "tests/lib/fake_verbs/fake_verbs.h"
 #include "tests/lib/self.h"
+#include "tests/lib/tmpdir.h"
+#include "tests/lib/tree.h"
 #include "tests/lib/wait.h"
 #include "tests/unit/te/gpu.h"
 
@@ -329,6 +331,63 @@ static void only_rails_that_reach_it_carry_it(void **state)
 	fake_cuda_free(&cuda, 1, local);
 }
 
+/* ---- near NICs ---- */
+
+/* Returns how many bytes the engine's rail of a NIC has sent. */
+static uint64_t sent_by(struct te_engine *engine, const char *nic)
+{
+	struct te_rail_info rails[4];
+	size_t n = TEST_COUNT(rails);
+
+	assert_int_equal(te_engine_rails(engine, rails, &n), 0);
+	for (size_t i = 0; i < n && i < TEST_COUNT(rails); i++)
+		if (strstr(rails[i].name, nic))
+			return rails[i].sent_bytes;
+	fail_msg("no rail of %s", nic);
+	return 0;
+}
+
+/* The machine's cuda:1 is the process's first one. */
+static void the_nic_near_a_gpu_carries_it(void **state)
+{
+	static const char machine[] =
+		"{\"nics\": [{\"name\": \"fake0\"}, {\"name\": \"fake1\"}], "
+		"\"mems\": [{\"name\": \"cuda:0\", \"pci_bus_id\": "
+		"\"0000:1a:00.0\", \"rails\": [[\"fake0\"], [\"fake1\"]]}, "
+		"{\"name\": \"cuda:1\", \"pci_bus_id\": \"0000:3d:00.0\", "
+		"\"rails\": [[\"fake1\"], [\"fake0\"]]}]}";
+	char dir[TEST_PATH_MAX], path[TEST_PATH_MAX + 16];
+	const char *const settings[] = {"backends", "verbs",    "cuda_library",
+					cuda.file,  "topology", path,
+					NULL};
+	static uint8_t memory[LEN];
+	struct te_engine *owner, *user;
+	te_segment_id segment;
+	CUdeviceptr local;
+
+	(void)state;
+	cuda.reset();
+	setenv("CUDA_VISIBLE_DEVICES", "2,0", 1);
+	assert_int_equal(cuda.init(0), 0);
+	test_tmpdir_create(dir);
+	test_tree_write(dir, "machine.json", machine);
+	snprintf(path, sizeof(path), "%s/machine.json", dir);
+	owner = verbs_engine();
+	user = rig_engine(settings);
+	local = fake_cuda_alloc(&cuda, 0, LEN);
+	rig_region(owner, memory, LEN, RIG_ANY);
+	rig_region(user, as_pointer(local), LEN, TE_ACCESS_LOCAL);
+	segment = rig_segment(user, owner);
+	write_all(user, segment, memory, local);
+	assert_int_equal(sent_by(user, "fake0"), 0);
+	assert_int_equal(sent_by(user, "fake1"), LEN);
+	te_engine_destroy(user);
+	te_engine_destroy(owner);
+	fake_cuda_free(&cuda, 0, local);
+	unsetenv("CUDA_VISIBLE_DEVICES");
+	test_tmpdir_remove(dir);
+}
+
 /* ---- by its address, or not at all ---- */
 
 static void *bytes_of(uint64_t addr)
@@ -439,6 +498,7 @@ int main(void)
 		TEST(host_and_gpu_go_together),
 		TEST(a_checksum_is_taken_of_copies),
 		TEST(only_rails_that_reach_it_carry_it),
+		TEST(the_nic_near_a_gpu_carries_it),
 		TEST(without_dma_bufs_a_module_helps),
 		TEST(what_no_nic_reaches_is_refused_with_what_to_do),
 		TEST(local_memory_that_no_nic_reaches_is_copied),
