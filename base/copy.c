@@ -298,6 +298,13 @@ unsigned int tei_copiers(void)
 		return N_SSE2;
 	return __builtin_cpu_supports("avx512f") ? N_AVX512 : N_AVX2;
 }
+
+#define N_ORDERS 3u /* kernels of one width, the plain order first */
+
+const struct tei_copier *tei_copier_plain(void)
+{
+	return &copiers[tei_copiers() - N_ORDERS];
+}
 #else
 static const struct tei_copier copiers[] = {COPIER("memcpy", memcpy)};
 
@@ -321,6 +328,11 @@ void tei_copy_evict(const void *from, size_t len)
 unsigned int tei_copiers(void)
 {
 	return 1;
+}
+
+const struct tei_copier *tei_copier_plain(void)
+{
+	return &copiers[0];
 }
 #endif
 

@@ -51,6 +51,11 @@ struct tei_copier {
 unsigned int tei_copiers(void);
 /* Returns one of them, @i < tei_copiers(); 0 is memcpy(). */
 const struct tei_copier *tei_copier_at(unsigned int i);
+/*
+ * Returns the plain order: one page after the other, by the widest streaming
+ * stores of this CPU; memcpy() where there are none.
+ */
+const struct tei_copier *tei_copier_plain(void);
 /* Finds a kernel by name; NULL: this CPU cannot run it, or it is unknown. */
 const struct tei_copier *tei_copier_find(const char *name);
 void tei_copy_fence(void);

@@ -115,6 +115,13 @@ static unsigned int class_of(bool huge, bool keep, size_t len)
 	       (len >= LONG_LEAST ? CLASS_LONG : 0);
 }
 
+static const struct tei_copier *chosen_copier(const struct tei_fastest *fastest)
+{
+	return tei_fastest_speed(fastest)
+		       ? tei_copier_at(tei_fastest_chosen(fastest))
+		       : tei_copier_plain();
+}
+
 void tei_copy_cold(struct tei_copy_use *use, bool huge, void *to, void *keep,
 		   const void *from, size_t len)
 {
@@ -126,8 +133,7 @@ void tei_copy_cold(struct tei_copy_use *use, bool huge, void *to, void *keep,
 	if (use->named) {
 		copy_by(use->named, to, keep, from, len);
 	} else if (way < 0) {
-		copy_by(tei_copier_at(tei_fastest_chosen(fastest)), to, keep,
-			from, len);
+		copy_by(chosen_copier(fastest), to, keep, from, len);
 	} else {
 		counted = copy_timed(fastest, (unsigned int)way, to, keep, from,
 				     len);
@@ -173,7 +179,7 @@ void tei_copy_compare(void *to, const void *from, size_t len, size_t piece,
 	}
 	tei_copy_fence();
 	*out = (struct tei_copy_result){
-		.best = tei_copier_at(tei_fastest_chosen(&fastest)),
+		.best = chosen_copier(&fastest),
 		.best_gb_per_s = (double)tei_fastest_speed(&fastest) / 1e9,
 		.memcpy_gb_per_s =
 			(double)tei_fastest_speed_of(&fastest, 0) / 1e9,

@@ -4,9 +4,10 @@
  *
  * Which kernel that is depends on processor, memory and mapping, so each
  * process finds it with its first large copies: pieces of real work go by all
- * kernels in turn (base/fastest.h). Later every 256th piece is timed again. A
- * piece counts if no other thread took the core and no page was touched for
- * the first time meanwhile.
+ * kernels in turn (base/fastest.h). As long as nothing is chosen, others go by
+ * the plain order; later every 256th piece is timed again. A piece counts if no
+ * other thread took the core and no page was touched for the first time
+ * meanwhile.
  */
 #ifndef BASE_COPY_CHOICE_H
 #define BASE_COPY_CHOICE_H
@@ -56,8 +57,8 @@ struct tei_copy_result {
 
 /*
  * Times all kernels by turns on pieces of @piece bytes of @len bytes of memory,
- * for tools. @evict: takes each out of the caches first. best: memcpy() where
- * the host was too busy to tell. Blocks for about as long as 300 copies.
+ * for tools. @evict: takes each out of the caches first. best: the plain order
+ * where the host was too busy to tell. Blocks for about as long as 350 copies.
  */
 void tei_copy_compare(void *to, const void *from, size_t len, size_t piece,
 		      bool evict, struct tei_copy_result *out);

@@ -161,6 +161,10 @@ static void kernels_have_names(void **state)
 	}
 	assert_int_equal(n, TEI_COPY_KERNELS_MAX);
 	assert_int_equal(n_found, tei_copiers());
+	assert_ptr_equal(tei_copier_find(tei_copier_plain()->name),
+			 tei_copier_plain());
+	name = strchr(tei_copier_plain()->name, '-');
+	assert_string_equal(name ? name : "-1", "-1");
 	assert_null(tei_copier_find("avx1024-8"));
 	assert_null(tei_copier_find(""));
 }
