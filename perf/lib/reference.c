@@ -43,10 +43,10 @@ double tei_median(double *v, size_t n)
 }
 
 /* Maps a huge page more and gives back what is before and after. */
-static char *map_at_huge_page(size_t len, int flags, int fd)
+static char *map_at_huge_page(size_t len)
 {
-	char *at = mmap(NULL, len + TEI_HUGE_LEN, PROT_READ | PROT_WRITE, flags,
-			fd, 0);
+	char *at = mmap(NULL, len + TEI_HUGE_LEN, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	size_t head, page = (size_t)sysconf(_SC_PAGESIZE);
 
 	if (at == MAP_FAILED)
@@ -60,14 +60,18 @@ static char *map_at_huge_page(size_t len, int flags, int fd)
 	return at + head;
 }
 
-/* @fd: -1, or a file of that length and a huge page more. */
+/* @fd: -1, or a file of that length, which begins at a huge page then. */
 static void *map_touched(uint64_t len, int fd)
 {
-	char *p = map_at_huge_page(
-		len, fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd);
+	char *p = map_at_huge_page(len);
 
 	if (!p)
 		return NULL;
+	if (fd >= 0 && mmap(p, len, PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+		munmap(p, len);
+		return NULL;
+	}
 	(void)madvise(p, len, MADV_HUGEPAGE);
 	/* Not with zeros: the kernel may back those by one shared page. */
 	memset(p, 1, len);
@@ -87,7 +91,7 @@ static void *map_shared(uint64_t len)
 
 	if (fd < 0)
 		return NULL;
-	if (!ftruncate(fd, (off_t)(len + TEI_HUGE_LEN)))
+	if (!ftruncate(fd, (off_t)len))
 		p = map_touched(len, fd);
 	close(fd);
 	return p;
