@@ -245,13 +245,13 @@ static void bring_in(struct te_engine *engine, struct tei_regions *r,
 	tei_memory_prefer(ahead->node);
 	if (madvise((void *)(uintptr_t)at, n, MADV_POPULATE_WRITE))
 		err = errno;
-	gone = err && !tei_is_mapped(at, n);
+	gone = err == EHWPOISON || (err && !tei_is_mapped(at, n));
 	tei_mutex_lock(&r->mu);
 	region->pins--;
 	region->in_background--;
 	if (!region->shown)
 		tei_cond_broadcast(&r->unpinned);
-	if (gone) { /* freed too early: that is the caller's mistake */
+	if (gone) { /* freed too early by its caller, or broken */
 		take_out(p, ahead);
 	} else if (err == EINVAL) {
 		give_up(engine, err);

@@ -380,6 +380,26 @@ static void regions_may_go_at_any_time(void **state)
 	te_engine_destroy(engine);
 }
 
+/* A mistake of the caller, which holds up nobody. */
+static void memory_that_is_freed_too_early_is_left_out(void **state)
+{
+	struct te_engine *engine = engine_with("1g");
+	te_region_id early, other;
+	void *at, *b;
+
+	(void)state;
+	assert_int_equal(te_memory_alloc(engine, BIG, &at), 0);
+	assert_int_equal(te_memory_alloc(engine, LEN, &b), 0);
+	early = rig_region(engine, at, BIG, RIG_ANY);
+	te_memory_free(engine, at);
+	other = rig_region(engine, b, LEN, RIG_ANY);
+	await_all(engine, b, LEN);
+	assert_int_equal(te_region_remove(engine, early), 0);
+	take_back(engine, other, b);
+	te_engine_destroy(engine);
+	assert_int_equal(times_said("come when they are used"), 0);
+}
+
 static void engines_may_end_at_any_time(void **state)
 {
 	te_region_id region;
@@ -504,6 +524,7 @@ int main(void)
 		TEST(a_control_group_without_room_leaves_it_as_it_is),
 		TEST(without_a_thread_memory_comes_when_it_is_touched),
 		TEST(regions_may_go_at_any_time),
+		TEST(memory_that_is_freed_too_early_is_left_out),
 		TEST(engines_may_end_at_any_time),
 		TEST(a_fork_child_leaves_it_to_its_parent),
 		TEST(pages_of_peers_are_entered_once_they_are_there),
