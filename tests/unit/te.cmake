@@ -8,7 +8,7 @@ add_dependencies(unit_te te_directory_curl te_directory_redis)
 set_tests_properties(unit.te.directory_odd PROPERTIES ENVIRONMENT
 	TE_BACKEND_PATH=${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
 te_tests(unit te PROGRAM unit_te_device
-	TESTS across across_chunks device gpu gpu_engines gpu_exit own_gpu place reached staging
+	TESTS across across_chunks copying device gpu gpu_engines gpu_exit own_gpu place reached staging
 		stream
 	LIBRARIES $<TARGET_OBJECTS:te_test_fake_cuda>)
 add_dependencies(unit_te_device fake_cuda)

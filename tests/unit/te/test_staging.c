@@ -13,53 +13,7 @@
 #include "te/core/engine.h"
 #include "te/worker/worker.h"
 #include "tests/lib/self.h"
-#include "tests/unit/te/gpu.h"
-
-#define LEN GPU_LEN
-
-static uint8_t host[LEN];
-
-/* An owner of host memory, and a user of a GPU's. */
-struct pair {
-	struct te_engine *owner, *user;
-	te_segment_id segment;
-	te_region_id region;
-	CUdeviceptr at; /* of cuda:1; at[LEN] */
-	uint8_t *bytes; /* behind it */
-};
-
-/* Takes over the user's engine. */
-static struct pair pair_of(const char *backends, struct te_engine *user)
-{
-	struct pair pair = {.owner = gpu_engine(backends, "1m"), .user = user};
-
-	pair.at = fake_cuda_alloc(&cuda, 1, LEN);
-	pair.bytes = cuda.bytes(pair.at);
-	rig_region(pair.owner, host, LEN, RIG_ANY);
-	pair.region = rig_region(pair.user, as_pointer(pair.at), LEN,
-				 TE_ACCESS_LOCAL);
-	pair.segment = rig_segment(pair.user, pair.owner);
-	return pair;
-}
-
-static struct pair pair_open(const char *backends, const char *staging)
-{
-	return pair_of(backends, gpu_engine(backends, staging));
-}
-
-static void pair_close(struct pair *pair)
-{
-	te_engine_destroy(pair->user);
-	te_engine_destroy(pair->owner);
-	fake_cuda_free(&cuda, 1, pair->at);
-}
-
-static int move(const struct pair *pair, uint32_t op, size_t remote,
-		size_t local, size_t length)
-{
-	return rig_move(pair->user, pair->segment, op, host + remote,
-			as_pointer(pair->at + local), length);
-}
+#include "tests/unit/te/staging.h"
 
 /* ---- bytes ---- */
 
@@ -175,75 +129,6 @@ static void one_request_takes_memory_of_all_kinds(void **state)
 	assert_memory_equal(pair.bytes + 400000, host + 1100000, 9);
 	pair_close(&pair);
 	fake_cuda_free(&cuda, 3, other);
-}
-
-#define N_SMALL 64u
-
-/* Pieces of 4 KiB, each a page away from the next. */
-static struct te_request small_pieces(const struct pair *pair, uint32_t op,
-				      struct iovec pieces[N_SMALL])
-{
-	struct te_request request =
-		rig_request(pair->segment, op, host, pieces);
-
-	for (size_t i = 0; i < N_SMALL; i++)
-		pieces[i] =
-			(struct iovec){as_pointer(pair->at + i * 8192), 4096};
-	request.n_pieces = N_SMALL;
-	return request;
-}
-
-/* Reads are from other memory than writes are to, as in move_all(). */
-static void check_small(const struct pair *pair, uint32_t op)
-{
-	static uint8_t source[LEN];
-	uint8_t *there = op == TE_READ ? source : host;
-	struct iovec pieces[N_SMALL];
-	struct te_request request = small_pieces(pair, op, pieces);
-
-	request.remote = (uintptr_t)there;
-	rig_fill(there, LEN);
-	if (op == TE_READ)
-		rig_region(pair->owner, source, LEN, TE_ACCESS_REMOTE_READ);
-	rig_fill(pair->bytes, LEN);
-	memset(op == TE_WRITE ? host : pair->bytes, 0, LEN);
-	assert_int_equal(rig_run(pair->user, &request).error, 0);
-	for (size_t i = 0; i < N_SMALL; i++)
-		assert_memory_equal(there + i * 4096, pair->bytes + i * 8192,
-				    4096);
-}
-
-static void small_copies_are_begun_by_one_call(void **state)
-{
-	struct pair pair = pair_open("tcp", "1m");
-
-	(void)state;
-	check_small(&pair, TE_WRITE);
-	assert_int_equal(cuda.n_batches(), 1);
-	check_small(&pair, TE_READ);
-	assert_int_equal(cuda.n_batches(), 2);
-	assert_int_equal(cuda.n_copies(), 2 * N_SMALL);
-	pair_close(&pair);
-}
-
-/* As drivers before 12.8 do, and some for some memory. */
-static void a_driver_may_take_copies_one_by_one(void **state)
-{
-	static const int errors[] = {CUDA_ERROR_NOT_SUPPORTED,
-				     CUDA_ERROR_INVALID_VALUE};
-
-	(void)state;
-	for (size_t i = 0; i < TEST_COUNT(errors); i++) {
-		struct pair pair = pair_open("tcp", "1m");
-
-		cuda.fail_call("cuMemcpyBatchAsync", errors[i]);
-		check_small(&pair, TE_WRITE);
-		check_small(&pair, TE_READ);
-		cuda.fail_call("cuMemcpyBatchAsync", 0);
-		check_small(&pair, TE_WRITE); /* it is not asked again */
-		assert_int_equal(cuda.n_batches(), 0);
-		pair_close(&pair);
-	}
 }
 
 static void checksums_are_of_what_was_copied(void **state)
@@ -429,114 +314,6 @@ static void an_engine_may_end_while_copies_are_under_way(void **state)
 }
 
 /* ---- requests beside others ---- */
-
-/* The core is left to others: the process's own kernels are launched by one. */
-static void who_waits_for_a_copy_sleeps(void **state)
-{
-	const char *const settings[] = {
-		"backends",      "tcp",         "cuda_library",
-		cuda.file,       "gpu_staging", "1m",
-		"worker_thread", "false",       NULL};
-	struct pair pair = pair_of("tcp", rig_engine(settings));
-	struct iovec piece = {as_pointer(pair.at), 4096};
-	struct te_request request =
-		rig_request(pair.segment, TE_WRITE, host, &piece);
-	struct te_batch *batch;
-	uint64_t from, looks;
-
-	(void)state;
-	cuda.hold(true);
-	batch = rig_submit(pair.user, &request);
-	from = tei_now_ns();
-	assert_int_equal(te_batch_wait(batch, 100), -ETIMEDOUT);
-	/* Awake at first, then a look each 20 us at most. */
-	looks = (tei_now_ns() - from) / (20 * TEI_NS_PER_US) + 2000;
-	assert_in_range(cuda.n_questions(), 1, looks);
-	cuda.hold(false);
-	assert_int_equal(rig_end(batch).error, 0);
-	pair_close(&pair);
-}
-
-static void *destroy(void *engine)
-{
-	te_engine_destroy(engine);
-	return NULL;
-}
-
-/* An end that a copy holds up for long leaves the core to others, too. */
-static void who_ends_an_engine_sleeps(void **state)
-{
-	struct pair pair = pair_open("tcp", "1m");
-	struct iovec piece = {as_pointer(pair.at), 4096};
-	struct te_request request =
-		rig_request(pair.segment, TE_WRITE, host, &piece);
-	uint64_t from, before;
-	pthread_t thread;
-
-	(void)state;
-	assert_int_equal(move(&pair, TE_WRITE, 0, 0, 8), 0);
-	cuda.hold(true);
-	from = tei_now_ns();
-	before = cuda.n_questions();
-	(void)rig_submit(pair.user, &request); /* ended with the engine */
-	while (cuda.n_questions() == before)
-		(void)sched_yield();
-	assert_int_equal(pthread_create(&thread, NULL, destroy, pair.user), 0);
-	/* Longer than cancelled requests are waited for. */
-	assert_int_equal(poll(NULL, 0, 1500), 0);
-	assert_in_range(cuda.n_questions() - before, 1,
-			(tei_now_ns() - from) / (20 * TEI_NS_PER_US) + 4000);
-	cuda.hold(false);
-	assert_int_equal(pthread_join(thread, NULL), 0);
-	pair.user = gpu_engine("tcp", "1m");
-	pair_close(&pair);
-}
-
-static void await_holder(const struct te_engine *engine, uint32_t holder,
-			 bool asleep)
-{
-	const struct tei_worker *w = engine->worker;
-	uint64_t until = tei_now_ns() + 10000 * TEI_NS_PER_MS;
-
-	while ((atomic_load(&w->token) != holder ||
-		(asleep && !atomic_load(&w->idle))) &&
-	       tei_now_ns() < until)
-		(void)sched_yield();
-	assert_int_equal(atomic_load(&w->token), holder);
-}
-
-static void *wait_long(void *batch)
-{
-	return te_batch_wait(batch, RIG_WAIT_MS) ? batch : NULL;
-}
-
-/* It spins no longer than it takes to wake up the thread. */
-static void a_waiter_takes_over_from_a_thread_that_copies(void **state)
-{
-	struct pair pair = pair_open("tcp", "1m");
-	struct iovec piece = {as_pointer(pair.at), 4096};
-	struct te_request request =
-		rig_request(pair.segment, TE_WRITE, host, &piece);
-
-	(void)state;
-	for (int i = 0; i < 50; i++) {
-		struct te_batch *batch;
-		pthread_t thread;
-		void *failed;
-
-		cuda.hold(true);
-		batch = rig_submit(pair.user, &request);
-		await_holder(pair.user, TEI_SOON, true);
-		assert_int_equal(
-			pthread_create(&thread, NULL, wait_long, batch), 0);
-		await_holder(pair.user, TEI_WAITER, false);
-		cuda.hold(false);
-		assert_int_equal(pthread_join(thread, &failed), 0);
-		assert_null(failed);
-		assert_int_equal(rig_end(batch).error, 0);
-	}
-	pair_close(&pair);
-}
 
 /* The first part after a connection has failed decides about the rail. */
 static void a_broken_connection_is_made_again(void **state)
@@ -995,8 +772,6 @@ int main(void)
 		TEST(memory_of_a_gpu_goes_to_the_engine_itself),
 		TEST(slow_copies_are_waited_for),
 		TEST(one_request_takes_memory_of_all_kinds),
-		TEST(small_copies_are_begun_by_one_call),
-		TEST(a_driver_may_take_copies_one_by_one),
 		TEST(checksums_are_of_what_was_copied),
 		TEST(who_finds_no_room_waits_for_it),
 		TEST(peers_share_the_room),
@@ -1004,9 +779,6 @@ int main(void)
 		TEST(a_deadline_awaits_the_copy),
 		TEST(a_peer_may_end_while_copies_are_under_way),
 		TEST(an_engine_may_end_while_copies_are_under_way),
-		TEST(who_waits_for_a_copy_sleeps),
-		TEST(who_ends_an_engine_sleeps),
-		TEST(a_waiter_takes_over_from_a_thread_that_copies),
 		TEST(a_broken_connection_is_made_again),
 		TEST(room_of_a_cancelled_copy_is_used_at_once),
 		TEST(only_who_needs_room_waits_for_it),
