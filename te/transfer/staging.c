@@ -18,7 +18,9 @@
 #include "te/worker/worker.h"
 
 #define PIECES_MAX TEI_STAGE_COPIES_MAX /* of a part */
-#define SHARE      4u                   /* of a stage, for one part at most */
+/* Of a part: the first bytes of a request go on while the next are copied. */
+#define PART_LEN ((uint64_t)256 << 10)
+#define SHARE    4u /* of a stage, for one part at most */
 
 struct tei_staged {
 	struct tei_stage_job job;
@@ -200,6 +202,8 @@ int tei_staging_prepare(struct tei_request *r, uint32_t at, uint64_t skip,
 	*out = NULL;
 	if (!staged)
 		return -ENOMEM;
+	if (*length > PART_LEN)
+		*length = PART_LEN;
 	rc = lay_out(engine, staged, pieces, skip, length);
 	if (rc || !staged->stage) {
 		if (rc)
