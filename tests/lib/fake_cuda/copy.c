@@ -479,6 +479,7 @@ static int look_at(struct task *task, CUdeviceptr to, CUdeviceptr from,
 	return fake_cuda_fault_of(alone);
 }
 
+/* As the driver has it. NOLINTNEXTLINE(readability-function-size) */
 EXPORT int cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from,
 			      size_t *lengths, size_t n,
 			      struct cuda_batch_attributes *attributes,
