@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 te_tests(unit perf
-	TESTS bare histogram locations lru nics pattern plot popularity process
-		report schedule table trace weights
+	TESTS bare csv histogram locations lru nics pattern plot
+		popularity process report schedule table trace weights
 	LIBRARIES te_perf_lib)
 target_sources(unit_perf PRIVATE ${PROJECT_SOURCE_DIR}/perf/te-perf/locations.c)
 target_compile_definitions(unit_perf PRIVATE
