@@ -24,7 +24,7 @@ static unsigned int bucket_of(uint64_t value)
 	       (unsigned int)((value >> (e - SUB_BITS)) & (SUBS - 1));
 }
 
-static uint64_t bucket_last(unsigned int i)
+uint64_t tei_histogram_bucket_last(unsigned int i)
 {
 	unsigned int shift;
 
@@ -58,15 +58,16 @@ void tei_histogram_merge(struct tei_histogram *into,
 uint64_t tei_histogram_quantile(const struct tei_histogram *h, double q)
 {
 	double rank = ceil(q * (double)h->n);
-	uint64_t seen = 0;
+	uint64_t seen = 0, last;
 
 	if (!h->n)
 		return 0;
 	for (unsigned int i = 0; i < TEI_HISTOGRAM_BUCKETS; i++) {
 		seen += h->bucket[i];
-		if (seen && (double)seen >= rank)
-			return bucket_last(i) < h->max ? bucket_last(i)
-						       : h->max;
+		if (!seen || (double)seen < rank)
+			continue;
+		last = tei_histogram_bucket_last(i);
+		return last < h->max ? last : h->max;
 	}
 	return h->max;
 }

@@ -27,6 +27,8 @@ struct tei_histogram {
 void tei_histogram_add(struct tei_histogram *h, uint64_t value);
 void tei_histogram_merge(struct tei_histogram *into,
 			 const struct tei_histogram *from);
+/* The greatest value that bucket[@i] counts; the next has those above. */
+uint64_t tei_histogram_bucket_last(unsigned int i);
 /*
  * The value that a share @q (0 .. 1) of all values does not exceed: the upper
  * end of its bucket, never above the largest value. 0 when empty.
