@@ -33,4 +33,10 @@ struct options {
 	uint64_t own_pool;    /* bytes of the own pool */
 };
 
+/*
+ * Derives what a load of one kind of call needs. -EINVAL, -ENOMEM: a setting is
+ * wrong, said on stderr.
+ */
+int options_derive(struct options *o);
+
 #endif

@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * walk.c - a load of one kind of call, over keys that no thread shares
+ *
+ * Puts are of fresh keys into a pool that is full, so they evict. Gets and
+ * existence checks walk over a set of keys larger than any cache. Each client
+ * is a thread, or several, with a store of its own.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "perf/lib/cluster.h"
+#include "perf/lib/reference.h"
+#include "perf/lib/report.h"
+#include "perf/store-perf/client.h"
+#include "perf/store-perf/options.h"
+#include "perf/store-perf/results.h"
+#include "perf/store-perf/walk.h"
+
+#define PROGRAM  "store-perf"
+#define STREAM_S 1.0 /* of a reference stream, or the duration if shorter */
+#define LOOK_MS  20  /* between two looks at a warm-up */
+/* A warm-up fills a pool up to here, in percent. The master evicts from 90 on,
+ * by default. */
+#define POOL_PERCENT 88
+
+struct worker {
+	struct run *run;
+	struct client client;
+	pthread_t thread;
+	enum client_op op;
+	uint64_t warm; /* keys to put before the clock starts */
+	uint64_t start_ns, end_ns;
+	bool failed; /* a whole batch did */
+};
+
+struct run {
+	const struct options *o;
+	enum client_op op;
+	struct tei_cluster cluster; /* all zero with --master */
+	const char *master;
+	struct worker *worker; /* worker[n_workers] */
+	unsigned int n_workers;
+	/* A warm-up counts keys and workers here for its bar, and publishes
+	 * nothing else by them. */
+	_Atomic uint64_t n_put;
+	_Atomic unsigned int n_ended;
+	struct tei_reference_run reference;
+	struct results results;
+};
+
+/* ---- threads ---- */
+
+/*
+ * Put the keys to begin with. Gets and checks need all of them; a pool that is
+ * to be full needs some.
+ */
+static void *warm_up(void *arg)
+{
+	struct worker *w = arg;
+	struct client *c = &w->client;
+	uint64_t before;
+	bool good = true;
+
+	while (good && c->next_put < w->warm) {
+		before = c->next_put;
+		good = client_put_some(c, w->warm - before);
+		atomic_fetch_add_explicit(&w->run->n_put, c->next_put - before,
+					  memory_order_relaxed);
+	}
+	w->failed = w->op == CLIENT_PUT ? !good && !c->n_done : c->n_failed > 0;
+	atomic_fetch_add_explicit(&w->run->n_ended, 1, memory_order_relaxed);
+	return NULL;
+}
+
+static void *run_thread(void *arg)
+{
+	struct worker *w = arg;
+	uint64_t now;
+
+	do {
+		w->failed = !client_batch(&w->client, w->op);
+		now = tei_now_ns();
+	} while (!w->failed && now < w->end_ns);
+	w->end_ns = now;
+	return NULL;
+}
+
+/* Shows on a terminal how far the warm-up is, until all @n threads have ended. */
+static void show_warm_up(struct run *run, unsigned int n)
+{
+	struct tei_progress bar;
+	uint64_t total = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		total += run->worker[i].warm;
+	tei_progress_begin(&bar, "preparing");
+	while (bar.shown &&
+	       atomic_load_explicit(&run->n_ended, memory_order_relaxed) < n) {
+		tei_progress_show(
+			&bar,
+			atomic_load_explicit(&run->n_put, memory_order_relaxed),
+			total);
+		poll(NULL, 0, LOOK_MS);
+	}
+	tei_progress_end(&bar);
+}
+
+static int judge(const struct worker *w)
+{
+	if (!w->failed)
+		return 0;
+	fprintf(stderr,
+		PROGRAM ": %" PRIu64 " keys of a client failed, the last: %s\n",
+		w->client.n_failed, te_store_strerror(w->client.last_code));
+	return -EIO;
+}
+
+/* Run @fn in a thread for each worker. -errno; -EIO when one has failed. */
+static int on_all(struct run *run, void *(*fn)(void *))
+{
+	unsigned int n = 0;
+	int rc = 0;
+
+	while (!rc && n < run->n_workers) {
+		rc = tei_thread_start(&run->worker[n].thread, "client", fn,
+				      &run->worker[n]);
+		n += !rc;
+	}
+	if (rc)
+		fprintf(stderr, PROGRAM ": thread %u of %u: %s\n", n + 1,
+			run->n_workers, strerror(-rc));
+	if (fn == warm_up)
+		show_warm_up(run, n);
+	for (unsigned int i = 0; i < n; i++) {
+		pthread_join(run->worker[i].thread, NULL);
+		if (!rc)
+			rc = judge(&run->worker[i]);
+	}
+	return rc;
+}
+
+/* ---- one row ---- */
+
+/* Keys to put first: all of the set, or as many as the pool has room for. */
+static uint64_t warm_keys(const struct run *run, const struct client *c)
+{
+	struct te_store_pool pool;
+	uint64_t most = 2 * c->n_slots, fit;
+
+	if (run->op != CLIENT_PUT)
+		return c->n_slots;
+	if (te_store_pool(c->store, &pool))
+		return 0;
+	fit = pool.capacity_bytes / tei_pool_extent_bytes(c->value_size) /
+	      run->n_workers;
+	return fit < most ? fit : most;
+}
+
+static int ask_pool(const struct run *run, struct te_store_pool *out)
+{
+	int code = te_store_pool(run->worker[0].client.store, out);
+
+	if (code)
+		fprintf(stderr, PROGRAM ": figures of the pool: %s\n",
+			te_store_strerror(code));
+	return code ? -EIO : 0;
+}
+
+/*
+ * Says what the keys of a row take in the pool. -ENOSPC, said: they are to be
+ * found there afterwards, and the pool would evict some of them.
+ */
+static int check_pool(const struct run *run, uint64_t value_size,
+		      uint64_t n_keys)
+{
+	uint64_t bytes = n_keys * tei_pool_extent_bytes(value_size);
+	char count[32], size[24], takes[24], has[24];
+	struct te_store_pool pool;
+	int rc = ask_pool(run, &pool);
+
+	if (rc)
+		return rc;
+	tei_text_count(n_keys, count);
+	tei_text_bytes(value_size, size);
+	tei_text_bytes(bytes, takes);
+	tei_text_bytes(pool.capacity_bytes, has);
+	if (run->op == CLIENT_PUT ||
+	    bytes <= pool.capacity_bytes / 100 * POOL_PERCENT) {
+		fprintf(stderr,
+			PROGRAM ": puts %s keys of %s first, which take %s of "
+				"the pool's %s\n",
+			count, size, takes, has);
+		return 0;
+	}
+	fprintf(stderr,
+		PROGRAM ": %s keys of %s take %s of the pool's %s, which is "
+			"full at %d %%: give a larger --pool-bytes or fewer "
+			"--keys\n",
+		count, size, takes, has, POOL_PERCENT);
+	return -ENOSPC;
+}
+
+static void begin_row(struct run *run, uint64_t value_size, uint64_t n_slots,
+		      uint64_t seed)
+{
+	char prefix[48];
+
+	atomic_store_explicit(&run->n_put, 0, memory_order_relaxed);
+	atomic_store_explicit(&run->n_ended, 0, memory_order_relaxed);
+	for (unsigned int i = 0; i < run->n_workers; i++) {
+		struct worker *w = &run->worker[i];
+
+		snprintf(prefix, sizeof(prefix),
+			 PROGRAM "/%x/%" PRIx64 "/%zu/%u", (unsigned)getpid(),
+			 tei_wall_us(), run->results.n_rows, i);
+		client_begin(&w->client, prefix, value_size, n_slots);
+		client_fill(&w->client, seed);
+		w->run = run;
+		w->op = run->op;
+		w->warm = warm_keys(run, &w->client);
+	}
+}
+
+static uint64_t cpu_ns(const struct run *run)
+{
+	uint64_t sum = tei_process_own_cpu_ns() +
+		       tei_process_cpu_ns(&run->cluster.master);
+
+	for (unsigned int i = 0; i < run->cluster.n_owners; i++)
+		sum += tei_process_cpu_ns(&run->cluster.owner[i]);
+	return sum;
+}
+
+static void begin_clock(struct run *run)
+{
+	uint64_t start;
+
+	for (unsigned int i = 0; i < run->n_workers; i++) {
+		struct client *c = &run->worker[i].client;
+
+		client_reset(c);
+		if (run->op == CLIENT_GET) /* so that only gets make it right */
+			memset(c->memory, 0, c->memory_len);
+	}
+	start = tei_now_ns();
+	for (unsigned int i = 0; i < run->n_workers; i++) {
+		run->worker[i].start_ns = start;
+		run->worker[i].end_ns =
+			start + run->o->duration * TEI_NS_PER_MS;
+	}
+}
+
+static void sum_row(const struct run *run, struct row *row,
+		    struct tei_histogram *latency, uint64_t cpu)
+{
+	uint64_t done = 0, first = UINT64_MAX, last = 0;
+	double ns, bytes;
+
+	for (unsigned int i = 0; i < run->n_workers; i++) {
+		const struct worker *w = &run->worker[i];
+
+		done += w->client.n_done;
+		row->missed += w->client.n_missed;
+		row->failed += w->client.n_failed;
+		tei_histogram_merge(latency, &w->client.latency);
+		if (w->start_ns < first)
+			first = w->start_ns;
+		if (w->end_ns > last)
+			last = w->end_ns;
+	}
+	ns = (double)(last - first);
+	bytes = run->op == CLIENT_EXIST
+			? 0
+			: (double)done * (double)row->value_size;
+	row->keys_per_s = (double)done / ns * 1e9;
+	row->gb_per_s = bytes / ns;
+	/* CPU time of processes that others have started is unknown. */
+	row->cpu_s_per_gb =
+		bytes > 0 && !run->o->master ? (double)cpu / bytes : NAN;
+	row->p50_us = tei_histogram_us(latency, 0.5);
+	row->p99_us = tei_histogram_us(latency, 0.99);
+	row->p999_us = tei_histogram_us(latency, 0.999);
+}
+
+static int prepare_row(struct run *run, const struct row *row, uint64_t seed)
+{
+	uint64_t n_keys = 0;
+	int rc;
+
+	begin_row(run, row->value_size, run->o->slots[run->results.n_rows],
+		  seed);
+	for (unsigned int i = 0; i < run->n_workers; i++)
+		n_keys += run->worker[i].warm;
+	rc = check_pool(run, row->value_size, n_keys);
+	return rc ? rc : on_all(run, warm_up);
+}
+
+/* Tells whether a row measures anything. -ENODATA, said: nothing was there. */
+static int check_row(const struct run *run, const struct row *row)
+{
+	char count[32];
+
+	if (row->keys_per_s > 0 || !row->missed)
+		return 0;
+	fprintf(stderr,
+		PROGRAM ": %s: none of %s keys was there: others have removed "
+			"or displaced them; give a pool of its own, or more "
+			"--pool-bytes\n",
+		run->o->op, tei_text_count(row->missed, count));
+	return -ENODATA;
+}
+
+static int measure_row(struct run *run, struct row *row,
+		       struct tei_histogram *latency)
+{
+	uint64_t seed = run->results.n_rows + 1, cpu;
+	int rc = prepare_row(run, row, seed);
+
+	if (rc)
+		return rc;
+	begin_clock(run);
+	cpu = cpu_ns(run);
+	rc = on_all(run, run_thread);
+	if (rc)
+		return rc;
+	sum_row(run, row, latency, cpu_ns(run) - cpu);
+	rc = check_row(run, row);
+	if (rc)
+		return rc;
+	for (unsigned int i = 0; i < run->n_workers; i++) {
+		struct client *c = &run->worker[i].client;
+
+		row->wrong_bytes += client_check(c, run->op, seed);
+		if (run->op != CLIENT_PUT)
+			client_remove_all(c);
+	}
+	return 0;
+}
+
+static int add_row(struct run *run, uint64_t value_size)
+{
+	struct tei_histogram *latency = tei_calloc(1, sizeof(*latency));
+	struct row *row = &run->results.row[run->results.n_rows];
+	int rc;
+
+	if (!latency)
+		return -ENOMEM;
+	*row = (struct row){.value_size = value_size};
+	rc = measure_row(run, row, latency);
+	tei_free(latency);
+	if (rc)
+		return rc;
+	run->results.n_rows++;
+	return run->o->reference ? tei_reference_round(&run->reference) : 0;
+}
+
+static int add_rows(struct run *run)
+{
+	int rc = 0;
+
+	if (run->o->reference)
+		rc = tei_reference_round(&run->reference);
+	for (int i = 0; !rc && i < run->o->n_sizes; i++)
+		rc = add_row(run, run->o->sizes[i]);
+	return rc;
+}
+
+/* ---- set-up ---- */
+
+static int open_reference(struct run *run)
+{
+	double seconds = (double)run->o->duration / 1e3;
+
+	run->reference.process = TEI_PROCESS_NONE;
+	if (!run->o->reference)
+		return 0;
+	return tei_reference_open(&run->reference, run->o->working_set,
+				  seconds < STREAM_S ? seconds : STREAM_S,
+				  run->o->pin);
+}
+
+static int open_pool(struct run *run)
+{
+	const struct options *o = run->o;
+	int rc;
+
+	run->master = o->master;
+	if (o->master)
+		return 0;
+	rc = tei_cluster_start(&run->cluster, (unsigned int)o->owners,
+			       o->own_pool);
+	run->master = run->cluster.name;
+	return rc;
+}
+
+static int open_clients(struct run *run)
+{
+	const struct options *o = run->o;
+	uint64_t n = o->clients * o->threads;
+	const struct client_place place = {run->master, o->host, o->backends};
+	int rc = 0;
+
+	run->worker = tei_calloc(n, sizeof(*run->worker));
+	if (!run->worker)
+		return -ENOMEM;
+	while (!rc && run->n_workers < n) {
+		size_t first = run->n_workers - run->n_workers % o->threads;
+
+		rc = client_open(&run->worker[run->n_workers].client, &place,
+				 o->memory_each, (uint32_t)o->batch,
+				 first == run->n_workers
+					 ? NULL
+					 : &run->worker[first].client);
+		run->n_workers += !rc;
+	}
+	if (!rc)
+		rc = tei_cluster_await(&run->cluster,
+				       run->worker[0].client.store);
+	return rc;
+}
+
+static int close_all(struct run *run)
+{
+	int rc;
+
+	while (run->n_workers)
+		client_close(&run->worker[--run->n_workers].client);
+	tei_free(run->worker);
+	rc = tei_cluster_stop(&run->cluster);
+	tei_reference_close(&run->reference);
+	return rc;
+}
+
+static int measure_all(struct run *run)
+{
+	int rc = open_reference(run);
+
+	if (run->o->pin)
+		tei_process_pin(1);
+	if (!rc)
+		rc = open_pool(run);
+	if (run->o->pin)
+		tei_process_pin(0);
+	if (!rc)
+		rc = open_clients(run);
+	if (!rc)
+		rc = add_rows(run);
+	run->results.reference = tei_reference_median(&run->reference);
+	if (close_all(run))
+		rc = -EIO;
+	return rc;
+}
+
+static enum client_op op_of(const char *name)
+{
+	if (!strcmp(name, "get"))
+		return CLIENT_GET;
+	return strcmp(name, "put") ? CLIENT_EXIST : CLIENT_PUT;
+}
+
+int walk_run(const struct options *o)
+{
+	struct run *run = tei_calloc(1, sizeof(*run));
+	int rc;
+
+	if (!run)
+		return 1;
+	run->o = o;
+	run->op = op_of(o->op);
+	rc = measure_all(run);
+	if (!rc)
+		rc = results_report(&run->results, o);
+	tei_free(run);
+	return rc ? 1 : 0;
+}
