@@ -124,6 +124,28 @@ static int choose_backends(const char *master, struct te_config *engine,
 	return rc;
 }
 
+int tei_backends_check(const char *program, const char *backends)
+{
+	struct te_engine *engine = NULL;
+	struct te_config *config;
+	int rc;
+
+	if (!backends || !strcmp(backends, "auto"))
+		return 0;
+	rc = te_config_create(&config);
+	if (rc)
+		return rc;
+	rc = choose_backends("127.0.0.1", config, backends);
+	if (!rc)
+		rc = te_engine_create(config, "127.0.0.1", &engine);
+	if (rc && rc != -EINVAL) /* which the log has told of */
+		fprintf(stderr, "%s: backends: \"%s\": %s\n", program, backends,
+			te_strerror(rc));
+	te_engine_destroy(engine);
+	te_config_destroy(config);
+	return rc;
+}
+
 int tei_pool_join_as(struct te_store_config *config, const char *backends,
 		     struct te_store **out)
 {

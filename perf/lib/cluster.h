@@ -38,6 +38,13 @@ int tei_cluster_await(struct tei_cluster *c, struct te_store *store);
 int tei_cluster_stop(struct tei_cluster *c);
 
 /*
+ * Tells whether engines of this host take @backends (a list, "auto", or NULL:
+ * all), before anything is started. -EINVAL: there is none of such a name,
+ * -ENODEV: none of them has a device; said on stderr, with the names that there
+ * are.
+ */
+int tei_backends_check(const char *program, const char *backends);
+/*
  * Join the pool of master @master as a client that lends nothing. -errno, said
  * on stderr; of the store's own codes -ECONNREFUSED.
  */

@@ -31,6 +31,7 @@
 struct streams {
 	int in, out, err; /* what the child shall have as 0, 1, 2 */
 	int keep_fd;
+	bool own_group; /* what a terminal signals does not reach it */
 };
 
 /*
@@ -45,6 +46,8 @@ static _Noreturn void become(char *const argv[], const struct streams *s,
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent)
 		_exit(127);
+	if (s->own_group)
+		setpgid(0, 0);
 	signal(SIGPIPE, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
@@ -91,7 +94,7 @@ static void close_fd(int *fd)
 int tei_process_start_server(struct tei_process *p, const char *what,
 			     char *const argv[])
 {
-	struct streams s = {.keep_fd = -1};
+	struct streams s = {.keep_fd = -1, .own_group = true};
 	int rc;
 
 	*p = TEI_PROCESS_NONE;

@@ -35,7 +35,11 @@ struct tei_process {
 #define TEI_PROCESS_NONE \
 	((struct tei_process){.pidfd = -1, .log = -1, .in = -1, .out = -1})
 
-/* Start a server, or nothing is left and a line is on stderr. -errno. */
+/*
+ * Start a server, or nothing is left and a line is on stderr. -errno. It is in
+ * a process group of its own: an interrupt of a terminal is for the benchmark,
+ * which ends its servers.
+ */
 int tei_process_start_server(struct tei_process *p, const char *what,
 			     char *const argv[]);
 /* Start a helper that also inherits @keep_fd (-1: none) under that number. */

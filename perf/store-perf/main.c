@@ -103,9 +103,10 @@ static const struct tei_setting rows[] = {
 	{ TEI_SETTING(struct options, host), .type = TEI_CONF_STRING,
 	  .def = "127.0.0.1",
 	  .help = "this host's name for the owners of a running pool" },
-	{ TEI_SETTING(struct options, backends), .expert = true,
+	{ TEI_SETTING(struct options, backends), .alias = "backend",
 	  .type = TEI_CONF_STRING,
-	  .help = "of the clients' engines, as \"tcp\" (default: all)" },
+	  .help = "of the clients' engines: auto (the default), shm, verbs, "
+		  "tcp, or a list" },
 	{ TEI_SETTING(struct options, reference), .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "also measure the bare system in this run" },
 	{ TEI_SETTING(struct options, pin), .expert = true,
@@ -131,6 +132,8 @@ static int run_role(const struct tei_conf *conf)
 		return tei_reference_peer_main(o->working_set, o->pin, false);
 	if (!strcmp(o->role, "worker"))
 		return workers_main(o);
+	if (tei_backends_check("store-perf", o->backends))
+		return 2;
 	if (o->mix)
 		return mixed_run(o);
 	return options_derive(o) ? 2 : walk_run(o);

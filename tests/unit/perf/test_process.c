@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "perf/lib/process.h"
 
@@ -44,6 +45,21 @@ static void a_helper_answers_line_by_line(void **state)
 	assert_true(tei_process_alive(&p));
 	assert_int_equal(tei_process_stop(&p, LIMIT_MS), 3);
 	assert_int_equal(p.pid, 0);
+}
+
+/* What a terminal sends goes to the group of the benchmark. */
+static void a_server_is_in_a_group_of_its_own(void **state)
+{
+	char script[] = "echo ready; exec sleep 600", line[TEI_PROCESS_LINE];
+	struct tei_process p;
+
+	(void)state;
+	assert_int_equal(start_shell(&p, script, true), 0);
+	assert_int_equal(tei_process_await_log(&p, "ready", line, sizeof(line),
+					       LIMIT_MS),
+			 0);
+	assert_int_equal(getpgid(p.pid), p.pid);
+	tei_process_stop(&p, LIMIT_MS);
 }
 
 static void a_helper_that_is_silent_or_gone_is_noticed(void **state)
@@ -137,6 +153,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_helper_answers_line_by_line),
+		cmocka_unit_test(a_server_is_in_a_group_of_its_own),
 		cmocka_unit_test(a_helper_that_is_silent_or_gone_is_noticed),
 		cmocka_unit_test(a_server_is_ready_when_its_line_is_complete),
 		cmocka_unit_test(a_server_that_dies_early_is_noticed),
