@@ -77,7 +77,7 @@ bool tei_schedule_await(struct tei_schedule *s, uint64_t end_ns,
 {
 	uint64_t due = tei_schedule_due(s), now = tei_now_ns();
 
-	if ((s->rate ? due : now) >= end_ns)
+	if (now >= end_ns || due >= end_ns)
 		return false;
 	/* Else the kernel would be free to wake the thread 50 us late. */
 	if (!s->precise && now < due)

@@ -53,9 +53,10 @@ uint64_t tei_schedule_take(struct tei_schedule *s, uint64_t now_ns);
 
 /*
  * Sleeps, without spinning, until the next call is due; not at all if it is.
- * False: it is not to begin, because @end_ns (UINT64_MAX: never) is not after
- * the time that it is due, or because *@ended, which may be NULL, is set: it is
- * looked at ten times a second. Sets the timer slack of the calling thread to
+ * False: it is not to begin, because @end_ns (UINT64_MAX: never) has come, or
+ * comes before it is due, or because *@ended, which may be NULL, is set: it is
+ * looked at ten times a second. Calls that are due then are never made;
+ * tei_schedule_behind() tells how many. Sets the timer slack of the calling thread to
  * the least, at the first sleep.
  */
 bool tei_schedule_await(struct tei_schedule *s, uint64_t end_ns,

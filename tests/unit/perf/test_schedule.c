@@ -120,6 +120,19 @@ static void a_call_due_after_the_end_does_not_begin(void **state)
 	assert_false(tei_schedule_await(&s, s.start_ns, NULL));
 }
 
+/* Else a load that is too much for a pool would last far beyond its time. */
+static void what_is_behind_at_the_end_does_not_begin(void **state)
+{
+	struct tei_schedule s;
+	uint64_t now = tei_now_ns();
+
+	(void)state;
+	tei_schedule_init(&s, 1000, 0, 1, now - TEI_NS_PER_S);
+	assert_true(tei_schedule_await(&s, UINT64_MAX, NULL));
+	assert_false(tei_schedule_await(&s, now, NULL));
+	assert_int_equal(tei_schedule_behind(&s, now - 1), 1000);
+}
+
 static void a_load_that_is_ended_waits_no_longer(void **state)
 {
 	_Atomic bool ended = true;
@@ -158,6 +171,7 @@ int main(void)
 		cmocka_unit_test(a_call_that_is_overdue_begins_at_once),
 		cmocka_unit_test(a_call_that_is_not_due_is_waited_for),
 		cmocka_unit_test(a_call_due_after_the_end_does_not_begin),
+		cmocka_unit_test(what_is_behind_at_the_end_does_not_begin),
 		cmocka_unit_test(a_load_that_is_ended_waits_no_longer),
 		cmocka_unit_test(
 			without_a_rate_calls_begin_when_the_last_has_ended),
