@@ -94,6 +94,7 @@ void client_begin(struct client *c, const char *prefix, uint64_t value_size,
 	c->stride = (value_size + 7) & ~7ull;
 	c->n_slots = n_slots;
 	c->next_put = c->next_get = 0;
+	tei_schedule_init(&c->schedule, 0, 0, 1, 0);
 	client_reset(c);
 }
 
@@ -213,7 +214,7 @@ static bool some(struct client *c, enum client_op op, uint64_t most)
 
 	first = take_keys(c, op, most, &n);
 	prepare(c, first, n);
-	start = tei_now_ns();
+	start = tei_schedule_take(&c->schedule, tei_now_ns());
 	if (op == CLIENT_PUT)
 		put_keys(c, n);
 	else if (op == CLIENT_GET)
@@ -254,8 +255,9 @@ static uint64_t check_memory(const struct client *c, uint64_t seed)
 	uint64_t n = c->n_done < c->n_slots ? c->next_get : c->n_slots;
 	uint64_t wrong = 0, at;
 
-	if (c->n_missed || c->n_failed)
-		return 0; /* their slots hold anything */
+	/* Slots of those that were missed hold anything. */
+	if (!c->n_done || c->n_missed || c->n_failed)
+		return 0;
 	for (uint64_t i = 0; i < CHECK_SAMPLES; i++) {
 		at = slot_offset(c, n * i / CHECK_SAMPLES);
 		wrong += tei_pattern_wrong(c->memory + at, c->value_size, seed,

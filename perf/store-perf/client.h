@@ -16,6 +16,7 @@
 #include <te/store.h>
 
 #include "perf/lib/histogram.h"
+#include "perf/lib/schedule.h"
 
 enum client_op { CLIENT_PUT, CLIENT_GET, CLIENT_EXIST };
 
@@ -29,8 +30,9 @@ struct client {
 	char prefix[48];
 	size_t prefix_len;
 	uint64_t value_size, stride, n_slots;
-	uint64_t next_put; /* keys 0 .. next_put - 1 have been put */
-	uint64_t next_get; /* get and exist walk 0 .. n_slots - 1 */
+	uint64_t next_put;            /* keys 0 .. next_put - 1 have been put */
+	uint64_t next_get;            /* get and exist walk 0 .. n_slots - 1 */
+	struct tei_schedule schedule; /* of calls; a closed loop at first */
 	/* Room for one batch. */
 	char (*key_text)[80];
 	struct te_store_key *keys;
@@ -41,7 +43,7 @@ struct client {
 	/* Results; reset by client_begin(). */
 	uint64_t n_done, n_missed, n_failed;
 	int last_code;                /* of a failed key */
-	struct tei_histogram latency; /* ns of a batch */
+	struct tei_histogram latency; /* ns of a batch, as schedule counts */
 };
 
 struct client_place {

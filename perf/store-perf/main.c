@@ -11,6 +11,7 @@
 #include "perf/lib/cluster.h"
 #include "perf/lib/reference.h"
 #include "perf/lib/report.h"
+#include "perf/lib/schedule.h"
 #include "perf/store-perf/mix.h"
 #include "perf/store-perf/options.h"
 #include "perf/store-perf/walk.h"
@@ -44,8 +45,13 @@ static const struct tei_setting rows[] = {
 	  .def = "1", .min = 1, .max = THREADS_MAX,
 	  .help = "of each client: batches that it has under way at a time" },
 	{ TEI_SETTING(struct options, duration), .type = TEI_CONF_DURATION,
-	  .def = "3", .unit = "s", .min = 1, .max = 86400000,
-	  .help = "time of a row" },
+	  .def = "3", .unit = "s", .max = 86400000,
+	  .help = "time of a row; 0: one row, until interrupted" },
+	{ TEI_SETTING(struct options, rate), .type = TEI_CONF_UINT,
+	  .def = "0", .max = TEI_SCHEDULE_RATE_MAX, .unit = "/s",
+	  .help = "calls begin so often, of all threads together, and their "
+		  "latency counts from when they should have begun; 0: each "
+		  "when the one before has ended" },
 	{ TEI_SETTING(struct options, processes), .expert = true,
 	  .type = TEI_CONF_UINT,
 	  .def = "1", .min = 1, .max = MIX_PROCESSES_MAX,
@@ -112,8 +118,18 @@ static const struct tei_setting rows[] = {
 	{ TEI_SETTING(struct options, pin), .expert = true,
 	  .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "clients on core 0; the pool's processes and the reference's peer on core 1" },
+	{ TEI_SETTING(struct options, interval), .expert = true,
+	  .type = TEI_CONF_DURATION,
+	  .def = "0", .unit = "s", .max = 3600000,
+	  .help = "also report each such interval; 0: not, or without an "
+		  "end each second" },
+	{ TEI_SETTING(struct options, histogram), .type = TEI_CONF_STRING,
+	  .help = "write all latencies of each row to this file, as "
+		  "HdrHistogram's tools read it" },
 	{ TEI_SETTING(struct options, json), .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "report as one JSON object" },
+	{ TEI_SETTING(struct options, csv), .type = TEI_CONF_BOOL,
+	  .def = "0", .help = "report as CSV, a line a row" },
 	{ TEI_SETTING(struct options, role), .type = TEI_CONF_CHOICE,
 	  .def = "client", .choices = "client|worker|reference", .internal = true,
 	  .help = "which of its processes this is" },
@@ -132,6 +148,8 @@ static int run_role(const struct tei_conf *conf)
 		return tei_reference_peer_main(o->working_set, o->pin, false);
 	if (!strcmp(o->role, "worker"))
 		return workers_main(o);
+	if (options_check(o))
+		return 2;
 	if (tei_backends_check("store-perf", o->backends))
 		return 2;
 	if (o->mix)

@@ -10,8 +10,25 @@
 #include "perf/lib/report.h"
 #include "perf/lib/room.h"
 
-#define PROGRAM         "store-perf"
-#define OWNER_BYTES_MIN (1u << 20)
+#define PROGRAM             "store-perf"
+#define OWNER_BYTES_MIN     (1u << 20)
+#define ENDLESS_INTERVAL_MS 1000
+
+int options_check(struct options *o)
+{
+	const char *wrong = NULL;
+
+	if (o->csv && o->json)
+		wrong = "csv: not together with json";
+	else if (!o->duration && o->count)
+		wrong = "count: not together with a duration of 0, which has "
+			"no end";
+	if (wrong)
+		fprintf(stderr, PROGRAM ": %s\n", wrong);
+	if (!o->duration && !o->interval)
+		o->interval = ENDLESS_INTERVAL_MS;
+	return wrong ? -EINVAL : 0;
+}
 
 /* Derives how many keys each thread has with values of the size. */
 static int derive_slots(struct options *o, int i)
@@ -96,6 +113,11 @@ int options_derive(struct options *o)
 	if (n < 0)
 		return n;
 	o->n_sizes = n;
+	if (n > 1 && !o->duration) {
+		fprintf(stderr, PROGRAM ": duration: 0, which has no end, is "
+					"for one value_size\n");
+		return -EINVAL;
+	}
 	for (int i = 0; i < n; i++)
 		if (derive_slots(o, i))
 			return -EINVAL;

@@ -13,10 +13,10 @@
 #define OPTIONS_VALUE_MAX (1ull << 34) /* bytes of a value of a mix */
 
 struct options {
-	char *op, *value_size, *master, *host, *backends, *role;
+	char *op, *value_size, *master, *host, *backends, *role, *histogram;
 	uint64_t batch, clients, threads, owners, duration, working_set,
-		pool_bytes;
-	bool reference, json, pin;
+		pool_bytes, rate, interval;
+	bool reference, json, csv, pin;
 	/* Settings of a mixed load. */
 	char *mix, *popularity;
 	double theta;
@@ -33,6 +33,11 @@ struct options {
 	uint64_t own_pool;    /* bytes of the own pool */
 };
 
+/*
+ * Checks what is of both kinds of load, and sets the interval of one without
+ * an end. -EINVAL, said on stderr.
+ */
+int options_check(struct options *o);
 /*
  * Derives what a load of one kind of call needs. -EINVAL, -ENOMEM: a setting is
  * wrong, said on stderr.

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "perf/lib/fields.h"
 #include "perf/lib/report.h"
 
 static uint64_t wrong_bytes(const struct results *r)
@@ -23,21 +24,60 @@ static uint64_t wrong_bytes(const struct results *r)
 	return wrong;
 }
 
+/* ---- for machines ---- */
+
+#define FIELDS 17
+
+static void fields_of(const struct options *o, const struct row *row,
+		      struct tei_field out[FIELDS])
+{
+	const struct tei_field fields[FIELDS] = {
+		TEI_TEXT("op", o->op),
+		TEI_COUNT("value_size", row->value_size),
+		TEI_COUNT("batch", o->batch),
+		TEI_COUNT("clients", o->clients),
+		TEI_COUNT("threads", o->threads),
+		TEI_COUNT("rate", o->rate),
+		TEI_REAL("gb_per_s", row->gb_per_s),
+		TEI_REAL("keys_per_s", row->keys_per_s),
+		TEI_REAL("calls_per_s", row->calls_per_s),
+		TEI_REAL("p50_us", row->p50_us),
+		TEI_REAL("p99_us", row->p99_us),
+		TEI_REAL("p999_us", row->p999_us),
+		TEI_REAL("cpu_s_per_gb", row->cpu_s_per_gb),
+		TEI_COUNT("missed", row->missed),
+		TEI_COUNT("failed", row->failed),
+		TEI_COUNT("behind", row->behind),
+		TEI_COUNT("wrong_bytes", row->wrong_bytes),
+	};
+
+	memcpy(out, fields, sizeof(fields));
+}
+
 static json_t *row_json(const struct options *o, const struct row *row)
 {
-	return json_pack(
-		"{s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:o, s:I, "
-		"s:I, s:I}",
-		"op", o->op, "value_size", (json_int_t)row->value_size, "batch",
-		(json_int_t)o->batch, "clients", (json_int_t)o->clients,
-		"threads", (json_int_t)o->threads, "gb_per_s", row->gb_per_s,
-		"keys_per_s", row->keys_per_s, "p50_us", row->p50_us, "p99_us",
-		row->p99_us, "p999_us", row->p999_us, "cpu_s_per_gb",
-		isnan(row->cpu_s_per_gb) ? json_null()
-					 : json_real(row->cpu_s_per_gb),
-		"missed", (json_int_t)row->missed, "failed",
-		(json_int_t)row->failed, "wrong_bytes",
-		(json_int_t)row->wrong_bytes);
+	struct tei_field fields[FIELDS];
+	json_t *j;
+
+	fields_of(o, row, fields);
+	j = tei_fields_json(fields, FIELDS);
+	if (row->series)
+		json_object_set(j, "series", row->series);
+	return j;
+}
+
+static int report_csv(const struct results *r, const struct options *o)
+{
+	struct tei_csv csv = {.out = stdout};
+	struct tei_field fields[FIELDS];
+
+	for (size_t i = 0; i < r->n_rows; i++) {
+		fields_of(o, &r->row[i], fields);
+		if (!i)
+			tei_fields_csv_names(fields, FIELDS, &csv);
+		tei_fields_csv(fields, FIELDS, &csv);
+	}
+	return 0;
 }
 
 static json_t *report_json(const struct results *r, const struct options *o)
@@ -55,7 +95,9 @@ static json_t *report_json(const struct results *r, const struct options *o)
 	return report;
 }
 
-static void table_head(struct tei_table *t, bool reference)
+/* ---- for people ---- */
+
+static void table_head(struct tei_table *t, const struct options *o)
 {
 	static const char *const names[] = {"operation", "value",   "batch",
 					    "clients",   "threads", "GB/s",
@@ -65,7 +107,11 @@ static void table_head(struct tei_table *t, bool reference)
 	tei_table_row(t);
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		tei_table_cell(t, "%s", names[i]);
-	if (reference)
+	if (o->rate) {
+		tei_table_cell(t, "calls/s");
+		tei_table_cell(t, "behind");
+	}
+	if (o->reference)
 		tei_table_cell(t, "of stream");
 }
 
@@ -91,6 +137,12 @@ static void table_row(struct tei_table *t, const struct results *r,
 		tei_table_cell(t, "-");
 	else
 		tei_table_cell(t, "%.3f", row->cpu_s_per_gb);
+	if (o->rate) {
+		tei_table_cell(
+			t, "%s",
+			tei_text_count((uint64_t)row->calls_per_s, text));
+		tei_table_cell(t, "%s", tei_text_count(row->behind, text));
+	}
 	if (o->reference)
 		tei_table_cell(t, "%.0f %%",
 			       100 * row->gb_per_s /
@@ -103,7 +155,7 @@ static int report_table(const struct results *r, const struct options *o)
 
 	if (!t)
 		return -ENOMEM;
-	table_head(t, o->reference);
+	table_head(t, o);
 	for (size_t i = 0; i < r->n_rows; i++)
 		table_row(t, r, o, &r->row[i]);
 	tei_table_print(t, stdout);
@@ -116,10 +168,19 @@ static int report_table(const struct results *r, const struct options *o)
 int results_report(const struct results *r, const struct options *o)
 {
 	uint64_t wrong = wrong_bytes(r);
-	int rc = o->json ? tei_report_json("store-perf", report_json(r, o))
-			 : report_table(r, o);
+	int rc;
 
+	if (o->json)
+		rc = tei_report_json("store-perf", report_json(r, o));
+	else
+		rc = o->csv ? report_csv(r, o) : report_table(r, o);
 	if (wrong)
 		fprintf(stderr, "store-perf: %" PRIu64 " wrong bytes\n", wrong);
 	return rc ? rc : wrong ? -EIO : 0;
+}
+
+void results_fini(struct results *r)
+{
+	for (size_t i = 0; i < sizeof(r->row) / sizeof(*r->row); i++)
+		json_decref(r->row[i].series);
 }

@@ -5,6 +5,7 @@
 #ifndef PERF_STORE_PERF_RESULTS_H
 #define PERF_STORE_PERF_RESULTS_H
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,9 +14,11 @@
 
 struct row {
 	uint64_t value_size;
-	double gb_per_s, keys_per_s, p50_us, p99_us, p999_us;
+	double gb_per_s, keys_per_s, calls_per_s, p50_us, p99_us, p999_us;
 	double cpu_s_per_gb; /* clients, owners, master; NAN: unknown */
 	uint64_t missed, failed, wrong_bytes;
+	uint64_t behind; /* calls of a rate that were due and never begun */
+	json_t *series;  /* of intervals, for JSON; or NULL */
 };
 
 struct results {
@@ -26,5 +29,6 @@ struct results {
 
 /* Print them to stdout. -EIO also when there are wrong bytes, said. */
 int results_report(const struct results *r, const struct options *o);
+void results_fini(struct results *r);
 
 #endif

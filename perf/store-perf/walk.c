@@ -20,9 +20,12 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "perf/lib/cluster.h"
+#include "perf/lib/interrupt.h"
+#include "perf/lib/percentiles.h"
 #include "perf/lib/reference.h"
 #include "perf/lib/report.h"
 #include "perf/store-perf/client.h"
+#include "perf/store-perf/intervals.h"
 #include "perf/store-perf/options.h"
 #include "perf/store-perf/results.h"
 #include "perf/store-perf/walk.h"
@@ -30,6 +33,7 @@
 #define PROGRAM  "store-perf"
 #define STREAM_S 1.0 /* of a reference stream, or the duration if shorter */
 #define LOOK_MS  20  /* between two looks at a warm-up */
+#define WATCH_MS 100 /* at threads that run */
 /* A warm-up fills a pool up to here, in percent. The master evicts from 90 on,
  * by default. */
 #define POOL_PERCENT 88
@@ -41,7 +45,8 @@ struct worker {
 	enum client_op op;
 	uint64_t warm; /* keys to put before the clock starts */
 	uint64_t start_ns, end_ns;
-	bool failed; /* a whole batch did */
+	uint64_t behind; /* calls that were due before the end, never begun */
+	bool failed;     /* a whole batch did */
 };
 
 struct run {
@@ -51,10 +56,14 @@ struct run {
 	const char *master;
 	struct worker *worker; /* worker[n_workers] */
 	unsigned int n_workers;
-	/* A warm-up counts keys and workers here for its bar, and publishes
-	 * nothing else by them. */
+	/* A warm-up counts keys here for its bar, and threads count themselves
+	 * when they have ended. Nothing else is published by them. */
 	_Atomic uint64_t n_put;
 	_Atomic unsigned int n_ended;
+	const _Atomic bool *ended; /* interrupted; NULL before a clock runs */
+	struct intervals intervals;
+	struct pace pace;
+	struct tei_percentiles percentiles;
 	struct tei_reference_run reference;
 	struct results results;
 };
@@ -83,17 +92,88 @@ static void *warm_up(void *arg)
 	return NULL;
 }
 
+static bool is_ended(const struct run *run)
+{
+	return run->ended &&
+	       atomic_load_explicit(run->ended, memory_order_relaxed);
+}
+
+static bool await_call(struct worker *w)
+{
+	return tei_schedule_await(&w->client.schedule, w->end_ns,
+				  w->run->ended);
+}
+
+static void call(struct worker *w)
+{
+	struct client *c = &w->client;
+	uint64_t before = c->n_done, keys;
+
+	w->failed = !client_batch(c, w->op);
+	if (!w->run->intervals.interval_ns)
+		return;
+	keys = c->n_done - before;
+	pace_note(&w->run->pace, tei_now_ns(), keys,
+		  w->op == CLIENT_EXIST ? 0 : keys * c->value_size);
+}
+
+/* A load with a rate lasts to its end, though no call may be due by then. */
+static void end_thread(struct worker *w)
+{
+	uint64_t now = tei_now_ns();
+	bool early = is_ended(w->run);
+
+	w->behind = tei_schedule_behind(&w->client.schedule,
+					now < w->end_ns ? now : w->end_ns - 1);
+	if (early || now > w->end_ns || !w->run->o->rate)
+		w->end_ns = now;
+	atomic_fetch_add_explicit(&w->run->n_ended, 1, memory_order_relaxed);
+}
+
+/* A busy machine may start a thread when the time is over: one call is made. */
+static bool await_first(struct worker *w)
+{
+	struct tei_schedule *s = &w->client.schedule;
+
+	return tei_schedule_due(s) < w->end_ns &&
+	       tei_schedule_await(s, UINT64_MAX, w->run->ended);
+}
+
 static void *run_thread(void *arg)
 {
 	struct worker *w = arg;
-	uint64_t now;
+	bool goes_on = await_first(w);
 
-	do {
-		w->failed = !client_batch(&w->client, w->op);
-		now = tei_now_ns();
-	} while (!w->failed && now < w->end_ns);
-	w->end_ns = now;
+	while (goes_on) {
+		call(w);
+		goes_on = !w->failed && await_call(w);
+	}
+	end_thread(w);
 	return NULL;
+}
+
+/* Takes points until all @n threads have ended, if there are to be any. */
+static void watch_intervals(struct run *run, unsigned int n)
+{
+	int wait_ms;
+
+	if (!run->intervals.interval_ns)
+		return;
+	while (atomic_load_explicit(&run->n_ended, memory_order_relaxed) < n) {
+		wait_ms =
+			intervals_look(&run->intervals, tei_now_ns(), WATCH_MS);
+		poll(NULL, 0, wait_ms);
+	}
+}
+
+static uint64_t last_end_ns(const struct run *run)
+{
+	uint64_t last = 0;
+
+	for (unsigned int i = 0; i < run->n_workers; i++)
+		if (run->worker[i].end_ns > last)
+			last = run->worker[i].end_ns;
+	return last;
 }
 
 /* Shows on a terminal how far the warm-up is, until all @n threads have ended. */
@@ -142,6 +222,8 @@ static int on_all(struct run *run, void *(*fn)(void *))
 			run->n_workers, strerror(-rc));
 	if (fn == warm_up)
 		show_warm_up(run, n);
+	else
+		watch_intervals(run, n);
 	for (unsigned int i = 0; i < n; i++) {
 		pthread_join(run->worker[i].thread, NULL);
 		if (!rc)
@@ -244,8 +326,11 @@ static uint64_t cpu_ns(const struct run *run)
 
 static void begin_clock(struct run *run)
 {
+	const struct options *o = run->o;
 	uint64_t start;
 
+	run->ended = tei_interrupt_catch();
+	atomic_store_explicit(&run->n_ended, 0, memory_order_relaxed);
 	for (unsigned int i = 0; i < run->n_workers; i++) {
 		struct client *c = &run->worker[i].client;
 
@@ -255,16 +340,22 @@ static void begin_clock(struct run *run)
 	}
 	start = tei_now_ns();
 	for (unsigned int i = 0; i < run->n_workers; i++) {
-		run->worker[i].start_ns = start;
-		run->worker[i].end_ns =
-			start + run->o->duration * TEI_NS_PER_MS;
+		struct worker *w = &run->worker[i];
+
+		w->start_ns = start;
+		w->end_ns = o->duration ? start + o->duration * TEI_NS_PER_MS
+					: UINT64_MAX;
+		tei_schedule_init(&w->client.schedule, o->rate, i,
+				  run->n_workers, start);
 	}
+	pace_begin(&run->pace, start);
+	intervals_begin(&run->intervals, &run->pace, start);
 }
 
 static void sum_row(const struct run *run, struct row *row,
 		    struct tei_histogram *latency, uint64_t cpu)
 {
-	uint64_t done = 0, first = UINT64_MAX, last = 0;
+	uint64_t done = 0, first = UINT64_MAX;
 	double ns, bytes;
 
 	for (unsigned int i = 0; i < run->n_workers; i++) {
@@ -273,17 +364,17 @@ static void sum_row(const struct run *run, struct row *row,
 		done += w->client.n_done;
 		row->missed += w->client.n_missed;
 		row->failed += w->client.n_failed;
+		row->behind += w->behind;
 		tei_histogram_merge(latency, &w->client.latency);
 		if (w->start_ns < first)
 			first = w->start_ns;
-		if (w->end_ns > last)
-			last = w->end_ns;
 	}
-	ns = (double)(last - first);
+	ns = (double)(last_end_ns(run) - first);
 	bytes = run->op == CLIENT_EXIST
 			? 0
 			: (double)done * (double)row->value_size;
 	row->keys_per_s = (double)done / ns * 1e9;
+	row->calls_per_s = (double)latency->n / ns * 1e9;
 	row->gb_per_s = bytes / ns;
 	/* CPU time of processes that others have started is unknown. */
 	row->cpu_s_per_gb =
@@ -335,6 +426,9 @@ static int measure_row(struct run *run, struct row *row,
 	if (rc)
 		return rc;
 	sum_row(run, row, latency, cpu_ns(run) - cpu);
+	intervals_end(&run->intervals, last_end_ns(run));
+	if (run->intervals.keep)
+		row->series = intervals_json(&run->intervals);
 	rc = check_row(run, row);
 	if (rc)
 		return rc;
@@ -348,6 +442,34 @@ static int measure_row(struct run *run, struct row *row,
 	return 0;
 }
 
+static void add_percentiles(struct run *run, const struct row *row,
+			    const struct tei_histogram *latency)
+{
+	const struct options *o = run->o;
+	char title[160];
+
+	snprintf(title, sizeof(title),
+		 "%s, value_size %" PRIu64 ", batch %" PRIu64
+		 ", clients %" PRIu64 ", threads %" PRIu64 ", rate %" PRIu64,
+		 o->op, row->value_size, o->batch, o->clients, o->threads,
+		 o->rate);
+	tei_percentiles_add(&run->percentiles, title, latency);
+}
+
+/* Then latencies are those of a queue that grows while the load lasts. */
+static void warn_behind(const struct run *run, const struct row *row)
+{
+	char count[32], rate[32];
+
+	if (row->behind <= run->n_workers) /* a call each may be under way */
+		return;
+	fprintf(stderr,
+		PROGRAM ": rate: %s calls of %s a second were due before the "
+			"end and had not begun: the pool does not keep up\n",
+		tei_text_count(row->behind, count),
+		tei_text_count(run->o->rate, rate));
+}
+
 static int add_row(struct run *run, uint64_t value_size)
 {
 	struct tei_histogram *latency = tei_calloc(1, sizeof(*latency));
@@ -358,6 +480,10 @@ static int add_row(struct run *run, uint64_t value_size)
 		return -ENOMEM;
 	*row = (struct row){.value_size = value_size};
 	rc = measure_row(run, row, latency);
+	if (!rc) {
+		add_percentiles(run, row, latency);
+		warn_behind(run, row);
+	}
 	tei_free(latency);
 	if (rc)
 		return rc;
@@ -371,7 +497,7 @@ static int add_rows(struct run *run)
 
 	if (run->o->reference)
 		rc = tei_reference_round(&run->reference);
-	for (int i = 0; !rc && i < run->o->n_sizes; i++)
+	for (int i = 0; !rc && i < run->o->n_sizes && !is_ended(run); i++)
 		rc = add_row(run, run->o->sizes[i]);
 	return rc;
 }
@@ -385,8 +511,9 @@ static int open_reference(struct run *run)
 	run->reference.process = TEI_PROCESS_NONE;
 	if (!run->o->reference)
 		return 0;
-	return tei_reference_open(&run->reference, run->o->working_set,
-				  seconds < STREAM_S ? seconds : STREAM_S,
+	if (seconds <= 0 || seconds > STREAM_S)
+		seconds = STREAM_S;
+	return tei_reference_open(&run->reference, run->o->working_set, seconds,
 				  run->o->pin);
 }
 
@@ -469,18 +596,35 @@ static enum client_op op_of(const char *name)
 	return strcmp(name, "put") ? CLIENT_EXIST : CLIENT_PUT;
 }
 
+static void run_init(struct run *run, const struct options *o)
+{
+	run->o = o;
+	run->op = op_of(o->op);
+	run->intervals.interval_ns = o->interval * TEI_NS_PER_MS;
+	run->intervals.print = !o->json && !o->csv;
+	run->intervals.keep = o->json && o->interval;
+}
+
 int walk_run(const struct options *o)
 {
-	struct run *run = tei_calloc(1, sizeof(*run));
+	struct run *run =
+		tei_aligned_calloc(_Alignof(struct run), sizeof(*run));
 	int rc;
 
 	if (!run)
 		return 1;
-	run->o = o;
-	run->op = op_of(o->op);
+	run_init(run, o);
+	if (tei_percentiles_open(&run->percentiles, PROGRAM, o->histogram)) {
+		tei_free(run);
+		return 2;
+	}
 	rc = measure_all(run);
 	if (!rc)
 		rc = results_report(&run->results, o);
+	if (tei_percentiles_close(&run->percentiles))
+		rc = -EIO;
+	results_fini(&run->results);
+	intervals_fini(&run->intervals);
 	tei_free(run);
 	return rc ? 1 : 0;
 }

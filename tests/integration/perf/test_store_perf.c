@@ -2,12 +2,17 @@
 /*
  * test_store_perf.c - store-perf measures a pool of its own and reports
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/integration/perf/tool.h"
+#include "tests/lib/process.h"
 #include "tests/lib/test.h"
+
+#define READY_MS 60000
 
 static const char *const columns[] = {"value_size", "batch",      "clients",
 				      "gb_per_s",   "keys_per_s", "p50_us",
@@ -114,12 +119,22 @@ static void what_cannot_fit_is_refused_in_one_line(void **state)
 		{"--pool-bytes=65536g", "TiB of memory"},
 		{"--keys=3", "keys: a batch"},
 		{"--value-size=2m..1g", "working_set: a batch"},
+		{"--rate=2000000000", "rate"},
+		{"--histogram=/nowhere/file", "histogram: /nowhere/file"},
 	};
 	const char *const mix[] = {"--mix=get:1", "--pool-bytes=65536g", NULL};
+	const char *const both[] = {"--json", "--csv", NULL};
+	const char *const rows[] = {"--duration=0", "--value-size=1k,4k", NULL};
 	char *text = tool_output("store-perf", mix, 2);
 
 	(void)state;
 	assert_non_null(strstr(text, "TiB of memory"));
+	free(text);
+	text = tool_output("store-perf", both, 2);
+	assert_non_null(strstr(text, "csv: not together with json"));
+	free(text);
+	text = tool_output("store-perf", rows, 2);
+	assert_non_null(strstr(text, "duration: 0"));
 	free(text);
 	tool_refuses("store-perf", mistakes, TEST_COUNT(mistakes));
 }
@@ -133,6 +148,127 @@ static void without_a_master_it_says_so(void **state)
 	(void)state;
 	assert_non_null(strstr(text, "127.0.0.1:1"));
 	free(text);
+}
+
+/* ---- ways to report ---- */
+
+static const char *const names =
+	"op,value_size,batch,clients,threads,rate,gb_per_s,keys_per_s,"
+	"calls_per_s,p50_us,p99_us,p999_us,cpu_s_per_gb,missed,failed,behind,"
+	"wrong_bytes\r\n";
+
+static void csv_has_a_header_and_a_line_a_row(void **state)
+{
+	const char *const args[] = {"--value-size=1k,4k",
+				    "--working-set=4m",
+				    "--duration=20ms",
+				    "--interval=10ms",
+				    "--csv",
+				    NULL};
+	char *text = tool_output("store-perf", args, 0);
+	const char *head = strstr(text, names), *row;
+
+	(void)state;
+	assert_non_null(head);
+	row = head + strlen(names);
+	assert_memory_equal(row, "put,1024,32,1,1,0,", 18);
+	row = strstr(row, "\r\n") + 2;
+	assert_memory_equal(row, "put,4096,32,1,1,0,", 18);
+	assert_non_null(strstr(row, "\r\n"));
+	free(text);
+}
+
+static char *file_text(const char *path)
+{
+	char *text = calloc(1, 1u << 20);
+	FILE *f = fopen(path, "re");
+
+	assert_non_null(text);
+	assert_non_null(f);
+	assert_true(fread(text, 1, (1u << 20) - 1, f) > 0);
+	fclose(f);
+	return text;
+}
+
+static void all_latencies_of_each_row_go_to_a_file(void **state)
+{
+	char path[] = "/tmp/test_store_perf_XXXXXX", flag[64], *text;
+	const char *const args[] = {"--value-size=1k,4k", "--working-set=4m",
+				    "--duration=20ms", flag, NULL};
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	close(fd);
+	snprintf(flag, sizeof(flag), "--histogram=%s", path);
+	free(tool_output("store-perf", args, 0));
+	text = file_text(path);
+	assert_non_null(strstr(text, "# put, value_size 1024, batch 32"));
+	assert_non_null(strstr(text, "# put, value_size 4096, batch 32"));
+	assert_non_null(strstr(text, " 1.000000000000 "));
+	free(text);
+	unlink(path);
+}
+
+/* ---- open loops, and loads without an end ---- */
+
+static void calls_begin_at_the_rate_that_is_asked_for(void **state)
+{
+	const char *const args[] = {"--op=exist",       "--rate=1000",
+				    "--threads=2",      "--value-size=64",
+				    "--batch=4",        "--working-set=1m",
+				    "--duration=500ms", "--interval=100ms",
+				    "--json",           NULL};
+	json_t *report = tool_json("store-perf", args);
+	const json_t *row = json_array_get(json_object_get(report, "rows"), 0);
+
+	(void)state;
+	assert_int_equal(integer(row, "rate"), 1000);
+	/* All but those that a busy machine kept from beginning in time. */
+	assert_true(number(row, "calls_per_s") > 0);
+	assert_true(number(row, "calls_per_s") <= 1000.5);
+	assert_true(integer(row, "behind") >= 0);
+	assert_true(json_array_size(json_object_get(row, "series")) > 0);
+	json_decref(report);
+}
+
+static void a_rate_that_is_too_much_is_told(void **state)
+{
+	const char *const args[] = {"--rate=1000000000", "--value-size=4k",
+				    "--working-set=4m", "--duration=50ms",
+				    NULL};
+	char *text = tool_output("store-perf", args, 0);
+
+	(void)state;
+	assert_non_null(strstr(text, "had not begun: the pool does not keep"));
+	assert_non_null(strstr(text, "behind"));
+	free(text);
+}
+
+static void assert_interrupted(const char *const args[], const char *tells)
+{
+	struct test_process *p = test_process_start("store-perf", args);
+
+	assert_non_null(test_process_line(p, " keys/s  gap ", READY_MS));
+	test_process_signal(p, SIGINT);
+	assert_int_equal(test_process_wait(p, READY_MS), 0);
+	assert_non_null(strstr(test_process_output(p), tells));
+	test_process_end(p);
+}
+
+static void what_came_of_an_interrupted_load_is_told(void **state)
+{
+	const char *const args[] = {"--duration=0", "--interval=20ms",
+				    "--value-size=4k", "--working-set=4m",
+				    NULL};
+	const char *const slow[] = {"--duration=0",     "--interval=20ms",
+				    "--value-size=4k",  "--op=get",
+				    "--working-set=4m", "--rate=10",
+				    "--threads=20",     NULL};
+
+	(void)state;
+	assert_interrupted(args, "4 KiB");
+	assert_interrupted(slow, "4 KiB");
 }
 
 /* Before a pool is started, and by the word of te-perf as well. */
@@ -164,6 +300,11 @@ int main(void)
 		cmocka_unit_test(what_it_prepares_is_bounded_and_said),
 		cmocka_unit_test(a_pool_that_would_evict_the_set_is_refused),
 		cmocka_unit_test(what_cannot_fit_is_refused_in_one_line),
+		cmocka_unit_test(csv_has_a_header_and_a_line_a_row),
+		cmocka_unit_test(all_latencies_of_each_row_go_to_a_file),
+		cmocka_unit_test(calls_begin_at_the_rate_that_is_asked_for),
+		cmocka_unit_test(a_rate_that_is_too_much_is_told),
+		cmocka_unit_test(what_came_of_an_interrupted_load_is_told),
 		cmocka_unit_test(backends_that_are_not_there_are_named),
 		cmocka_unit_test(without_a_master_it_says_so),
 	};
