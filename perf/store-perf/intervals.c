@@ -110,10 +110,11 @@ static void take_point(struct intervals *s, uint64_t now_ns)
 
 int intervals_look(struct intervals *s, uint64_t now_ns, int most_ms)
 {
-	uint64_t since = now_ns - s->start_ns, left_ms;
+	uint64_t since, left_ms;
 
-	if (!s->interval_ns)
+	if (!s->interval_ns || now_ns < s->start_ns)
 		return most_ms;
+	since = now_ns - s->start_ns;
 	if (since / s->interval_ns >
 	    (s->begin_ns - s->start_ns) / s->interval_ns)
 		take_point(s, now_ns);

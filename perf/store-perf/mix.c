@@ -96,6 +96,8 @@ static void plan_numbers(const struct options *o, struct mix_plan *plan)
 	plan->threads = o->threads;
 	plan->retries = o->retries;
 	plan->count = o->count;
+	plan->rate = o->rate;
+	plan->paced = o->interval > 0;
 	plan->warm_up_ns = o->warm_up * TEI_NS_PER_MS;
 	plan->duration_ns = o->duration * TEI_NS_PER_MS;
 	plan->prefill = o->prefill;
@@ -210,6 +212,7 @@ void mix_tally_add(struct mix_tally *sum, const struct mix_tally *t)
 		add_figures(&sum->op[i], &t->op[i]);
 	sum->wrong_bytes += t->wrong_bytes;
 	sum->retried += t->retried;
+	sum->behind += t->behind;
 	if (!sum->start_ns || t->start_ns < sum->start_ns)
 		sum->start_ns = t->start_ns;
 	if (t->end_ns > sum->end_ns)

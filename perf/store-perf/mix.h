@@ -23,6 +23,7 @@
 #include "perf/lib/popularity.h"
 #include "perf/lib/report.h"
 #include "perf/lib/weights.h"
+#include "perf/store-perf/intervals.h"
 #include "perf/store-perf/options.h"
 
 #define MIX_WORKERS_MAX   4096
@@ -50,8 +51,9 @@ struct mix_plan {
 	uint64_t n_keys, seed, batch, clients, threads, processes;
 	uint64_t retries;
 	uint64_t count; /* calls of all workers; 0: until the time is over */
-	uint64_t warm_up_ns, duration_ns;
-	bool prefill, fill, verify;
+	uint64_t rate;  /* calls a second of all workers; 0: a closed loop */
+	uint64_t warm_up_ns, duration_ns; /* duration 0: no end */
+	bool prefill, fill, verify, paced;
 	struct tei_weights ops; /* of op_of[], by the same index */
 	enum mix_op op_of[TEI_WEIGHTS_MAX];
 	struct tei_weights sizes; /* of size[], by the same index */
@@ -76,13 +78,16 @@ struct mix_tally {
 	struct mix_figures op[MIX_OPS];
 	uint64_t wrong_bytes;
 	uint64_t retried;          /* keys that were put again by us */
+	uint64_t behind;           /* calls of the rate that never began */
 	uint64_t start_ns, end_ns; /* of what is counted */
 };
 
 struct mix_share {
 	uint64_t len; /* of the whole mapping */
 	struct mix_plan plan;
-	uint64_t start_ns; /* set before "go" */
+	uint64_t start_ns;  /* set before "go" */
+	_Atomic bool ended; /* interrupted; relaxed, it is looked at again */
+	struct pace pace;   /* of a plan that is paced */
 	/* Sums over the processes' clients, said at the end. */
 	_Atomic uint64_t put_retries, location_hits, location_misses;
 	_Alignas(64) _Atomic uint64_t next_call;

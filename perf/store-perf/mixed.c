@@ -14,6 +14,9 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "perf/lib/cluster.h"
+#include "perf/lib/fields.h"
+#include "perf/lib/interrupt.h"
+#include "perf/lib/percentiles.h"
 #include "perf/lib/process.h"
 #include "perf/lib/reference.h"
 #include "perf/lib/report.h"
@@ -33,6 +36,8 @@ struct mixed_results {
 	struct mixed_cpu cpu; /* with a running master only the workers' */
 	struct te_store_pool before, after;
 	struct tei_reference reference; /* with --reference */
+	struct tei_percentiles percentiles;
+	struct intervals intervals;
 };
 
 static double per_second(const struct mixed_results *r, uint64_t n)
@@ -89,22 +94,60 @@ static json_t *codes_json(const struct mix_figures *f)
 	return o;
 }
 
-static json_t *op_json(const struct mixed_results *r,
-		       const struct mix_figures *f)
-{
-	const struct tei_histogram *h = &f->latency;
+#define FIELDS 14
 
-	return json_pack(
-		"{s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:f, s:f, s:f, s:f, "
-		"s:o}",
-		"calls", (json_int_t)f->calls, "keys", (json_int_t)f->keys,
-		"good", (json_int_t)f->good, "missed", (json_int_t)f->missed,
-		"failed", (json_int_t)f->failed, "hit_ratio", hit_ratio(f),
-		"bytes", (json_int_t)f->bytes, "keys_per_s",
-		per_second(r, f->good), "gb_per_s",
-		per_second(r, f->bytes) / 1e9, "p50_us",
-		tei_histogram_us(h, 0.5), "p99_us", tei_histogram_us(h, 0.99),
-		"p999_us", tei_histogram_us(h, 0.999), "codes", codes_json(f));
+static void fields_of(const struct mixed_results *r, enum mix_op op,
+		      struct tei_field out[FIELDS])
+{
+	const struct mix_figures *f = &r->sum.op[op];
+	const struct tei_histogram *h = &f->latency;
+	const struct tei_field fields[FIELDS] = {
+		TEI_TEXT("op", mix_op_name(op)),
+		TEI_COUNT("calls", f->calls),
+		TEI_COUNT("keys", f->keys),
+		TEI_COUNT("good", f->good),
+		TEI_COUNT("missed", f->missed),
+		TEI_COUNT("failed", f->failed),
+		TEI_REAL("hit_ratio", hit_ratio(f)),
+		TEI_COUNT("bytes", f->bytes),
+		TEI_REAL("keys_per_s", per_second(r, f->good)),
+		TEI_REAL("gb_per_s", per_second(r, f->bytes) / 1e9),
+		TEI_REAL("calls_per_s", per_second(r, f->calls)),
+		TEI_REAL("p50_us", tei_histogram_us(h, 0.5)),
+		TEI_REAL("p99_us", tei_histogram_us(h, 0.99)),
+		TEI_REAL("p999_us", tei_histogram_us(h, 0.999)),
+	};
+
+	memcpy(out, fields, sizeof(fields));
+}
+
+static json_t *op_json(const struct mixed_results *r, enum mix_op op)
+{
+	struct tei_field fields[FIELDS];
+	json_t *j;
+
+	fields_of(r, op, fields);
+	j = tei_fields_json(fields, FIELDS);
+	json_object_set_new(j, "codes", codes_json(&r->sum.op[op]));
+	return j;
+}
+
+/* A line each kind of call that was made. */
+static void report_csv(const struct mixed_results *r)
+{
+	struct tei_csv csv = {.out = stdout};
+	struct tei_field fields[FIELDS];
+	bool begun = false;
+
+	for (unsigned int i = 0; i < MIX_OPS; i++) {
+		if (!r->sum.op[i].calls)
+			continue;
+		fields_of(r, i, fields);
+		if (!begun)
+			tei_fields_csv_names(fields, FIELDS, &csv);
+		tei_fields_csv(fields, FIELDS, &csv);
+		begun = true;
+	}
 }
 
 static json_t *ops_json(const struct mixed_results *r)
@@ -113,23 +156,23 @@ static json_t *ops_json(const struct mixed_results *r)
 
 	for (unsigned int i = 0; i < MIX_OPS; i++)
 		if (r->sum.op[i].calls)
-			json_object_set_new(o, mix_op_name(i),
-					    op_json(r, &r->sum.op[i]));
+			json_object_set_new(o, mix_op_name(i), op_json(r, i));
 	return o;
 }
 
 static json_t *plan_json(const struct mix_plan *p, const struct options *o)
 {
-	return json_pack(
-		"{s:s, s:s, s:I, s:s, s:f, s:I, s:I, s:I, s:I, s:I, "
-		"s:I, s:b, s:b}",
-		"mix", o->mix, "value_size", o->value_size, "keys",
-		(json_int_t)p->n_keys, "popularity", o->popularity, "theta",
-		p->popularity.theta, "seed", (json_int_t)p->seed, "batch",
-		(json_int_t)p->batch, "processes", (json_int_t)p->processes,
-		"clients", (json_int_t)p->clients, "threads",
-		(json_int_t)p->threads, "retries", (json_int_t)p->retries,
-		"fill", p->fill, "verify", p->verify);
+	return json_pack("{s:s, s:s, s:I, s:s, s:f, s:I, s:I, s:I, s:I, s:I, "
+			 "s:I, s:b, s:b, s:I}",
+			 "mix", o->mix, "value_size", o->value_size, "keys",
+			 (json_int_t)p->n_keys, "popularity", o->popularity,
+			 "theta", p->popularity.theta, "seed",
+			 (json_int_t)p->seed, "batch", (json_int_t)p->batch,
+			 "processes", (json_int_t)p->processes, "clients",
+			 (json_int_t)p->clients, "threads",
+			 (json_int_t)p->threads, "retries",
+			 (json_int_t)p->retries, "fill", p->fill, "verify",
+			 p->verify, "rate", (json_int_t)p->rate);
 }
 
 static json_t *pool_json(const struct mixed_results *r)
@@ -163,7 +206,7 @@ static int report_json(const struct mixed_results *r, const struct options *o,
 		       const struct mix_figures *sum)
 {
 	json_t *report = json_pack(
-		"{s:o, s:f, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:f}",
+		"{s:o, s:f, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:f}",
 		"plan", plan_json(r->plan, o), "seconds", r->seconds,
 		"operations", ops_json(r), "pool", pool_json(r),
 		"cpu_ns_per_key", cpu_json(r, sum), "wrong_bytes",
@@ -171,12 +214,16 @@ static int report_json(const struct mixed_results *r, const struct options *o,
 		(json_int_t)r->sum.retried, "put_retries",
 		(json_int_t)r->put_retries, "location_hits",
 		(json_int_t)r->location_hits, "location_misses",
-		(json_int_t)r->location_misses, "gb_per_s",
+		(json_int_t)r->location_misses, "behind",
+		(json_int_t)r->sum.behind, "gb_per_s",
 		per_second(r, sum->bytes) / 1e9);
 
 	if (report && o->reference)
 		json_object_set_new(report, "reference",
 				    tei_reference_json(&r->reference));
+	if (report && o->interval)
+		json_object_set_new(report, "series",
+				    intervals_json(&r->intervals));
 	return tei_report_json("store-perf", report);
 }
 
@@ -269,6 +316,40 @@ static void print_rest(const struct mixed_results *r, const struct options *o,
 		tei_reference_print(&r->reference, stdout);
 }
 
+static void write_percentiles(struct mixed_results *r, const struct options *o)
+{
+	char title[256];
+
+	for (unsigned int i = 0; i < MIX_OPS; i++) {
+		const struct mix_figures *f = &r->sum.op[i];
+
+		snprintf(title, sizeof(title),
+			 "%s of %s, value_size %s, batch %" PRIu64
+			 ", clients %" PRIu64 ", threads %" PRIu64
+			 ", rate %" PRIu64,
+			 mix_op_name(i), o->mix, o->value_size, r->plan->batch,
+			 r->plan->clients, r->plan->threads, r->plan->rate);
+		if (f->calls)
+			tei_percentiles_add(&r->percentiles, title,
+					    &f->latency);
+	}
+}
+
+/* Then latencies are those of a queue that grows while the load lasts. */
+static void warn_behind(const struct mixed_results *r)
+{
+	char count[32], rate[32];
+
+	/* A call of each worker may be under way. */
+	if (r->sum.behind <= mix_workers(r->plan))
+		return;
+	fprintf(stderr,
+		"store-perf: rate: %s calls of %s a second were due before the "
+		"end and had not begun: the pool does not keep up\n",
+		tei_text_count(r->sum.behind, count),
+		tei_text_count(r->plan->rate, rate));
+}
+
 /* Print them to stdout. -ENOMEM, -EIO. */
 static int report_mixed(const struct mixed_results *r, const struct options *o)
 {
@@ -282,6 +363,11 @@ static int report_mixed(const struct mixed_results *r, const struct options *o)
 		rc = report_json(r, o, sum);
 		tei_free(sum);
 		return rc;
+	}
+	if (o->csv) {
+		report_csv(r);
+		tei_free(sum);
+		return 0;
 	}
 	printf("%s of %s keys (%s), %.1f s, %" PRIu64 " clients in %" PRIu64
 	       " processes\n",
@@ -308,7 +394,9 @@ struct mixed {
 	int share_fd;
 	struct tei_process worker[MIX_PROCESSES_MAX];
 	unsigned int n_workers;
-	struct te_store *store; /* the parent's own, for figures */
+	struct tei_progress bar;
+	const _Atomic bool *interrupted; /* NULL before a load runs */
+	struct te_store *store;          /* the parent's own, for figures */
 	struct tei_reference_run reference;
 	struct mixed_results results;
 };
@@ -456,23 +544,34 @@ static int hear_one(struct mixed *m, unsigned int i, const char *word)
 	return rc;
 }
 
-static void show_filled(const struct mixed *m, struct tei_progress *bar)
+static void show_filled(struct mixed *m)
 {
-	if (bar)
-		tei_progress_show(bar,
-				  atomic_load_explicit(&m->share->n_filled,
-						       memory_order_relaxed),
-				  m->plan.n_keys);
+	tei_progress_show(
+		&m->bar,
+		atomic_load_explicit(&m->share->n_filled, memory_order_relaxed),
+		m->plan.n_keys);
+}
+
+/* Passes an interrupt on to the workers, and takes points. */
+static void watch_load(struct mixed *m)
+{
+	if (atomic_load_explicit(m->interrupted, memory_order_relaxed))
+		atomic_store_explicit(&m->share->ended, true,
+				      memory_order_relaxed);
+	(void)intervals_look(&m->results.intervals, tei_now_ns(), LOOK_MS);
 }
 
 /*
- * Waits until each worker has said @word. One that ends before fails all.
- * @bar: shown meanwhile; NULL: none.
+ * Waits until each worker has said @word, for @limit_ns (UINT64_MAX: for ever).
+ * One that ends before fails all. @meanwhile is called again and again, if it
+ * is not NULL.
  */
 static int await_all(struct mixed *m, const char *word, uint64_t limit_ns,
-		     struct tei_progress *bar)
+		     void (*meanwhile)(struct mixed *m))
 {
-	uint64_t deadline = tei_now_ns() + limit_ns;
+	uint64_t now = tei_now_ns();
+	uint64_t deadline =
+		limit_ns < UINT64_MAX - now ? now + limit_ns : UINT64_MAX;
 	bool said[MIX_PROCESSES_MAX] = {false};
 	unsigned int n = 0;
 	int rc;
@@ -491,7 +590,8 @@ static int await_all(struct mixed *m, const char *word, uint64_t limit_ns,
 				m->n_workers - n, word);
 			return -ETIMEDOUT;
 		}
-		show_filled(m, bar);
+		if (meanwhile)
+			meanwhile(m);
 		if (n < m->n_workers)
 			usleep(LOOK_MS * 1000);
 	}
@@ -519,29 +619,47 @@ static struct mixed_cpu cpu_of_all(const struct mixed *m)
 	return cpu;
 }
 
+/* For how long the workers may take, in ns. */
+static uint64_t longest_load(const struct mix_plan *plan)
+{
+	return plan->duration_ns
+		       ? plan->warm_up_ns + plan->duration_ns + LATE_NS
+		       : UINT64_MAX;
+}
+
+static void begin_load(struct mixed *m)
+{
+	struct intervals *intervals = &m->results.intervals;
+	uint64_t now = tei_now_ns(), begin = now + m->plan.warm_up_ns;
+
+	m->interrupted = tei_interrupt_catch();
+	intervals->interval_ns = m->o->interval * TEI_NS_PER_MS;
+	intervals->print = !m->o->json && !m->o->csv;
+	intervals->keep = m->o->json;
+	m->share->start_ns = now;
+	pace_begin(&m->share->pace, begin);
+	intervals_begin(intervals, &m->share->pace, begin);
+}
+
 static int run_stages(struct mixed *m)
 {
 	struct mixed_results *r = &m->results;
 	struct mixed_cpu before;
-	struct tei_progress bar;
 	int rc = say_all(m, "fill");
 
-	tei_progress_begin(&bar, "preparing");
+	tei_progress_begin(&m->bar, "preparing");
 	if (!rc)
-		rc = await_all(m, "filled", 600 * TEI_NS_PER_S, &bar);
-	tei_progress_end(&bar);
+		rc = await_all(m, "filled", 600 * TEI_NS_PER_S, show_filled);
+	tei_progress_end(&m->bar);
 	if (!rc)
 		rc = ask_pool(m, &r->before);
 	if (rc)
 		return rc;
 	before = cpu_of_all(m);
-	m->share->start_ns = tei_now_ns();
+	begin_load(m);
 	rc = say_all(m, "go");
 	if (!rc)
-		rc = await_all(m, "done",
-			       m->plan.warm_up_ns + m->plan.duration_ns +
-				       LATE_NS,
-			       NULL);
+		rc = await_all(m, "done", longest_load(&m->plan), watch_load);
 	r->cpu = cpu_of_all(m);
 	r->cpu.master -= before.master;
 	r->cpu.owners -= before.owners;
@@ -596,6 +714,7 @@ static void sum_up(struct mixed *m)
 	for (uint64_t i = 0; i < mix_workers(&m->plan); i++)
 		mix_tally_add(&r->sum, &m->share->tally[i]);
 	r->seconds = (double)(r->sum.end_ns - r->sum.start_ns) / 1e9;
+	intervals_end(&r->intervals, r->sum.end_ns);
 	r->put_retries = atomic_load(&m->share->put_retries);
 	r->location_hits = atomic_load(&m->share->location_hits);
 	r->location_misses = atomic_load(&m->share->location_misses);
@@ -657,6 +776,8 @@ static int measure_mix(struct mixed *m)
 	if (rc)
 		return rc;
 	sum_up(m);
+	write_percentiles(&m->results, m->o);
+	warn_behind(&m->results);
 	rc = report_mixed(&m->results, m->o);
 	return check_result(m) ? -EIO : rc;
 }
@@ -670,13 +791,18 @@ int mixed_run(const struct options *o)
 		return 1;
 	m->o = o;
 	m->share_fd = -1;
-	if (mix_plan_make(o, &m->plan) || !memory_fits(m)) {
+	if (mix_plan_make(o, &m->plan) || !memory_fits(m) ||
+	    tei_percentiles_open(&m->results.percentiles, "store-perf",
+				 o->histogram)) {
 		tei_free(m);
 		return 2;
 	}
 	rc = measure_mix(m);
 	if (stop_all(m, rc != 0))
 		rc = -EIO;
+	if (tei_percentiles_close(&m->results.percentiles))
+		rc = -EIO;
+	intervals_fini(&m->results.intervals);
 	tei_free(m);
 	return rc ? 1 : 0;
 }

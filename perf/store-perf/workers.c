@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,6 +23,7 @@
 #include "perf/lib/pattern.h"
 #include "perf/lib/process.h"
 #include "perf/lib/reference.h"
+#include "perf/lib/schedule.h"
 #include "perf/store-perf/mix.h"
 
 #define MIX_KEY_LEN 64
@@ -44,7 +46,9 @@ struct mixer {
 	uint64_t chance;         /* state of its random numbers */
 	uint64_t n_fresh;        /* puts of fresh keys so far */
 	pthread_t thread;
-	bool counts; /* the warm-up is over */
+	struct tei_schedule schedule;
+	uint64_t begin_ns; /* from which the latency of a call counts */
+	bool counts;       /* the warm-up is over */
 	/* Room for one call of plan->batch keys. */
 	char *memory; /* to get into, registered */
 	uint64_t memory_len;
@@ -188,11 +192,11 @@ static int store_values(struct mixer *m, enum mix_op op, uint64_t n)
 
 /*
  * Put the keys that are made, and again, as often as the plan says, what found
- * no room.
+ * no room. The latency counts from @start.
  */
-static void put_one(struct mixer *m, enum mix_op op, uint64_t n)
+static void put_one(struct mixer *m, enum mix_op op, uint64_t n, uint64_t start)
 {
-	uint64_t start = tei_now_ns(), try, left = n;
+	uint64_t try, left = n;
 	int code;
 
 	for (try = 0;; try++) {
@@ -218,13 +222,13 @@ static void put_one(struct mixer *m, enum mix_op op, uint64_t n)
 
 static void get_one(struct mixer *m, uint64_t n)
 {
-	uint64_t start = tei_now_ns(), left = 0;
+	uint64_t left = 0;
 	int code;
 
 	for (uint64_t i = 0; i < n; i++)
 		take_value(m, i);
 	code = te_store_get(m->store, m->keys, m->values, n, m->sizes);
-	count_call(m, MIX_GET, n, start);
+	count_call(m, MIX_GET, n, m->begin_ns);
 	for (uint64_t i = 0; i < n; i++) {
 		if (code < 0)
 			m->sizes[i] = code;
@@ -239,15 +243,14 @@ static void get_one(struct mixer *m, uint64_t n)
 		if (m->sizes[i] == TE_STORE_OBJECT_NOT_FOUND)
 			make_key(m, left++, m->number[i]);
 	if (left)
-		put_one(m, MIX_FILL, left);
+		put_one(m, MIX_FILL, left, tei_now_ns());
 }
 
 static void exist(struct mixer *m, uint64_t n)
 {
-	uint64_t start = tei_now_ns();
 	int code = te_store_exist(m->store, m->keys, n, m->codes);
 
-	count_call(m, MIX_EXIST, n, start);
+	count_call(m, MIX_EXIST, n, m->begin_ns);
 	for (uint64_t i = 0; i < n; i++) {
 		if (code == TE_STORE_INVALID_PARAMS)
 			m->codes[i] = code;
@@ -259,10 +262,9 @@ static void exist(struct mixer *m, uint64_t n)
 
 static void take_away(struct mixer *m, uint64_t n)
 {
-	uint64_t start = tei_now_ns();
 	int code = te_store_remove(m->store, m->keys, n, 0, m->codes);
 
-	count_call(m, MIX_REMOVE, n, start);
+	count_call(m, MIX_REMOVE, n, m->begin_ns);
 	for (uint64_t i = 0; i < n; i++)
 		count_key(m, MIX_REMOVE,
 			  code == TE_STORE_INVALID_PARAMS ? code : m->codes[i],
@@ -287,7 +289,31 @@ static void call(struct mixer *m)
 	else if (op == MIX_REMOVE)
 		take_away(m, n);
 	else
-		put_one(m, op, n);
+		put_one(m, op, n, m->begin_ns);
+}
+
+/* Keys that went well so far, and their bytes. */
+static uint64_t count_good(const struct mixer *m, uint64_t *out_bytes)
+{
+	uint64_t good = 0;
+
+	*out_bytes = 0;
+	for (unsigned int i = 0; i < MIX_OPS; i++) {
+		good += m->tally->op[i].good;
+		*out_bytes += m->tally->op[i].bytes;
+	}
+	return good;
+}
+
+static void call_paced(struct mixer *m)
+{
+	uint64_t bytes_before, bytes, before = count_good(m, &bytes_before);
+	uint64_t good;
+
+	call(m);
+	good = count_good(m, &bytes);
+	pace_note(&m->share->pace, tei_now_ns(), good - before,
+		  bytes - bytes_before);
 }
 
 /* ---- what a thread does ---- */
@@ -304,37 +330,77 @@ static void *mixer_fill(void *mixer)
 			make_key(m, n, number);
 			number += step;
 		}
-		put_one(m, MIX_FILL, n);
+		put_one(m, MIX_FILL, n, tei_now_ns());
 		atomic_fetch_add_explicit(&m->share->n_filled, n,
 					  memory_order_relaxed);
 	}
 	return NULL;
 }
 
-static bool goes_on(struct mixer *m, uint64_t now)
+/* When counting begins. */
+static uint64_t counted_from(const struct mixer *m)
+{
+	return m->share->start_ns + m->share->plan.warm_up_ns;
+}
+
+static uint64_t planned_end(const struct mixer *m)
+{
+	uint64_t duration = m->share->plan.duration_ns;
+
+	return duration ? counted_from(m) + duration : UINT64_MAX;
+}
+
+/* Waits until the next call is due and takes it; false: the plan is fulfilled. */
+static bool begin_call(struct mixer *m)
 {
 	const struct mix_plan *plan = &m->share->plan;
-	uint64_t begin = m->share->start_ns + plan->warm_up_ns;
+	uint64_t now;
 
-	if (!m->counts && now >= begin) {
-		m->counts = true;
-		m->tally->start_ns = now;
-	}
-	if (now >= begin + plan->duration_ns)
+	if (!tei_schedule_await(&m->schedule, planned_end(m), &m->share->ended))
 		return false;
-	return !m->counts || !plan->count ||
-	       atomic_fetch_add_explicit(&m->share->next_call, 1,
-					 memory_order_relaxed) < plan->count;
+	now = tei_now_ns();
+	if (!m->counts && now >= counted_from(m)) {
+		m->counts = true;
+		m->tally->start_ns = plan->rate ? counted_from(m) : now;
+	}
+	if (m->counts && plan->count &&
+	    atomic_fetch_add_explicit(&m->share->next_call, 1,
+				      memory_order_relaxed) >= plan->count)
+		return false;
+	m->begin_ns = tei_schedule_take(&m->schedule, now);
+	return true;
+}
+
+/* A load with a rate lasts to its end, though no call may be due by then. */
+static void end_mixer(struct mixer *m)
+{
+	const struct mix_plan *plan = &m->share->plan;
+	uint64_t now = tei_now_ns(), end = planned_end(m);
+	bool early = plan->count || atomic_load_explicit(&m->share->ended,
+							 memory_order_relaxed);
+
+	if (!m->tally->start_ns)
+		m->tally->start_ns = counted_from(m);
+	m->tally->end_ns = plan->rate && !early && now < end ? end : now;
+	if (!plan->count)
+		m->tally->behind = tei_schedule_behind(
+			&m->schedule, now < end ? now : end - 1);
 }
 
 /* The same: call until the plan is fulfilled. */
 static void *mixer_run(void *mixer)
 {
 	struct mixer *m = mixer;
+	const struct mix_plan *plan = &m->share->plan;
 
-	while (goes_on(m, tei_now_ns()))
-		call(m);
-	m->tally->end_ns = tei_now_ns();
+	tei_schedule_init(&m->schedule, plan->rate, m->index, mix_workers(plan),
+			  m->share->start_ns);
+	while (begin_call(m))
+		if (plan->paced)
+			call_paced(m);
+		else
+			call(m);
+	end_mixer(m);
 	return NULL;
 }
 
@@ -539,7 +605,10 @@ static int run_all(struct workers *c)
 int workers_main(const struct options *o)
 {
 	struct workers c = {0};
-	int rc = workers_init(&c, o);
+	int rc;
+
+	signal(SIGINT, SIG_IGN); /* of a terminal: the parent ends the load */
+	rc = workers_init(&c, o);
 
 	if (!rc)
 		rc = run_all(&c);

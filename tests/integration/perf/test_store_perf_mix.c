@@ -2,9 +2,11 @@
 /*
  * test_store_perf_mix.c - mixed loads of store-perf: what they report
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/integration/perf/tool.h"
 #include "tests/lib/process.h"
@@ -125,6 +127,94 @@ static void people_get_a_table(void **state)
 	free(text);
 }
 
+/* ---- machines, rates, and loads without an end ---- */
+
+static void csv_has_a_line_each_kind_of_call(void **state)
+{
+	const char *const args[] = {
+		"--mix=get:3,put:1", "--count=50",      "--duration=60",
+		"--value-size=4k",   "--pool-bytes=4m", "--working-set=1m",
+		"--fill=0",          "--csv",           NULL};
+	char *text = tool_output("store-perf", args, 0);
+	const char *head = strstr(text, "op,calls,keys,good,missed,failed,");
+
+	(void)state;
+	assert_non_null(head);
+	assert_non_null(strstr(head, "\r\nget,"));
+	assert_non_null(strstr(head, "\r\nput,"));
+	assert_null(strstr(head, "evicted"));
+	free(text);
+}
+
+static void calls_of_a_mix_begin_at_the_rate_that_is_asked_for(void **state)
+{
+	const char *const args[] = {"--mix=get:1,exist:1",
+				    "--rate=500",
+				    "--processes=2",
+				    "--threads=2",
+				    "--duration=1",
+				    "--interval=100ms",
+				    "--value-size=1k",
+				    "--batch=2",
+				    "--working-set=1m",
+				    "--fill=0",
+				    "--json",
+				    NULL};
+	json_t *report = tool_json("store-perf", args);
+	json_int_t calls = integer(operation(report, "get"), "calls") +
+			   integer(operation(report, "exist"), "calls");
+
+	(void)state;
+	/* All but those that a busy machine kept from beginning in time. */
+	assert_true(calls > 0 && calls <= 500);
+	assert_true(integer(report, "behind") <= 500 - calls);
+	assert_int_equal(integer(json_object_get(report, "plan"), "rate"), 500);
+	assert_true(json_array_size(json_object_get(report, "series")) > 0);
+	json_decref(report);
+}
+
+static void an_interrupt_ends_the_load_of_all_processes(void **state)
+{
+	const char *const args[] = {"--mix=get:1",     "--processes=2",
+				    "--duration=0",    "--interval=20ms",
+				    "--value-size=4k", "--working-set=1m",
+				    "--rate=100",      NULL};
+	struct test_process *p = test_process_start("store-perf", args);
+
+	(void)state;
+	assert_non_null(test_process_line(p, " keys/s  gap ", LIMIT_MS));
+	test_process_signal(p, SIGINT);
+	assert_int_equal(test_process_wait(p, LIMIT_MS), 0);
+	assert_non_null(strstr(test_process_output(p), "wrong bytes: 0"));
+	test_process_end(p);
+}
+
+static void latencies_of_each_kind_of_call_go_to_a_file(void **state)
+{
+	char path[] = "/tmp/test_store_perf_XXXXXX", flag[64], text[65536];
+	const char *const args[] = {"--mix=exist:1",
+				    "--count=20",
+				    "--duration=60",
+				    "--value-size=1k",
+				    "--working-set=1m",
+				    flag,
+				    NULL};
+	int fd = mkstemp(path);
+	ssize_t n;
+
+	(void)state;
+	assert_true(fd >= 0);
+	snprintf(flag, sizeof(flag), "--histogram=%s", path);
+	free(tool_output("store-perf", args, 0));
+	n = read(fd, text, sizeof(text) - 1);
+	assert_true(n > 0);
+	text[n] = 0;
+	assert_non_null(strstr(text, "# exist of exist:1, value_size 1k"));
+	assert_non_null(strstr(text, "Total count    =           20]"));
+	close(fd);
+	unlink(path);
+}
+
 /* ---- a worker that dies ---- */
 
 static void a_worker_that_is_killed_ends_it_with_an_error(void **state)
@@ -176,6 +266,11 @@ int main(void)
 		cmocka_unit_test(misses_and_their_code_are_told),
 		cmocka_unit_test(what_finds_no_room_is_told_and_tried_again),
 		cmocka_unit_test(people_get_a_table),
+		cmocka_unit_test(csv_has_a_line_each_kind_of_call),
+		cmocka_unit_test(
+			calls_of_a_mix_begin_at_the_rate_that_is_asked_for),
+		cmocka_unit_test(an_interrupt_ends_the_load_of_all_processes),
+		cmocka_unit_test(latencies_of_each_kind_of_call_go_to_a_file),
 		cmocka_unit_test(a_worker_that_is_killed_ends_it_with_an_error),
 		cmocka_unit_test(what_cannot_be_is_refused_in_one_line),
 		cmocka_unit_test(sizes_of_a_mix_are_refused_by_name),
