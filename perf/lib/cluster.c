@@ -59,14 +59,18 @@ static int start_owner(struct tei_cluster *c, uint64_t bytes)
 }
 
 int tei_cluster_start(struct tei_cluster *c, unsigned int n_owners,
-		      uint64_t pool_bytes)
+		      uint64_t pool_bytes, int node)
 {
+	struct tei_node_policy old = {.node = TEI_NODE_ANY};
 	int rc;
 
 	memset(c, 0, sizeof(*c));
 	rc = start_master(c);
+	if (!rc)
+		rc = tei_node_begin(node, &old);
 	while (!rc && c->n_owners < n_owners)
 		rc = start_owner(c, pool_bytes / n_owners & ~4095ull);
+	tei_node_end(&old);
 	if (rc)
 		tei_cluster_stop(c);
 	return rc;

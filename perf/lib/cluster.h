@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <te/store.h>
 
+#include "perf/lib/node.h"
 #include "perf/lib/process.h"
 
 #define TEI_CLUSTER_OWNERS_MAX 64
@@ -24,11 +25,11 @@ struct tei_cluster {
 
 /*
  * Start a master and 1 .. TEI_CLUSTER_OWNERS_MAX owners that lend it
- * @pool_bytes together. Owners mount by and by: see tei_cluster_await().
+ * @pool_bytes together, of NUMA node @node (TEI_NODE_ANY). Owners mount by and by: see tei_cluster_await().
  * -errno, said on stderr; nothing is left then.
  */
 int tei_cluster_start(struct tei_cluster *c, unsigned int n_owners,
-		      uint64_t pool_bytes);
+		      uint64_t pool_bytes, int node);
 /* Wait until all owners have mounted, as seen by @store. -errno, said. */
 int tei_cluster_await(struct tei_cluster *c, struct te_store *store);
 /*

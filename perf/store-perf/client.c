@@ -7,13 +7,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "perf/lib/cluster.h"
 #include "perf/lib/pattern.h"
-#include "perf/lib/reference.h"
 
 #define CHECK_SAMPLES 64u
 
@@ -53,8 +51,10 @@ int client_open(struct client *c, const struct client_place *place,
 	memset(c, 0, sizeof(*c));
 	c->batch = batch;
 	c->memory_len = memory_len;
-	c->memory = tei_map_touched(memory_len);
-	rc = c->memory ? make_room(c) : -ENOMEM;
+	rc = buffer_open(&c->buffer, memory_len, place->node, place->unaligned);
+	c->memory = c->buffer.at;
+	if (!rc)
+		rc = make_room(c);
 	c->shares = other != NULL;
 	if (rc)
 		fprintf(stderr, "store-perf: memory: %s\n", strerror(-rc));
@@ -78,8 +78,7 @@ void client_close(struct client *c)
 		te_store_unregister(c->store, c->memory);
 	if (!c->shares)
 		te_store_close(c->store);
-	if (c->memory)
-		munmap(c->memory, c->memory_len);
+	buffer_close(&c->buffer);
 	free_room(c);
 	c->store = NULL;
 	c->memory = NULL;

@@ -17,13 +17,15 @@
 
 #include "perf/lib/histogram.h"
 #include "perf/lib/schedule.h"
+#include "perf/store-perf/buffer.h"
 
 enum client_op { CLIENT_PUT, CLIENT_GET, CLIENT_EXIST };
 
 struct client {
 	struct te_store *store;
-	bool shares;  /* its store, which is another's */
-	char *memory; /* memory_len, registered */
+	bool shares; /* its store, which is another's */
+	struct buffer buffer;
+	char *memory; /* memory_len, registered: of buffer */
 	uint64_t memory_len;
 	uint32_t batch;
 	/* State of the row that is being measured: */
@@ -49,6 +51,8 @@ struct client {
 struct client_place {
 	const char *master, *host;
 	const char *backends; /* of its engine; NULL: all */
+	int node;             /* of its memory */
+	bool unaligned;       /* values at odd addresses */
 };
 
 /*

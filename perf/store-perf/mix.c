@@ -98,6 +98,8 @@ static void plan_numbers(const struct options *o, struct mix_plan *plan)
 	plan->count = o->count;
 	plan->rate = o->rate;
 	plan->paced = o->interval > 0;
+	plan->unaligned = o->unaligned;
+	plan->node = o->node;
 	plan->warm_up_ns = o->warm_up * TEI_NS_PER_MS;
 	plan->duration_ns = o->duration * TEI_NS_PER_MS;
 	plan->prefill = o->prefill;

@@ -53,7 +53,8 @@ struct mix_plan {
 	uint64_t count; /* calls of all workers; 0: until the time is over */
 	uint64_t rate;  /* calls a second of all workers; 0: a closed loop */
 	uint64_t warm_up_ns, duration_ns; /* duration 0: no end */
-	bool prefill, fill, verify, paced;
+	bool prefill, fill, verify, paced, unaligned;
+	int node;               /* of the workers' memory */
 	struct tei_weights ops; /* of op_of[], by the same index */
 	enum mix_op op_of[TEI_WEIGHTS_MAX];
 	struct tei_weights sizes; /* of size[], by the same index */
@@ -101,6 +102,11 @@ struct mix_share {
  * that names the setting.
  */
 int mix_plan_make(const struct options *o, struct mix_plan *out);
+/* Bytes from one value to the next in a worker's memory. */
+static inline uint64_t mix_stride(const struct mix_plan *plan)
+{
+	return (plan->max_size + 7) & ~7ull;
+}
 /* Bytes of the value of key @number. */
 uint64_t mix_value_size(const struct mix_plan *plan, uint64_t number);
 /* The mean of it. */

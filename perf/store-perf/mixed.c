@@ -162,17 +162,18 @@ static json_t *ops_json(const struct mixed_results *r)
 
 static json_t *plan_json(const struct mix_plan *p, const struct options *o)
 {
-	return json_pack("{s:s, s:s, s:I, s:s, s:f, s:I, s:I, s:I, s:I, s:I, "
-			 "s:I, s:b, s:b, s:I}",
-			 "mix", o->mix, "value_size", o->value_size, "keys",
-			 (json_int_t)p->n_keys, "popularity", o->popularity,
-			 "theta", p->popularity.theta, "seed",
-			 (json_int_t)p->seed, "batch", (json_int_t)p->batch,
-			 "processes", (json_int_t)p->processes, "clients",
-			 (json_int_t)p->clients, "threads",
-			 (json_int_t)p->threads, "retries",
-			 (json_int_t)p->retries, "fill", p->fill, "verify",
-			 p->verify, "rate", (json_int_t)p->rate);
+	return json_pack(
+		"{s:s, s:s, s:I, s:s, s:f, s:I, s:I, s:I, s:I, s:I, "
+		"s:I, s:b, s:b, s:I, s:b, s:s*, s:s*}",
+		"mix", o->mix, "value_size", o->value_size, "keys",
+		(json_int_t)p->n_keys, "popularity", o->popularity, "theta",
+		p->popularity.theta, "seed", (json_int_t)p->seed, "batch",
+		(json_int_t)p->batch, "processes", (json_int_t)p->processes,
+		"clients", (json_int_t)p->clients, "threads",
+		(json_int_t)p->threads, "retries", (json_int_t)p->retries,
+		"fill", p->fill, "verify", p->verify, "rate",
+		(json_int_t)p->rate, "unaligned", p->unaligned, "location",
+		o->location, "remote_location", o->remote_location);
 }
 
 static json_t *pool_json(const struct mixed_results *r)
@@ -441,7 +442,7 @@ static int start_pool(struct mixed *m)
 		return 0;
 	}
 	rc = tei_cluster_start(&m->cluster, (unsigned int)o->owners,
-			       own_pool(o));
+			       own_pool(o), o->remote_node);
 	memcpy(m->plan.master, m->cluster.name, sizeof(m->cluster.name));
 	return rc;
 }

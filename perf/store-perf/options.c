@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "perf/lib/cluster.h"
+#include "perf/lib/node.h"
 #include "perf/lib/reference.h"
 #include "perf/lib/report.h"
 #include "perf/lib/room.h"
@@ -17,17 +18,26 @@
 int options_check(struct options *o)
 {
 	const char *wrong = NULL;
+	int rc;
 
 	if (o->csv && o->json)
 		wrong = "csv: not together with json";
 	else if (!o->duration && o->count)
 		wrong = "count: not together with a duration of 0, which has "
 			"no end";
+	else if (o->remote_location && o->master)
+		wrong = "remote_location: a running pool has its memory "
+			"already";
 	if (wrong)
 		fprintf(stderr, PROGRAM ": %s\n", wrong);
 	if (!o->duration && !o->interval)
 		o->interval = ENDLESS_INTERVAL_MS;
-	return wrong ? -EINVAL : 0;
+	if (wrong)
+		return -EINVAL;
+	rc = tei_node_parse(PROGRAM, "location", o->location, &o->node);
+	return rc ? rc
+		  : tei_node_parse(PROGRAM, "remote_location",
+				   o->remote_location, &o->remote_node);
 }
 
 /* Derives how many keys each thread has with values of the size. */

@@ -13,10 +13,11 @@
 #define OPTIONS_VALUE_MAX (1ull << 34) /* bytes of a value of a mix */
 
 struct options {
+	char *location, *remote_location; /* of clients', of owners' memory */
 	char *op, *value_size, *master, *host, *backends, *role, *histogram;
 	uint64_t batch, clients, threads, owners, duration, working_set,
 		pool_bytes, rate, interval;
-	bool reference, json, csv, pin;
+	bool reference, json, csv, pin, unaligned;
 	/* Settings of a mixed load. */
 	char *mix, *popularity;
 	double theta;
@@ -25,6 +26,7 @@ struct options {
 	bool prefill, fill, verify;
 	uint64_t share_fd, index; /* of a worker process */
 	/* Derived from them: */
+	int node, remote_node; /* or TEI_NODE_ANY */
 	uint64_t sizes[TEI_SIZES_MAX];
 	uint64_t
 		slots[TEI_SIZES_MAX]; /* keys of each thread with such values */
@@ -34,8 +36,8 @@ struct options {
 };
 
 /*
- * Checks what is of both kinds of load, and sets the interval of one without
- * an end. -EINVAL, said on stderr.
+ * Checks what is of both kinds of load, derives their nodes, and sets the
+ * interval of one without an end. -EINVAL, said on stderr.
  */
 int options_check(struct options *o);
 /*

@@ -526,16 +526,29 @@ static int open_pool(struct run *run)
 	if (o->master)
 		return 0;
 	rc = tei_cluster_start(&run->cluster, (unsigned int)o->owners,
-			       o->own_pool);
+			       o->own_pool, o->remote_node);
 	run->master = run->cluster.name;
 	return rc;
+}
+
+static struct client_place place_of(const struct run *run)
+{
+	const struct options *o = run->o;
+
+	return (struct client_place){
+		.master = run->master,
+		.host = o->host,
+		.backends = o->backends,
+		.node = o->node,
+		.unaligned = o->unaligned,
+	};
 }
 
 static int open_clients(struct run *run)
 {
 	const struct options *o = run->o;
 	uint64_t n = o->clients * o->threads;
-	const struct client_place place = {run->master, o->host, o->backends};
+	const struct client_place place = place_of(run);
 	int rc = 0;
 
 	run->worker = tei_calloc(n, sizeof(*run->worker));

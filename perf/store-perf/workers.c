@@ -12,7 +12,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <te/store.h>
 
 #include "base/chance.h"
@@ -22,24 +21,20 @@
 #include "perf/lib/cluster.h"
 #include "perf/lib/pattern.h"
 #include "perf/lib/process.h"
-#include "perf/lib/reference.h"
 #include "perf/lib/schedule.h"
+#include "perf/store-perf/buffer.h"
 #include "perf/store-perf/mix.h"
 
 #define MIX_KEY_LEN 64
 
 /*
- * Bytes that all values of a process are made of: that of key k is a part of
- * them, from a place that k alone determines.
+ * Values of a process are parts of one buffer, registered with each store: that
+ * of key k is from a place that k alone determines.
  */
-struct mix_bytes {
-	char *at; /* len bytes, registered with each store */
-	uint64_t len;
-};
 
 struct mixer {
 	struct mix_share *share;
-	const struct mix_bytes *source;
+	const struct buffer *source;
 	struct te_store *store;  /* may be shared with other mixers */
 	struct mix_tally *tally; /* in share */
 	uint64_t index;          /* among all workers */
@@ -50,8 +45,7 @@ struct mixer {
 	uint64_t begin_ns; /* from which the latency of a call counts */
 	bool counts;       /* the warm-up is over */
 	/* Room for one call of plan->batch keys. */
-	char *memory; /* to get into, registered */
-	uint64_t memory_len;
+	struct buffer memory; /* to get into, registered */
 	uint64_t *number;
 	char (*key_text)[MIX_KEY_LEN];
 	struct te_store_key *keys;
@@ -98,9 +92,10 @@ static void give_value(struct mixer *m, uint64_t i)
 
 static void take_value(struct mixer *m, uint64_t i)
 {
-	uint64_t room = m->share->plan.max_size;
+	const struct mix_plan *plan = &m->share->plan;
 
-	m->pieces[i] = (struct iovec){m->memory + i * room, room};
+	m->pieces[i] = (struct iovec){m->memory.at + i * mix_stride(plan),
+				      plan->max_size};
 }
 
 static void draw_keys(struct mixer *m, uint64_t n)
@@ -426,7 +421,7 @@ static int make_room(struct mixer *m, uint64_t n)
 
 /* -errno: no memory, or it cannot be registered; mixer_close() all the same. */
 static int mixer_open(struct mixer *m, struct mix_share *share,
-		      const struct mix_bytes *source, struct te_store *store,
+		      const struct buffer *source, struct te_store *store,
 		      uint64_t index)
 {
 	const struct mix_plan *plan = &share->plan;
@@ -437,11 +432,12 @@ static int mixer_open(struct mixer *m, struct mix_share *share,
 	m->tally = &share->tally[index];
 	m->index = index;
 	m->chance = tei_chance_mix(plan->seed) + index;
-	m->memory_len = (plan->max_size * plan->batch + 4095) & ~4095ull;
-	m->memory = tei_map_touched(m->memory_len);
-	if (!m->memory || make_room(m, plan->batch))
+	if (buffer_open(&m->memory,
+			(mix_stride(plan) * plan->batch + 4095) & ~4095ull,
+			plan->node, plan->unaligned) ||
+	    make_room(m, plan->batch))
 		return -ENOMEM;
-	if (te_store_register(store, m->memory, m->memory_len))
+	if (te_store_register(store, m->memory.at, m->memory.len))
 		return -ENOMEM;
 	m->store = store;
 	return 0;
@@ -451,9 +447,8 @@ static int mixer_open(struct mixer *m, struct mix_share *share,
 static void mixer_close(struct mixer *m)
 {
 	if (m->store)
-		te_store_unregister(m->store, m->memory);
-	if (m->memory)
-		munmap(m->memory, m->memory_len);
+		te_store_unregister(m->store, m->memory.at);
+	buffer_close(&m->memory);
 	tei_free(m->number);
 	tei_free(m->key_text);
 	tei_free(m->keys);
@@ -466,7 +461,7 @@ static void mixer_close(struct mixer *m)
 
 struct workers {
 	struct mix_share *share;
-	struct mix_bytes source;
+	struct buffer source;
 	struct te_store **store; /* store[n_stores] */
 	struct mixer *mixer;     /* mixer[n_mixers] */
 	uint64_t n_stores, n_mixers;
@@ -478,12 +473,12 @@ static int make_source(struct workers *c)
 {
 	uint64_t len = c->share->plan.max_size + MIX_SPARE_BYTES;
 
-	c->source.at = tei_map_touched(len);
-	if (!c->source.at)
-		return -ENOMEM;
-	c->source.len = len;
-	tei_pattern_fill(c->source.at, len, c->share->plan.seed, 0);
-	return 0;
+	int rc = buffer_open(&c->source, len, c->share->plan.node,
+			     c->share->plan.unaligned);
+
+	if (!rc)
+		tei_pattern_fill(c->source.at, len, c->share->plan.seed, 0);
+	return rc;
 }
 
 static int add_client(struct workers *c, uint64_t client, uint64_t cache)
@@ -542,8 +537,7 @@ static void workers_fini(struct workers *c)
 		te_store_unregister(store, c->source.at);
 		te_store_close(store);
 	}
-	if (c->source.at)
-		munmap(c->source.at, c->source.len);
+	buffer_close(&c->source);
 	tei_free(c->mixer);
 	tei_free(c->store);
 	mix_share_close(c->share);

@@ -51,7 +51,7 @@ static int start_pool(struct replay *r)
 	if (o->master)
 		return 0;
 	rc = tei_cluster_start(&r->cluster, (unsigned int)o->owners,
-			       o->pool_bytes);
+			       o->pool_bytes, TEI_NODE_ANY);
 	r->master = r->cluster.name;
 	return rc;
 }

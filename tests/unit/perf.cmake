@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 te_tests(unit perf
-	TESTS bare csv fields histogram locations lru nics pattern percentiles plot
+	TESTS bare csv fields histogram locations lru nics node pattern percentiles plot
 		popularity process report schedule table trace weights
 	LIBRARIES te_perf_lib)
 target_sources(unit_perf PRIVATE ${PROJECT_SOURCE_DIR}/perf/te-perf/locations.c)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "perf/lib/node.h"
 #include "tests/integration/perf/tool.h"
 #include "tests/lib/process.h"
 #include "tests/lib/test.h"
@@ -120,6 +121,8 @@ static void what_cannot_fit_is_refused_in_one_line(void **state)
 		{"--keys=3", "keys: a batch"},
 		{"--value-size=2m..1g", "working_set: a batch"},
 		{"--rate=2000000000", "rate"},
+		{"--location=cuda:0", "location: \"cuda:0\": should be cpu:N"},
+		{"--remote-location=cpu:1023", "there is no such node"},
 		{"--histogram=/nowhere/file", "histogram: /nowhere/file"},
 	};
 	const char *const mix[] = {"--mix=get:1", "--pool-bytes=65536g", NULL};
@@ -148,6 +151,45 @@ static void without_a_master_it_says_so(void **state)
 	(void)state;
 	assert_non_null(strstr(text, "127.0.0.1:1"));
 	free(text);
+}
+
+/* ---- memory ---- */
+
+static void values_at_odd_addresses_come_back_right(void **state)
+{
+	static const char *const ops[] = {"--op=put", "--op=get"};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(ops); i++) {
+		const char *const args[] = {ops[i],
+					    "--unaligned",
+					    "--value-size=1,4097",
+					    "--batch=8",
+					    "--working-set=1m",
+					    "--duration=20ms",
+					    "--json",
+					    NULL};
+		json_t *report = tool_json("store-perf", args);
+
+		assert_int_equal(integer(report, "wrong_bytes"), 0);
+		assert_true(json_is_true(json_object_get(report, "unaligned")));
+		json_decref(report);
+	}
+}
+
+static void memory_is_of_the_node_that_is_asked_for(void **state)
+{
+	const char *const args[] = {
+		"--location=cpu:0", "--remote-location=cpu:0",
+		"--value-size=4k",  "--working-set=4m",
+		"--duration=20ms",  NULL};
+	struct tei_node_policy old;
+
+	(void)state;
+	if (tei_node_begin(0, &old))
+		skip(); /* a container that forbids policies */
+	tei_node_end(&old);
+	free(tool_output("store-perf", args, 0));
 }
 
 /* ---- ways to report ---- */
@@ -300,6 +342,8 @@ int main(void)
 		cmocka_unit_test(what_it_prepares_is_bounded_and_said),
 		cmocka_unit_test(a_pool_that_would_evict_the_set_is_refused),
 		cmocka_unit_test(what_cannot_fit_is_refused_in_one_line),
+		cmocka_unit_test(values_at_odd_addresses_come_back_right),
+		cmocka_unit_test(memory_is_of_the_node_that_is_asked_for),
 		cmocka_unit_test(csv_has_a_header_and_a_line_a_row),
 		cmocka_unit_test(all_latencies_of_each_row_go_to_a_file),
 		cmocka_unit_test(calls_begin_at_the_rate_that_is_asked_for),

@@ -37,6 +37,7 @@ static void every_kind_of_call_is_counted_and_no_byte_is_wrong(void **state)
 		"--mix=get:50,put:20,exist:20,upsert:5,remove:5",
 		"--value-size=1k:70,16k:30",
 		"--batch=4",
+		"--unaligned",
 		"--processes=2",
 		"--threads=2",
 		"--count=2000",
