@@ -43,6 +43,27 @@ static int make_room(struct client *c)
 	return 0;
 }
 
+static int join(struct client *c, const struct client_place *place)
+{
+	uint64_t start = tei_now_ns();
+	int rc = tei_pool_join(place->master, place->host, place->backends,
+			       &c->store);
+
+	c->join_ns = tei_now_ns() - start;
+	return rc;
+}
+
+static int register_memory(struct client *c)
+{
+	uint64_t start = tei_now_ns();
+	int code = te_store_register(c->store, c->memory, c->memory_len);
+
+	c->register_ns = tei_now_ns() - start;
+	if (code)
+		fprintf(stderr, "store-perf: memory cannot be registered\n");
+	return code ? -ENOMEM : 0;
+}
+
 int client_open(struct client *c, const struct client_place *place,
 		uint64_t memory_len, uint32_t batch, const struct client *other)
 {
@@ -61,12 +82,9 @@ int client_open(struct client *c, const struct client_place *place,
 	else if (other)
 		c->store = other->store;
 	else
-		rc = tei_pool_join(place->master, place->host, place->backends,
-				   &c->store);
-	if (!rc && te_store_register(c->store, c->memory, memory_len)) {
-		fprintf(stderr, "store-perf: memory cannot be registered\n");
-		rc = -ENOMEM;
-	}
+		rc = join(c, place);
+	if (!rc)
+		rc = register_memory(c);
 	if (rc)
 		client_close(c);
 	return rc;

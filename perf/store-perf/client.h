@@ -42,6 +42,8 @@ struct client {
 	struct te_store_value *values;
 	int *codes;
 	int64_t *sizes;
+	/* What client_open() took; joining: 0 with the store of another. */
+	uint64_t join_ns, register_ns;
 	/* Results; reset by client_begin(). */
 	uint64_t n_done, n_missed, n_failed;
 	int last_code;                /* of a failed key */

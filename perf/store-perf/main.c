@@ -52,6 +52,9 @@ static const struct tei_setting rows[] = {
 	  .help = "calls begin so often, of all threads together, and their "
 		  "latency counts from when they should have begun; 0: each "
 		  "when the one before has ended" },
+	{ TEI_SETTING(struct options, first_call), .type = TEI_CONF_BOOL,
+	  .def = "0", .help = "before each row, also measure what one more client "
+		  "costs: joining, registering its memory, its first call" },
 	{ TEI_SETTING(struct options, processes), .expert = true,
 	  .type = TEI_CONF_UINT,
 	  .def = "1", .min = 1, .max = MIX_PROCESSES_MAX,

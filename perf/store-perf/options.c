@@ -25,6 +25,8 @@ int options_check(struct options *o)
 	else if (!o->duration && o->count)
 		wrong = "count: not together with a duration of 0, which has "
 			"no end";
+	else if (o->first_call && o->mix)
+		wrong = "first_call: not of a mix";
 	else if (o->remote_location && o->master)
 		wrong = "remote_location: a running pool has its memory "
 			"already";
@@ -106,6 +108,8 @@ static bool memory_fits(const struct options *o)
 
 	if (!o->master)
 		need += o->own_pool;
+	if (o->first_call)
+		need += o->memory_each;
 	if (o->reference)
 		need += TEI_REFERENCE_SETS * o->working_set;
 	snprintf(what, sizeof(what), "up to %s keys in the own pool take",

@@ -17,7 +17,7 @@ struct options {
 	char *op, *value_size, *master, *host, *backends, *role, *histogram;
 	uint64_t batch, clients, threads, owners, duration, working_set,
 		pool_bytes, rate, interval;
-	bool reference, json, csv, pin, unaligned;
+	bool reference, json, csv, pin, unaligned, first_call;
 	/* Settings of a mixed load. */
 	char *mix, *popularity;
 	double theta;

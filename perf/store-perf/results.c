@@ -26,7 +26,7 @@ static uint64_t wrong_bytes(const struct results *r)
 
 /* ---- for machines ---- */
 
-#define FIELDS 17
+#define FIELDS 20
 
 static void fields_of(const struct options *o, const struct row *row,
 		      struct tei_field out[FIELDS])
@@ -45,6 +45,9 @@ static void fields_of(const struct options *o, const struct row *row,
 		TEI_REAL("p99_us", row->p99_us),
 		TEI_REAL("p999_us", row->p999_us),
 		TEI_REAL("cpu_s_per_gb", row->cpu_s_per_gb),
+		TEI_REAL("join_ms", row->join_ms),
+		TEI_REAL("register_ms", row->register_ms),
+		TEI_REAL("first_us", row->first_us),
 		TEI_COUNT("missed", row->missed),
 		TEI_COUNT("failed", row->failed),
 		TEI_COUNT("behind", row->behind),
@@ -152,6 +155,17 @@ static void table_row(struct tei_table *t, const struct results *r,
 				       r->reference.stream_gb_per_s);
 }
 
+static void print_first(const struct row *row, const struct options *o)
+{
+	char size[24], memory[24];
+
+	printf("%s of %s: one more client joined in %.2f ms, registered %s in "
+	       "%.3f ms, and its first call took %.1f us\n",
+	       o->op, tei_text_bytes(row->value_size, size), row->join_ms,
+	       tei_text_bytes(o->memory_each, memory), row->register_ms,
+	       row->first_us);
+}
+
 static int report_table(const struct results *r, const struct options *o)
 {
 	struct tei_table *t = tei_calloc(1, sizeof(*t));
@@ -162,6 +176,8 @@ static int report_table(const struct results *r, const struct options *o)
 	for (size_t i = 0; i < r->n_rows; i++)
 		table_row(t, r, o, &r->row[i]);
 	tei_table_print(t, stdout);
+	for (size_t i = 0; o->first_call && i < r->n_rows; i++)
+		print_first(&r->row[i], o);
 	tei_free(t);
 	if (o->reference)
 		tei_reference_print(&r->reference, stdout);

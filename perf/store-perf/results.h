@@ -16,6 +16,8 @@ struct row {
 	uint64_t value_size;
 	double gb_per_s, keys_per_s, calls_per_s, p50_us, p99_us, p999_us;
 	double cpu_s_per_gb; /* clients, owners, master; NAN: unknown */
+	/* Of one more client, with --first-call; else NAN. */
+	double join_ms, register_ms, first_us;
 	uint64_t missed, failed, wrong_bytes;
 	uint64_t behind; /* calls of a rate that were due and never begun */
 	json_t *series;  /* of intervals, for JSON; or NULL */

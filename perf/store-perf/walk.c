@@ -38,6 +38,9 @@
  * by default. */
 #define POOL_PERCENT 88
 
+/* Number of a key that no worker comes to. */
+#define FIRST_PUT (1ull << 62)
+
 struct worker {
 	struct run *run;
 	struct client client;
@@ -196,13 +199,11 @@ static void show_warm_up(struct run *run, unsigned int n)
 	tei_progress_end(&bar);
 }
 
-static int judge(const struct worker *w)
+static int fail_client(const struct client *c)
 {
-	if (!w->failed)
-		return 0;
 	fprintf(stderr,
 		PROGRAM ": %" PRIu64 " keys of a client failed, the last: %s\n",
-		w->client.n_failed, te_store_strerror(w->client.last_code));
+		c->n_failed, te_store_strerror(c->last_code));
 	return -EIO;
 }
 
@@ -227,7 +228,9 @@ static int on_all(struct run *run, void *(*fn)(void *))
 	for (unsigned int i = 0; i < n; i++) {
 		pthread_join(run->worker[i].thread, NULL);
 		if (!rc)
-			rc = judge(&run->worker[i]);
+			rc = run->worker[i].failed
+				     ? fail_client(&run->worker[i].client)
+				     : 0;
 	}
 	return rc;
 }
@@ -397,6 +400,50 @@ static int prepare_row(struct run *run, const struct row *row, uint64_t seed)
 	return rc ? rc : on_all(run, warm_up);
 }
 
+static struct client_place place_of(const struct run *run)
+{
+	const struct options *o = run->o;
+
+	return (struct client_place){
+		.master = run->master,
+		.host = o->host,
+		.backends = o->backends,
+		.node = o->node,
+		.unaligned = o->unaligned,
+	};
+}
+
+/*
+ * Measures what a client costs that was not there before: for puts its keys are
+ * new, else they are those of the first worker.
+ */
+static int measure_first(struct run *run, struct row *row, uint64_t seed)
+{
+	const struct client_place place = place_of(run);
+	struct client *c = tei_calloc(1, sizeof(*c));
+	const struct client *other = &run->worker[0].client;
+	int rc;
+
+	if (!c)
+		return -ENOMEM;
+	rc = client_open(c, &place, run->o->memory_each, other->batch, NULL);
+	if (rc)
+		goto free_client;
+	client_begin(c, other->prefix, row->value_size, other->n_slots);
+	if (run->op == CLIENT_PUT)
+		c->next_put = FIRST_PUT;
+	client_fill(c, seed);
+	if (!client_batch(c, run->op))
+		rc = fail_client(c);
+	row->join_ms = (double)c->join_ns / 1e6;
+	row->register_ms = (double)c->register_ns / 1e6;
+	row->first_us = (double)c->latency.max / 1e3;
+	client_close(c);
+free_client:
+	tei_free(c);
+	return rc;
+}
+
 /* Tells whether a row measures anything. -ENODATA, said: nothing was there. */
 static int check_row(const struct run *run, const struct row *row)
 {
@@ -418,6 +465,8 @@ static int measure_row(struct run *run, struct row *row,
 	uint64_t seed = run->results.n_rows + 1, cpu;
 	int rc = prepare_row(run, row, seed);
 
+	if (!rc && run->o->first_call)
+		rc = measure_first(run, row, seed);
 	if (rc)
 		return rc;
 	begin_clock(run);
@@ -478,7 +527,10 @@ static int add_row(struct run *run, uint64_t value_size)
 
 	if (!latency)
 		return -ENOMEM;
-	*row = (struct row){.value_size = value_size};
+	*row = (struct row){.value_size = value_size,
+			    .join_ms = NAN,
+			    .register_ms = NAN,
+			    .first_us = NAN};
 	rc = measure_row(run, row, latency);
 	if (!rc) {
 		add_percentiles(run, row, latency);
@@ -529,19 +581,6 @@ static int open_pool(struct run *run)
 			       o->own_pool, o->remote_node);
 	run->master = run->cluster.name;
 	return rc;
-}
-
-static struct client_place place_of(const struct run *run)
-{
-	const struct options *o = run->o;
-
-	return (struct client_place){
-		.master = run->master,
-		.host = o->host,
-		.backends = o->backends,
-		.node = o->node,
-		.unaligned = o->unaligned,
-	};
 }
 
 static int open_clients(struct run *run)

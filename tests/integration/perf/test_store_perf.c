@@ -153,6 +153,35 @@ static void without_a_master_it_says_so(void **state)
 	free(text);
 }
 
+/* ---- a client that comes new ---- */
+
+static void what_one_more_client_costs_is_told(void **state)
+{
+	static const char *const ops[] = {"--op=put", "--op=get", "--op=exist"};
+	static const char *const costs[] = {"join_ms", "register_ms",
+					    "first_us", NULL};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(ops); i++) {
+		const char *const args[] = {ops[i],
+					    "--first-call",
+					    "--value-size=4k",
+					    "--batch=8",
+					    "--working-set=1m",
+					    "--duration=20ms",
+					    "--json",
+					    NULL};
+		json_t *report = tool_json("store-perf", args);
+		const json_t *row =
+			json_array_get(json_object_get(report, "rows"), 0);
+
+		assert_numbers(row, costs);
+		assert_true(number(row, "first_us") > 0);
+		assert_int_equal(integer(report, "wrong_bytes"), 0);
+		json_decref(report);
+	}
+}
+
 /* ---- memory ---- */
 
 static void values_at_odd_addresses_come_back_right(void **state)
@@ -196,8 +225,8 @@ static void memory_is_of_the_node_that_is_asked_for(void **state)
 
 static const char *const names =
 	"op,value_size,batch,clients,threads,rate,gb_per_s,keys_per_s,"
-	"calls_per_s,p50_us,p99_us,p999_us,cpu_s_per_gb,missed,failed,behind,"
-	"wrong_bytes\r\n";
+	"calls_per_s,p50_us,p99_us,p999_us,cpu_s_per_gb,join_ms,register_ms,"
+	"first_us,missed,failed,behind,wrong_bytes\r\n";
 
 static void csv_has_a_header_and_a_line_a_row(void **state)
 {
@@ -342,6 +371,7 @@ int main(void)
 		cmocka_unit_test(what_it_prepares_is_bounded_and_said),
 		cmocka_unit_test(a_pool_that_would_evict_the_set_is_refused),
 		cmocka_unit_test(what_cannot_fit_is_refused_in_one_line),
+		cmocka_unit_test(what_one_more_client_costs_is_told),
 		cmocka_unit_test(values_at_odd_addresses_come_back_right),
 		cmocka_unit_test(memory_is_of_the_node_that_is_asked_for),
 		cmocka_unit_test(csv_has_a_header_and_a_line_a_row),
