@@ -201,19 +201,25 @@ static void replay_request(struct client *c, const struct tei_trace_request *r)
 
 /* ---- all of them ---- */
 
-static void await_time(const struct share *s, const struct tei_trace_request *r)
+/*
+ * Waits until a request is to begin. Returns when that is: without a rate now,
+ * and before now where the clients are late.
+ */
+static uint64_t await_time(const struct share *s,
+			   const struct tei_trace_request *r)
 {
 	uint64_t at;
 	struct timespec ts;
 
 	if (s->rate <= 0)
-		return;
+		return tei_now_ns();
 	at = s->start_ns + (uint64_t)((double)r->timestamp_ms * 1e6 / s->rate);
 	ts.tv_sec = (time_t)(at / TEI_NS_PER_S);
 	ts.tv_nsec = (long)(at % TEI_NS_PER_S);
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) ==
 	       EINTR)
 		;
+	return at;
 }
 
 static void sample_pool(struct client *c)
@@ -238,7 +244,7 @@ static void note_stats(struct client *c)
 static void replay(struct client *c)
 {
 	struct share *s = c->share;
-	uint64_t i;
+	uint64_t i, due;
 
 	c->tally->start_ns = tei_now_ns();
 	for (;;) {
@@ -248,8 +254,9 @@ static void replay(struct client *c)
 		    c->tenant;
 		if (i >= s->n_requests)
 			break;
-		await_time(s, share_request(s, i));
+		due = await_time(s, share_request(s, i));
 		replay_request(c, share_request(s, i));
+		tei_histogram_add(&c->tally->request, tei_now_ns() - due);
 		atomic_fetch_add_explicit(&s->done, 1, memory_order_relaxed);
 		if (i % s->sample_every == 0)
 			sample_pool(c);

@@ -17,9 +17,11 @@
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "perf/lib/cluster.h"
+#include "perf/lib/fields.h"
 #include "perf/lib/report.h"
 #include "perf/lib/trace.h"
 
@@ -206,6 +208,7 @@ static json_t *to_json(const struct figures *f)
 	bad |= add_latency(o, "lookup", &t->lookup);
 	bad |= add_latency(o, "get", &t->get);
 	bad |= add_latency(o, "put", &t->put_time);
+	bad |= add_latency(o, "request", &t->request);
 	bad |= add_pool(o, f);
 	bad |= json_object_set_new(o, "clients", clients_json(f));
 	if (bad) {
@@ -213,6 +216,52 @@ static json_t *to_json(const struct figures *f)
 		return NULL;
 	}
 	return o;
+}
+
+#define FIELDS 8
+
+/* One kind of call; @bytes and @ns of all of them. */
+static void fields_of(const struct figures *f, const char *call,
+		      const struct tei_histogram *h, double bytes, uint64_t ns,
+		      struct tei_field out[FIELDS])
+{
+	const struct tei_field fields[FIELDS] = {
+		TEI_TEXT("call", call),
+		TEI_COUNT("calls", h->n),
+		TEI_REAL("p50_us", tei_histogram_us(h, 0.5)),
+		TEI_REAL("p99_us", tei_histogram_us(h, 0.99)),
+		TEI_REAL("p999_us", tei_histogram_us(h, 0.999)),
+		TEI_REAL("gb", bytes / 1e9),
+		TEI_REAL("gb_per_s", rate(f, bytes, ns)),
+		TEI_REAL("hit_ratio", f->hit_ratio),
+	};
+
+	memcpy(out, fields, sizeof(fields));
+}
+
+static void report_csv(const struct figures *f)
+{
+	const struct tally *s = f->sum;
+	struct tei_csv csv = {.out = stdout};
+	struct tei_field fields[FIELDS];
+
+	fields_of(f, "lookup", &s->lookup, 0, s->lookup_ns, fields);
+	tei_fields_csv_names(fields, FIELDS, &csv);
+	tei_fields_csv(fields, FIELDS, &csv);
+	fields_of(f, "get", &s->get, got_bytes(f), s->get_ns, fields);
+	tei_fields_csv(fields, FIELDS, &csv);
+	fields_of(f, "put", &s->put_time, put_bytes(f), s->put_ns, fields);
+	tei_fields_csv(fields, FIELDS, &csv);
+	fields_of(f, "request", &s->request, 0, 0, fields);
+	tei_fields_csv(fields, FIELDS, &csv);
+}
+
+void figures_percentiles(const struct figures *f, struct tei_percentiles *p)
+{
+	tei_percentiles_add(p, "lookup of a request", &f->sum->lookup);
+	tei_percentiles_add(p, "get of a request", &f->sum->get);
+	tei_percentiles_add(p, "put of a request", &f->sum->put_time);
+	tei_percentiles_add(p, "request", &f->sum->request);
 }
 
 /* ---- for people ---- */
@@ -300,6 +349,7 @@ static int print_calls(const struct figures *f)
 		    rate(f, got_bytes(f), s->get_ns));
 	latency_row(t, "put", &s->put_time, put_bytes(f),
 		    rate(f, put_bytes(f), s->put_ns));
+	latency_row(t, "all of it", &s->request, 0, 0);
 	tei_table_print(t, stdout);
 	tei_free(t);
 	putchar('\n');
@@ -380,6 +430,10 @@ int figures_report(const struct figures *f, const struct options *o,
 
 	if (o->json)
 		return tei_report_json(PROGRAM, to_json(f));
+	if (o->csv) {
+		report_csv(f);
+		return 0;
+	}
 	print_work(f, o, trace);
 	print_hits(f);
 	rc = print_calls(f);

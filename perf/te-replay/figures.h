@@ -7,6 +7,7 @@
 
 #include <te/store.h>
 
+#include "perf/lib/percentiles.h"
 #include "perf/lib/trace.h"
 #include "perf/te-replay/options.h"
 #include "perf/te-replay/share.h"
@@ -29,6 +30,8 @@ struct figures {
  * Derive all ratios. All else is set before. -ENOMEM.
  */
 int figures_derive(struct figures *f, const struct tei_trace *t);
+/* Adds the latencies of each kind of call. */
+void figures_percentiles(const struct figures *f, struct tei_percentiles *p);
 /* Print to stdout. -ENOMEM, -EIO. */
 int figures_report(const struct figures *f, const struct options *o,
 		   const char *trace);

@@ -65,8 +65,13 @@ static const struct tei_setting rows[] = {
 	{ TEI_SETTING(struct options, host), .type = TEI_CONF_STRING,
 	  .def = "127.0.0.1",
 	  .help = "this host's name for the owners of a running pool" },
+	{ TEI_SETTING(struct options, histogram), .type = TEI_CONF_STRING,
+	  .help = "write all latencies to this file, as HdrHistogram's tools "
+		  "read it" },
 	{ TEI_SETTING(struct options, json), .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "report as one JSON object" },
+	{ TEI_SETTING(struct options, csv), .type = TEI_CONF_BOOL,
+	  .def = "0", .help = "report the calls as CSV, a line a kind" },
 	{ TEI_SETTING(struct options, role), .type = TEI_CONF_CHOICE,
 	  .def = "parent", .choices = "parent|client", .internal = true,
 	  .help = "which of its processes this is" },
@@ -118,6 +123,10 @@ static int run_replay(const struct tei_conf *conf)
 		fprintf(stderr,
 			PROGRAM ": tenants: %d are more than the %d clients\n",
 			(int)o->tenants, (int)o->clients);
+		return 2;
+	}
+	if (o->csv && o->json) {
+		fprintf(stderr, PROGRAM ": csv: not together with json\n");
 		return 2;
 	}
 	if (!parse_rate(o->rate, &rate)) {

@@ -9,10 +9,10 @@
 #include <stdint.h>
 
 struct options {
-	char *trace, *rate, *master, *host, *role;
+	char *trace, *rate, *master, *host, *role, *histogram;
 	uint64_t block_bytes, clients, owners, pool_bytes, limit, idle, tenants;
 	uint64_t share_fd, index; /* of a client process */
-	bool value_check, json;
+	bool value_check, json, csv;
 };
 
 #endif

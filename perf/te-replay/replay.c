@@ -38,6 +38,7 @@ struct replay {
 	struct te_store_pool before, after;
 	struct tally sum;
 	double idle_percent;
+	struct tei_percentiles percentiles;
 };
 
 /* ---- start ---- */
@@ -259,6 +260,7 @@ static void add_tally(struct tally *sum, const struct tally *t)
 	tei_histogram_merge(&sum->lookup, &t->lookup);
 	tei_histogram_merge(&sum->get, &t->get);
 	tei_histogram_merge(&sum->put_time, &t->put_time);
+	tei_histogram_merge(&sum->request, &t->request);
 }
 
 static int report_replay(struct replay *r, const char *trace_path)
@@ -280,6 +282,7 @@ static int report_replay(struct replay *r, const char *trace_path)
 	};
 	int rc = figures_derive(&f, r->trace);
 
+	figures_percentiles(&f, &r->percentiles);
 	return rc ? rc : figures_report(&f, r->options, trace_path);
 }
 
@@ -366,6 +369,10 @@ int replay_run(const struct options *o, const struct tei_trace *t,
 	r->options = o;
 	r->trace = t;
 	r->share_fd = -1;
+	if (tei_percentiles_open(&r->percentiles, "te-replay", o->histogram)) {
+		tei_free(r);
+		return 2;
+	}
 	rc = start_pool(r);
 	if (!rc)
 		rc = make_share(r, rate);
@@ -376,6 +383,8 @@ int replay_run(const struct options *o, const struct tei_trace *t,
 	if (!rc)
 		rc = replay(r, trace_path);
 	if (stop(r, rc != 0))
+		rc = -EIO;
+	if (tei_percentiles_close(&r->percentiles))
 		rc = -EIO;
 	tei_free(r);
 	return rc ? 1 : 0;

@@ -37,6 +37,11 @@ struct tally {
 	uint64_t n_samples, sampled_used;
 	/* Per request, ns. */
 	struct tei_histogram lookup, get, put_time;
+	/*
+	 * The whole request, from when the trace at its rate has it begin; making
+	 * and comparing bytes included.
+	 */
+	struct tei_histogram request;
 };
 
 struct share {

@@ -5,21 +5,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/integration/perf/tool.h"
 #include "tests/lib/process.h"
 #include "tests/lib/test.h"
 #include "tests/lib/tmpdir.h"
 
-static const char *const fields[] = {
-	"requests",        "blocks",
-	"hit_ratio",       "token_hit_ratio",
-	"no_room",         "put_retries",
-	"lru_hit_ratio",   "ideal_hit_ratio",
-	"wrong_bytes",     "put_gb_per_s",
-	"get_gb_per_s",    "get_p50_us",
-	"get_p99_us",      "master_bytes_per_object",
-	"evicted_objects", NULL};
+static const char *const fields[] = {"requests",
+				     "blocks",
+				     "hit_ratio",
+				     "token_hit_ratio",
+				     "no_room",
+				     "put_retries",
+				     "lru_hit_ratio",
+				     "ideal_hit_ratio",
+				     "wrong_bytes",
+				     "put_gb_per_s",
+				     "get_gb_per_s",
+				     "get_p50_us",
+				     "get_p99_us",
+				     "master_bytes_per_object",
+				     "evicted_objects",
+				     "request_p99_us",
+				     NULL};
 
 static void a_pool_that_is_too_small_evicts_and_stays_right(void **state)
 {
@@ -56,6 +65,43 @@ static void a_pool_with_room_for_all_is_ideal_for_one_client(void **state)
 	assert_float_equal((float)number(o, "lru_hit_ratio"),
 			   (float)number(o, "ideal_hit_ratio"), 1e-6f);
 	json_decref(o);
+}
+
+static void calls_go_to_csv_and_latencies_to_a_file(void **state)
+{
+	char path[] = "/tmp/test_te_replay_XXXXXX", flag[64], text[65536];
+	const char *const args[] = {"--limit=50",
+				    "--block-bytes=1k",
+				    "--pool-bytes=64m",
+				    "--owners=1",
+				    "--idle=0",
+				    "--rate=1000x",
+				    "--csv",
+				    flag,
+				    NULL};
+	const char *rows;
+	int fd = mkstemp(path);
+	char *out;
+	ssize_t n;
+
+	(void)state;
+	assert_true(fd >= 0);
+	snprintf(flag, sizeof(flag), "--histogram=%s", path);
+	out = tool_output("te-replay", args, 0);
+	rows = strstr(out, "call,calls,p50_us,p99_us,p999_us,gb,gb_per_s,"
+			   "hit_ratio\r\nlookup,50,");
+	assert_non_null(rows);
+	assert_non_null(strstr(rows, "\r\nget,"));
+	assert_non_null(strstr(rows, "\r\nput,"));
+	assert_non_null(strstr(rows, "\r\nrequest,50,"));
+	free(out);
+	n = read(fd, text, sizeof(text) - 1);
+	assert_true(n > 0);
+	text[n] = 0;
+	assert_non_null(strstr(text, "# lookup of a request\n"));
+	assert_non_null(strstr(text, "# request\n"));
+	close(fd);
+	unlink(path);
 }
 
 static void tenants_share_nothing_and_each_client_is_told_of(void **state)
@@ -180,6 +226,7 @@ static void what_no_client_can_join_with_is_named(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(calls_go_to_csv_and_latencies_to_a_file),
 		cmocka_unit_test(
 			a_pool_that_is_too_small_evicts_and_stays_right),
 		cmocka_unit_test(
