@@ -56,13 +56,11 @@ static uint64_t count_wrong(const char *at, uint64_t len, uint64_t base,
 	return wrong;
 }
 
-uint64_t tei_pattern_wrong(const void *bytes, uint64_t len, uint64_t seed,
-			   uint64_t offset)
+/* From a whole word on. */
+static uint64_t wrong_in_words(const char *at, uint64_t len, uint64_t base,
+			       uint64_t first)
 {
-	uint64_t base = tei_chance_mix(seed + 1), first = offset / 8,
-		 n = len / 8;
-	uint64_t differ = 0, word;
-	const char *at = bytes;
+	uint64_t differ = 0, word, n = len / 8;
 
 	/* The usual case, all equal, without a branch per word. */
 	for (uint64_t i = 0; i < n; i++) {
@@ -73,4 +71,21 @@ uint64_t tei_pattern_wrong(const void *bytes, uint64_t len, uint64_t seed,
 		return wrong_in_word(at + n * 8, word_at(base, first + n),
 				     len % 8);
 	return count_wrong(at, len, base, first);
+}
+
+uint64_t tei_pattern_wrong(const void *bytes, uint64_t len, uint64_t seed,
+			   uint64_t offset)
+{
+	uint64_t base = tei_chance_mix(seed + 1), skip = offset % 8;
+	uint64_t word = word_at(base, offset / 8), head = 0, wrong;
+	char want[8];
+
+	if (!skip)
+		return wrong_in_words(bytes, len, base, offset / 8);
+	head = len < 8 - skip ? len : 8 - skip;
+	memcpy(want, &word, 8);
+	memcpy(&word, want + skip, head);
+	wrong = wrong_in_word(bytes, word, head);
+	return wrong + wrong_in_words((const char *)bytes + head, len - head,
+				      base, offset / 8 + 1);
 }

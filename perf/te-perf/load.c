@@ -30,7 +30,7 @@ struct worker {
 	struct te_request *requests; /* requests[load->batch] */
 	struct iovec *pieces;        /* pieces[load->batch] */
 	uint32_t index;
-	uint64_t slot;              /* next */
+	uint64_t next;              /* place in the order of slots */
 	uint64_t n_slots;           /* to walk over */
 	uint64_t share;             /* load_share() */
 	uint64_t n_used;            /* of them so far */
@@ -86,17 +86,16 @@ static void stamp(struct worker *w, char *local, uint64_t size)
 static char *place_at(const struct side *side, const struct load *l,
 		      uint64_t place)
 {
-	uint64_t position = side_place(side, load_stride(l), place);
-
-	return (char *)(uintptr_t)side_at(side, position);
+	return (char *)(uintptr_t)side_at(side, load_position(l, side, place));
 }
 
 static void prepare_one(struct worker *w, uint32_t i)
 {
 	const struct load *l = w->run->load;
-	uint64_t place = load_place(w->share, w->index, w->slot);
+	uint64_t slot = load_slot(l, w->n_slots, w->next);
+	uint64_t place = load_place(w->share, w->index, slot);
 	char *local = place_at(&l->local, l, place);
-	bool read = load_reads(l, w->slot);
+	bool read = load_reads(l, slot);
 
 	w->pieces[i] = (struct iovec){local, l->size};
 	w->requests[i] = (struct te_request){
@@ -116,10 +115,10 @@ static void prepare(struct worker *w)
 {
 	for (uint32_t i = 0; i < w->run->load->batch; i++) {
 		prepare_one(w, i);
-		if (++w->slot > w->n_used)
-			w->n_used = w->slot;
-		if (w->slot == w->n_slots)
-			w->slot = 0;
+		if (++w->next > w->n_used)
+			w->n_used = w->next;
+		if (w->next == w->n_slots)
+			w->next = 0;
 	}
 }
 

@@ -10,17 +10,22 @@
 #include <te/te.h>
 
 #include "perf/lib/histogram.h"
+#include "perf/lib/shuffle.h"
 #include "perf/te-perf/locations.h"
 #include "perf/te-perf/series.h"
 
 #define LOAD_ERRORS 8 /* kinds of error that are told apart */
 /* Bytes that a hot thread stays within; larger requests have one place. */
 #define LOAD_HOT_LEN (1u << 20)
+#define LOAD_SHIFTS  64 /* unaligned: bytes that a slot is longer by */
 
 /*
  * Threads walk over slots, one a request, each over its own; at the end they
  * start over. A slot is a place on either side: where a side has several parts,
  * slots take them by turns. With @hot threads stay within their first slots.
+ * With @random they take their slots in an order that looks random, each once
+ * before any is taken again. With @unaligned no request begins at an even
+ * address, on either side.
  */
 struct load {
 	struct te_engine *engine; /* not owned */
@@ -39,7 +44,7 @@ struct load {
 	const _Atomic uint64_t *event_ns;
 	uint64_t after_event_ns;
 	uint64_t pause_ns; /* sleep before each batch */
-	bool hot;
+	bool hot, random, unaligned;
 	bool stamp;      /* each write of a slot has other bytes */
 	bool keep_going; /* count requests that fail, and go on */
 	bool probe;      /* urgent 8-byte writes beside, behind first parts */
@@ -57,7 +62,7 @@ struct load_result {
 	struct load_error errors[LOAD_ERRORS];
 	struct tei_histogram latency; /* ns from submit to the batch's end */
 	struct tei_histogram probe;   /* of urgent requests */
-	/* Slots used by each thread, for the comparison afterwards. */
+	/* Slots used by each thread, for the comparison: the first in order. */
 	uint64_t slots[256];
 };
 
@@ -79,7 +84,7 @@ void load_end(void);
 /* Distance of one slot to the next: whole words, as patterns want it. */
 static inline uint64_t load_stride(const struct load *l)
 {
-	return (l->size + 7) & ~7ull;
+	return (l->size + (l->unaligned ? LOAD_SHIFTS : 0) + 7) & ~7ull;
 }
 
 /* Slots of each thread, where it walks over all. */
@@ -107,11 +112,38 @@ static inline uint64_t load_slots(const struct load *l)
 	return few < all ? few : all;
 }
 
+/* Number @i of a thread's slots, load_slots() of them, in order of their use. */
+static inline uint64_t load_slot(const struct load *l, uint64_t n_slots,
+				 uint64_t i)
+{
+	return l->random ? tei_shuffle(n_slots, i) : i;
+}
+
 /* A slot's place, of a thread that has load_share() slots. */
 static inline uint64_t load_place(uint64_t share, uint32_t thread,
 				  uint64_t slot)
 {
 	return share * thread + slot;
+}
+
+/*
+ * Where the bytes of a place begin, from where it does itself on. They do so at
+ * any odd address, at half of the places as far from a word on both sides.
+ */
+static inline uint64_t load_shift(const struct load *l, const struct side *side,
+				  uint64_t place)
+{
+	uint64_t step = side == &l->remote ? 14 : 10;
+
+	return l->unaligned ? (place * step & (LOAD_SHIFTS - 1)) | 1 : 0;
+}
+
+/* The position of a place's bytes; @side is that of @l. */
+static inline uint64_t load_position(const struct load *l,
+				     const struct side *side, uint64_t place)
+{
+	return side_place(side, load_stride(l), place) +
+	       load_shift(l, side, place);
 }
 
 /* Tells whether a slot is read; the others are written. The same each time. */

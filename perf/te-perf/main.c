@@ -49,6 +49,10 @@ static const struct tei_setting rows[] = {
 	  .help = "memory walked over on each side" },
 	{ TEI_SETTING(struct options, hot), .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "walk over 1 MiB a thread instead, which caches hold" },
+	{ TEI_SETTING(struct options, random), .type = TEI_CONF_BOOL,
+	  .def = "0", .help = "walk in random order, each place once a pass" },
+	{ TEI_SETTING(struct options, unaligned), .type = TEI_CONF_BOOL,
+	  .def = "0", .help = "all requests at odd addresses, on both sides" },
 	{ TEI_SETTING(struct options, location), .type = TEI_CONF_STRING,
 	  .help = "of our memory: cuda:0 of a GPU, cpu:1 of a NUMA node; a list "
 		  "(cuda:0,cuda:1) is used by turns" },

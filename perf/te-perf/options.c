@@ -16,6 +16,7 @@
 #include "perf/lib/reference.h"
 #include "perf/lib/report.h"
 #include "perf/lib/room.h"
+#include "perf/te-perf/load.h"
 
 static int set_config(struct te_config *config, const char *name,
 		      const char *value)
@@ -179,9 +180,11 @@ static uint64_t places_needed(const struct options *o)
 static bool places_fit(const struct options *o, const struct locations *l)
 {
 	uint64_t each = (places_needed(o) + l->n - 1) / l->n;
+	uint64_t len = greatest(&o->sizes) + 8;
 
-	return each &&
-	       side_span(o->walked, l->n) / each >= greatest(&o->sizes) + 8;
+	if (o->unaligned)
+		len += LOAD_SHIFTS;
+	return each && side_span(o->walked, l->n) / each >= len;
 }
 
 static bool batches_fit(const struct options *o)

@@ -32,6 +32,7 @@ struct options {
 	uint64_t read_share, peers, connects;
 	double verify; /* percent */
 	bool reference, json, pin, hot, foreign, insecure, idle;
+	bool random, unaligned;
 	bool priority_probe, keep_going, spoil;
 	/* Derived from them: */
 	struct list sizes, batches, thread_counts;

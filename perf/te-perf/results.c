@@ -200,13 +200,14 @@ static int print_json(const struct results *r, const struct options *o)
 
 	for (size_t i = 0; i < r->n_rows; i++)
 		json_array_append_new(list, row_json(&r->row[i], o));
-	report = json_pack("{s:o, s:I, s:b, s:b, s:b, s:s, s:f, s:I, s:o, s:o}",
-			   "rows", list, "working_set",
-			   (json_int_t)o->working_set, "hot", o->hot, "pinned",
-			   o->pin, "foreign", o->foreign, "fault", o->fault,
-			   "verify_percent", o->verify, "wrong_bytes",
-			   (json_int_t)results_wrong_bytes(r), "choices",
-			   choices_json(r), "machine", tei_machine_json());
+	report = json_pack(
+		"{s:o, s:I, s:b, s:b, s:b, s:b, s:b, s:s, s:f, s:I, s:o, s:o}",
+		"rows", list, "working_set", (json_int_t)o->working_set, "hot",
+		o->hot, "random", o->random, "unaligned", o->unaligned,
+		"pinned", o->pin, "foreign", o->foreign, "fault", o->fault,
+		"verify_percent", o->verify, "wrong_bytes",
+		(json_int_t)results_wrong_bytes(r), "choices", choices_json(r),
+		"machine", tei_machine_json());
 	if (report && o->reference)
 		json_object_set_new(report, "congestion",
 				    json_string(r->congestion));

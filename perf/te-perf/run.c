@@ -55,6 +55,8 @@ static struct load load_of(const struct run *run, const struct row *row)
 		.duration_ms = o->duration,
 		.pause_ns = o->pause * 1000000,
 		.hot = o->hot,
+		.random = o->random,
+		.unaligned = o->unaligned,
 		.stamp = o->verify >= 100 && !memory_has_gpu(&run->local),
 		.keep_going = o->keep_going || strcmp(o->fault, "none") != 0,
 		.probe = o->priority_probe,

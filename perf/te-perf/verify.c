@@ -86,12 +86,6 @@ struct checker {
 	uint64_t checked, wrong;
 };
 
-static uint64_t position_of(const struct load *l, const struct side *side,
-			    uint64_t place)
-{
-	return side_place(side, load_stride(l), place);
-}
-
 /* Read the waiting slots back and compare them. */
 static int read_back(struct checker *c)
 {
@@ -107,29 +101,32 @@ static int read_back(struct checker *c)
 		pieces[i].iov_base = c->scratch + i * load_stride(l);
 		pieces[i].iov_len = l->size;
 		r[i] = request_of(l, TE_READ,
-				  position_of(l, &l->remote, c->place[i]),
+				  load_position(l, &l->remote, c->place[i]),
 				  &pieces[i]);
 	}
 	rc = batch_run(c->batch, r, c->n);
 	for (uint32_t i = 0; !rc && i < c->n; i++)
 		rc = memory_differing(c->local,
-				      position_of(l, &l->local, c->place[i]),
+				      load_position(l, &l->local, c->place[i]),
 				      pieces[i].iov_base, l->size, &c->wrong);
 	c->n = 0;
 	return rc;
 }
 
-static int check_slot(struct checker *c, uint32_t thread, uint64_t slot,
+/* Number @i of the slots in order of their use. */
+static int check_slot(struct checker *c, uint32_t thread, uint64_t i,
 		      uint64_t seed)
 {
 	const struct load *l = c->load;
+	uint64_t slot = load_slot(l, load_slots(l), i);
 	uint64_t place = load_place(load_share(l), thread, slot);
 
 	c->checked += l->size;
 	if (load_reads(l, slot))
 		return memory_wrong(
-			c->local, position_of(l, &l->local, place), l->size,
-			2 * seed, position_of(l, &l->remote, place), &c->wrong);
+			c->local, load_position(l, &l->local, place), l->size,
+			2 * seed, load_position(l, &l->remote, place),
+			&c->wrong);
 	c->place[c->n++] = place;
 	return c->n == c->n_room ? read_back(c) : 0;
 }

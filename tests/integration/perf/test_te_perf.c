@@ -84,6 +84,29 @@ static void loop_needs_no_second_process(void **state)
 	json_decref(report);
 }
 
+/* Each way; every byte is compared, those of a second pass too. */
+static void any_order_and_address_has_right_bytes(void **state)
+{
+	static const char *const backends[] = {"--backend=tcp",
+					       "--backend=shm"};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(backends); i++) {
+		const char *const args[] = {
+			backends[i],   "--op=mixed",       "--size=1,100,5000",
+			"--batch=3",   "--threads=2",      "--random",
+			"--unaligned", "--verify=100",     "--duration=50ms",
+			"--json",      "--working-set=1m", NULL};
+		json_t *report = tool_json("te-perf", args);
+		const json_t *row = first_row(report);
+
+		assert_true(integer(row, "checked_bytes") > 0);
+		assert_int_equal(integer(report, "wrong_bytes"), 0);
+		assert_true(json_is_true(json_object_get(report, "random")));
+		json_decref(report);
+	}
+}
+
 static void assert_sane(double v)
 {
 	assert_true(v > 0 && v < 1e12);
@@ -394,6 +417,7 @@ int main(void)
 		cmocka_unit_test(
 			both_directions_of_tcp_are_measured_with_right_bytes),
 		cmocka_unit_test(loop_needs_no_second_process),
+		cmocka_unit_test(any_order_and_address_has_right_bytes),
 		cmocka_unit_test(tcp_is_held_against_raw_sockets),
 		cmocka_unit_test(memory_is_held_against_copies),
 		cmocka_unit_test(each_kernel_of_copies_can_be_named),

@@ -142,6 +142,34 @@ static void threads_use_each_location(void **state)
 	}
 }
 
+/* So that no request touches what another one does, and none is at a word. */
+static void unaligned_slots_stay_apart(void **state)
+{
+	const struct load l = {
+		.local = side_of(2, 1 << 20),
+		.remote = side_of(3, 1 << 20),
+		.size = 100,
+		.batch = 1,
+		.n_threads = 1,
+		.unaligned = true,
+	};
+	uint64_t same = 0, n = load_slots(&l);
+
+	(void)state;
+	for (uint64_t place = 0; place < n; place++) {
+		uint64_t ours = load_shift(&l, &l.local, place);
+		uint64_t theirs = load_shift(&l, &l.remote, place);
+
+		assert_true(ours & 1 && ours + l.size <= load_stride(&l));
+		assert_true(theirs & 1 && theirs + l.size <= load_stride(&l));
+		assert_int_equal(load_position(&l, &l.local, place),
+				 side_place(&l.local, load_stride(&l), place) +
+					 ours);
+		same += ours % 8 == theirs % 8;
+	}
+	assert_true(n && same < n);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -150,6 +178,7 @@ int main(void)
 		cmocka_unit_test(places_take_the_parts_by_turns),
 		cmocka_unit_test(positions_run_through_all_parts),
 		cmocka_unit_test(threads_use_each_location),
+		cmocka_unit_test(unaligned_slots_stay_apart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,6 +61,22 @@ static void a_part_can_be_checked_alone(void **state)
 	assert_int_equal(tei_pattern_wrong(bytes + 40, 50, 7, 40), 0);
 }
 
+static void a_part_may_begin_inside_a_word(void **state)
+{
+	char bytes[LEN];
+
+	(void)state;
+	tei_pattern_fill(bytes, LEN, 7, 0);
+	for (uint64_t at = 0; at < 24; at++) {
+		for (uint64_t len = 0; len < 24; len++)
+			assert_int_equal(
+				tei_pattern_wrong(bytes + at, len, 7, at), 0);
+		bytes[at] ^= 1;
+		assert_int_equal(tei_pattern_wrong(bytes + at, 24, 7, at), 1);
+		bytes[at] ^= 1;
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -68,6 +84,7 @@ int main(void)
 		cmocka_unit_test(each_flipped_byte_is_counted),
 		cmocka_unit_test(other_seeds_and_offsets_look_different),
 		cmocka_unit_test(a_part_can_be_checked_alone),
+		cmocka_unit_test(a_part_may_begin_inside_a_word),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
