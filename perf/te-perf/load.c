@@ -4,7 +4,8 @@
  *
  * A thread has one batch in flight: submit, wait for all of it, look at every
  * result, start over. Latency is therefore that of the batch's last request;
- * with a batch of 1 it is that of the request.
+ * with a batch of 1 it is that of the request. With a rate (perf/lib/schedule.h)
+ * batches begin when they are due, and latency counts from then on.
  */
 #include "perf/te-perf/load.h"
 
@@ -17,6 +18,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/thread.h"
+#include "perf/lib/schedule.h"
 
 #define PROBE_EVERY_NS TEI_NS_PER_MS
 #define PROBE_LEN      8
@@ -29,6 +31,7 @@ struct worker {
 	struct te_batch *batch;
 	struct te_request *requests; /* requests[load->batch] */
 	struct iovec *pieces;        /* pieces[load->batch] */
+	struct tei_schedule schedule;
 	uint32_t index;
 	uint64_t next;              /* place in the order of slots */
 	uint64_t n_slots;           /* to walk over */
@@ -165,12 +168,14 @@ static void note_late(struct worker *w, uint64_t took_ns)
 static int one_batch(struct worker *w)
 {
 	const struct load *l = w->run->load;
+	uint64_t counted_from;
 	uint32_t ok;
 	int rc;
 
 	sleep_ns(l->pause_ns);
 	prepare(w);
 	w->start_ns = tei_now_ns();
+	counted_from = tei_schedule_take(&w->schedule, w->start_ns);
 	rc = te_batch_submit(w->batch, w->requests, l->batch);
 	if (!rc)
 		rc = finish_batch(w, l->batch, &ok);
@@ -185,7 +190,7 @@ static int one_batch(struct worker *w)
 		&w->n_done,
 		atomic_load_explicit(&w->n_done, memory_order_relaxed) + ok,
 		memory_order_relaxed);
-	tei_histogram_add(&w->latency, w->last_ns - w->start_ns);
+	tei_histogram_add(&w->latency, w->last_ns - counted_from);
 	return 0;
 }
 
@@ -202,10 +207,25 @@ static bool is_over(const struct worker *w)
 	return w->start_ns >= event && w->last_ns - event >= l->after_event_ns;
 }
 
+/* Batches that were due and could not begin in time are dropped. */
+static void run_schedule(struct worker *w)
+{
+	const struct run *run = w->run;
+	uint64_t end = run->load->event_ns ? UINT64_MAX : run->end_ns;
+
+	while (!w->error && tei_schedule_await(&w->schedule, end, &ended) &&
+	       !is_over(w))
+		w->error = one_batch(w);
+}
+
 static void *run_thread(void *arg)
 {
 	struct worker *w = arg;
 
+	if (w->run->load->rate) {
+		run_schedule(w);
+		return NULL;
+	}
 	/*
 	 * Run one at least: a busy machine may start us when the time is over.
 	 */
@@ -346,6 +366,24 @@ static void add_errors(struct load_result *out, const struct worker *w)
 	}
 }
 
+static void begin_schedules(struct run *run, uint64_t start)
+{
+	for (uint32_t i = 0; i < run->n; i++)
+		tei_schedule_init(&run->workers[i].schedule, run->load->rate, i,
+				  run->n, start);
+}
+
+/*
+ * The end of the time that a rate is of: without an end that came early, of all
+ * the time in which batches could be due.
+ */
+static uint64_t end_of_time(const struct run *run, uint64_t last)
+{
+	bool whole = run->load->rate && !is_ended() && run->end_ns > last;
+
+	return whole ? run->end_ns : last;
+}
+
 static void sum_up(struct run *run, uint64_t start, struct load_result *out)
 {
 	uint64_t last = start;
@@ -364,6 +402,10 @@ static void sum_up(struct run *run, uint64_t start, struct load_result *out)
 	if (run->probe)
 		tei_histogram_merge(&out->probe, &run->probe->latency);
 	out->requests = requests_done(run);
+	last = end_of_time(run, last);
+	for (uint32_t i = 0; i < run->n; i++)
+		out->behind +=
+			tei_schedule_behind(&run->workers[i].schedule, last);
 	out->elapsed_ns = last - start;
 	out->gap_ns = series_gap_ns(run->series, last);
 }
@@ -400,7 +442,9 @@ int load_run(const struct load *l, struct series *series,
 		run.n += !rc;
 	}
 	start = tei_now_ns();
-	run.end_ns = start + l->duration_ms * TEI_NS_PER_MS;
+	run.end_ns = l->duration_ms ? start + l->duration_ms * TEI_NS_PER_MS
+				    : UINT64_MAX;
+	begin_schedules(&run, start);
 	series_begin(series, start, l->size);
 	if (!rc)
 		rc = start_and_join(&run);

@@ -33,9 +33,10 @@ struct load {
 	struct side local, remote; /* places for a batch of each thread */
 	uint64_t size;
 	uint32_t batch, n_threads;
-	uint32_t read_share; /* percent of the requests: 0 write, 100 read */
-	uint32_t timeout_ms; /* of a request; 0: the engine's default */
-	uint64_t duration_ms;
+	uint32_t read_share;  /* percent of the requests: 0 write, 100 read */
+	uint32_t timeout_ms;  /* of a request; 0: the engine's default */
+	uint64_t duration_ms; /* 0: until load_end() */
+	uint64_t rate; /* batches a second of all threads; 0: closed loop */
 	/*
 	 * Time of an event; UINT64_MAX as long as it has not happened, or NULL.
 	 * The load goes on for after_event_ns after it, and begins a batch
@@ -60,8 +61,10 @@ struct load_result {
 	uint64_t gap_ns; /* longest time without a batch that went well */
 	int64_t late_ns; /* after the deadline, the latest that failed */
 	struct load_error errors[LOAD_ERRORS];
-	struct tei_histogram latency; /* ns from submit to the batch's end */
-	struct tei_histogram probe;   /* of urgent requests */
+	/* ns from submit, or from when the batch was due, to its end */
+	struct tei_histogram latency;
+	uint64_t behind; /* batches that were due by the end and not begun */
+	struct tei_histogram probe; /* of urgent requests */
 	/* Slots used by each thread, for the comparison: the first in order. */
 	uint64_t slots[256];
 };

@@ -7,6 +7,7 @@
 #include "perf/lib/process.h"
 #include "perf/lib/reference.h"
 #include "perf/lib/report.h"
+#include "perf/lib/schedule.h"
 #include "perf/te-perf/options.h"
 #include "perf/te-perf/peers.h"
 #include "perf/te-perf/run.h"
@@ -38,8 +39,13 @@ static const struct tei_setting rows[] = {
 	{ TEI_SETTING(struct options, threads), .type = TEI_CONF_STRING,
 	  .def = "1", .help = "threads with a batch in flight each, or a list" },
 	{ TEI_SETTING(struct options, duration), .type = TEI_CONF_DURATION,
-	  .def = "3", .unit = "s", .min = 1, .max = 86400000,
-	  .help = "time of a row in a round" },
+	  .def = "3", .unit = "s", .max = 86400000,
+	  .help = "time of a row in a round; 0: one row, until interrupted" },
+	{ TEI_SETTING(struct options, rate), .type = TEI_CONF_UINT,
+	  .def = "0", .max = TEI_SCHEDULE_RATE_MAX, .unit = "/s",
+	  .help = "batches begin so often, of all threads together, and their "
+		  "latency counts from when they should have begun; 0: each "
+		  "when the one before has ended" },
 	{ TEI_SETTING(struct options, rounds), .expert = true,
 	  .type = TEI_CONF_UINT,
 	  .def = "1", .min = 1, .max = ROUNDS_MAX,
@@ -84,7 +90,8 @@ static const struct tei_setting rows[] = {
 	{ TEI_SETTING(struct options, interval), .expert = true,
 	  .type = TEI_CONF_DURATION,
 	  .def = "0", .unit = "s", .max = 3600000,
-	  .help = "also report each such interval; 0: not" },
+	  .help = "also report each such interval; 0: not, or without an end "
+		  "each second" },
 	{ TEI_SETTING(struct options, svg), .type = TEI_CONF_STRING,
 	  .help = "draw the sweep of sizes to this file" },
 	{ TEI_SETTING(struct options, priority_probe), .expert = true,
@@ -121,6 +128,11 @@ static const struct tei_setting rows[] = {
 	  .help = "settings of both engines: tcp.lanes=2,slice_max=4m" },
 	{ TEI_SETTING(struct options, json), .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "report as one JSON object" },
+	{ TEI_SETTING(struct options, csv), .type = TEI_CONF_BOOL,
+	  .def = "0", .help = "report as CSV, a line a row" },
+	{ TEI_SETTING(struct options, histogram), .type = TEI_CONF_STRING,
+	  .help = "write all latencies of each row to this file, as "
+		  "HdrHistogram's tools read it" },
 	{ TEI_SETTING(struct options, role), .type = TEI_CONF_CHOICE,
 	  .def = "initiator", .choices = "initiator|target|reference",
 	  .help = "which of its processes this is", .internal = true },

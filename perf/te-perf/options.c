@@ -205,6 +205,11 @@ static bool rows_fit(const struct options *o)
 {
 	int n = o->sizes.n * o->batches.n * o->thread_counts.n;
 
+	if (!o->duration && (n > 1 || !strcmp(o->op, "both"))) {
+		fprintf(stderr, "te-perf: duration: 0 has no end, give one op, "
+				"size, batch and number of threads\n");
+		return false;
+	}
 	if (n * 2 <= ROWS_MAX)
 		return true;
 	fprintf(stderr, "te-perf: size, batch, threads: %d rows are too many\n",
@@ -215,6 +220,23 @@ static bool rows_fit(const struct options *o)
 bool options_in_process(const struct options *o)
 {
 	return !strcmp(o->backend, "loop");
+}
+
+static bool reports_fit(const struct options *o)
+{
+	const char *wrong = NULL;
+
+	if (o->json && o->csv)
+		wrong = "csv: not together with json";
+	else if (o->rate && o->pause)
+		wrong = "rate: not together with pause";
+	else if (!o->duration && (o->reference || o->idle ||
+				  strcmp(o->fault, "none") || o->rounds > 1))
+		wrong = "duration: 0 has no end, which reference, idle, fault "
+			"and rounds wait for";
+	if (wrong)
+		fprintf(stderr, "te-perf: %s\n", wrong);
+	return !wrong;
 }
 
 static bool parse_locations(const char *setting, const char *text,
@@ -283,8 +305,10 @@ bool options_derive(struct options *o)
 	if (!parse_locations("location", o->location, &o->ours) ||
 	    !parse_locations("remote_location", o->remote_location,
 			     &o->theirs) ||
-	    !roles_fit(o))
+	    !roles_fit(o) || !reports_fit(o))
 		return false;
+	if (!o->duration && !o->interval)
+		o->interval = 1000;
 	if (o->listen || o->idle || o->connects) /* no rows */
 		return true;
 	/* Parts of either side are whole words, so both are as long. */

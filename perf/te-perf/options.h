@@ -27,12 +27,13 @@ struct list {
 struct options {
 	char *backend, *op, *size, *batch, *threads, *engine, *role;
 	char *location, *remote_location; /* of ours, of the target's memory */
+	char *histogram;
 	char *connect, *listen, *svg, *congestion, *reference_at, *fault;
 	uint64_t duration, working_set, interval, rounds, pause, timeout;
-	uint64_t read_share, peers, connects;
+	uint64_t read_share, peers, connects, rate;
 	double verify; /* percent */
 	bool reference, json, pin, hot, foreign, insecure, idle;
-	bool random, unaligned;
+	bool random, unaligned, csv;
 	bool priority_probe, keep_going, spoil;
 	/* Derived from them: */
 	struct list sizes, batches, thread_counts;

@@ -11,6 +11,7 @@
 #include <te/te.h>
 
 #include "base/mem.h"
+#include "perf/lib/csv.h"
 #include "perf/lib/plot.h"
 #include "perf/lib/reference.h"
 #include "perf/lib/report.h"
@@ -154,6 +155,9 @@ static json_t *row_json(const struct row *row, const struct options *o)
 		(json_int_t)row_failed(row));
 
 	set_figures(j, row, 0, FIGURES_OURS);
+	if (o->rate)
+		json_object_set_new(j, "behind",
+				    json_integer((json_int_t)row->behind));
 	json_object_set_new(j, "spread", spread_json(row));
 	json_object_set_new(j, "rails", rails_json(&row->rails));
 	json_object_set_new(j, "errors", errors_json(row));
@@ -208,11 +212,80 @@ static int print_json(const struct results *r, const struct options *o)
 		"verify_percent", o->verify, "wrong_bytes",
 		(json_int_t)results_wrong_bytes(r), "choices", choices_json(r),
 		"machine", tei_machine_json());
+	if (report && o->rate)
+		json_object_set_new(report, "rate",
+				    json_integer((json_int_t)o->rate));
 	if (report && o->reference)
 		json_object_set_new(report, "congestion",
 				    json_string(r->congestion));
 	return tei_report_json("te-perf", report);
 }
+
+/* ---- CSV ---- */
+
+static const char *const csv_names[] = {
+	"backend", "carrier",       "op",         "size",
+	"batch",   "threads",       "rounds",     "failed",
+	"behind",  "checked_bytes", "wrong_bytes"};
+
+static void csv_row(struct tei_csv *c, const struct row *row,
+		    const struct options *o, enum figure end)
+{
+	tei_csv_text(c, o->backend);
+	tei_csv_text(c, row->carrier);
+	tei_csv_text(c, row->op);
+	tei_csv_integer(c, row->size);
+	tei_csv_integer(c, row->batch);
+	tei_csv_integer(c, row->threads);
+	tei_csv_integer(c, row->n_rounds);
+	tei_csv_integer(c, row_failed(row));
+	tei_csv_integer(c, row->behind);
+	tei_csv_integer(c, row->checked_bytes);
+	tei_csv_integer(c, row->wrong_bytes);
+	for (enum figure f = 0; f < end; f++)
+		tei_csv_real(c, row_median(row, f));
+	tei_csv_end(c);
+}
+
+static int print_csv(const struct results *r, const struct options *o)
+{
+	struct tei_csv c = {.out = stdout};
+	enum figure end = o->reference ? N_FIGURES : FIGURES_OURS;
+
+	for (size_t i = 0; i < sizeof(csv_names) / sizeof(*csv_names); i++)
+		tei_csv_text(&c, csv_names[i]);
+	tei_csv_names(&c, figure_names, end);
+	for (size_t i = 0; i < r->n_rows; i++)
+		csv_row(&c, &r->row[i], o, end);
+	return 0; /* errors of stdout: tei_tool_main() */
+}
+
+/* ---- histograms ---- */
+
+int results_open(struct results *r, const struct options *o)
+{
+	return tei_percentiles_open(&r->histograms, "te-perf", o->histogram);
+}
+
+static int write_histograms(struct results *r)
+{
+	char title[128];
+
+	for (size_t i = 0; i < r->n_rows; i++) {
+		const struct row *row = &r->row[i];
+
+		if (!row->latency)
+			continue;
+		snprintf(title, sizeof(title),
+			 "%s %s, size %" PRIu64 ", batch %u, threads %u",
+			 row->carrier, row->op, row->size, row->batch,
+			 row->threads);
+		tei_percentiles_add(&r->histograms, title, row->latency);
+	}
+	return tei_percentiles_close(&r->histograms);
+}
+
+/* ---- a drawing ---- */
 
 #define OURS_MAX 6
 
@@ -573,6 +646,15 @@ static void print_fault(const struct row *row, const struct options *o)
 	       row_failed(row), fabs(late), late < 0 ? "before" : "after");
 }
 
+static void print_behind(const struct row *row)
+{
+	if (!row->behind)
+		return;
+	print_name(row);
+	printf("%" PRIu64 " batches were due and had not begun at the end\n",
+	       row->behind);
+}
+
 static void print_gap(const struct row *row)
 {
 	print_name(row);
@@ -616,6 +698,7 @@ static void print_notes(const struct results *r, const struct options *o)
 		const struct row *row = &r->row[i];
 
 		print_probe(row);
+		print_behind(row);
 		print_fault(row, o);
 		if (o->interval || row_failed(row))
 			print_gap(row);
@@ -741,8 +824,11 @@ uint64_t results_wrong_bytes(const struct results *r)
 
 void results_fini(struct results *r)
 {
-	for (size_t i = 0; i < r->n_rows; i++)
+	for (size_t i = 0; i < r->n_rows; i++) {
 		tei_free(r->row[i].points);
+		tei_free(r->row[i].latency);
+	}
+	(void)tei_percentiles_close(&r->histograms);
 }
 
 static void say_what_failed(const struct row *row)
@@ -755,13 +841,22 @@ static void say_what_failed(const struct row *row)
 				te_strerror(row->errors[i].error));
 }
 
-int results_report(const struct results *r, const struct options *o)
+static int print_rows(const struct results *r, const struct options *o)
+{
+	if (o->json)
+		return print_json(r, o);
+	return o->csv ? print_csv(r, o) : print_table(r, o);
+}
+
+int results_report(struct results *r, const struct options *o)
 {
 	uint64_t wrong = results_wrong_bytes(r);
-	int rc = o->json ? print_json(r, o) : print_table(r, o);
+	int rc = print_rows(r, o);
 
 	if (!rc && o->svg && *o->svg)
 		rc = draw_svg(r, o);
+	if (!rc)
+		rc = write_histograms(r);
 	for (size_t i = 0; !o->json && i < r->n_rows; i++)
 		say_what_failed(&r->row[i]);
 	if (wrong)

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "perf/lib/bare.h"
+#include "perf/lib/percentiles.h"
 #include "perf/te-perf/load.h"
 #include "perf/te-perf/options.h"
 #include "perf/te-perf/rails.h"
@@ -70,6 +71,8 @@ struct row {
 	struct rails point_rails; /* names of their columns */
 	struct load_error errors[LOAD_ERRORS];
 	uint64_t checked_bytes, wrong_bytes;
+	struct tei_histogram *latency; /* of all rounds; with --histogram */
+	uint64_t behind; /* batches due and not begun, of all rounds */
 	/* Results of --fault, known after the load. */
 	bool fault_quiet;
 	uint64_t bystander_requests, bystander_errors;
@@ -89,7 +92,14 @@ struct results {
 	char congestion[TEI_CONGESTION]; /* of the raw sockets */
 	size_t n_choices;
 	struct copy_choice choices[CHOICES_MAX];
+	struct tei_percentiles histograms;
 };
+
+/*
+ * Opens the file of --histogram, so that a wrong path is known before anything
+ * is measured. -errno, said on stderr.
+ */
+int results_open(struct results *r, const struct options *o);
 
 /* Statistics over all rounds; NAN when there is no value. */
 double row_median(const struct row *row, enum figure f);
@@ -104,6 +114,6 @@ void results_fini(struct results *r);
  * Print them to stdout, as asked for. -EIO also when there are wrong bytes,
  * said on stderr.
  */
-int results_report(const struct results *r, const struct options *o);
+int results_report(struct results *r, const struct options *o);
 
 #endif

@@ -53,6 +53,7 @@ static struct load load_of(const struct run *run, const struct row *row)
 		.read_share = row->read_share,
 		.timeout_ms = (uint32_t)o->timeout,
 		.duration_ms = o->duration,
+		.rate = o->rate,
 		.pause_ns = o->pause * 1000000,
 		.hot = o->hot,
 		.random = o->random,
@@ -142,6 +143,20 @@ static int load_with_cpu(struct run *run, const struct load *l,
 	return rc;
 }
 
+/* Adds the latencies of a round to the row's. -ENOMEM. */
+static int add_latency(struct row *row, const struct options *o,
+		       const struct load_result *result)
+{
+	if (!o->histogram)
+		return 0;
+	if (!row->latency)
+		row->latency = tei_calloc(1, sizeof(*row->latency));
+	if (!row->latency)
+		return -ENOMEM;
+	tei_histogram_merge(row->latency, &result->latency);
+	return 0;
+}
+
 static int compare(struct run *run, struct row *row, const struct load *l,
 		   const struct load_result *result)
 {
@@ -175,7 +190,8 @@ static int measure_round(struct run *run, struct row *row, double v[N_FIGURES],
 	rc = fault_begin(&fault, run->options, &run->target, run->engine);
 	if (rc)
 		return rc;
-	l.event_ns = &fault.struck_ns;
+	if (fault.options) /* else there is no event */
+		l.event_ns = &fault.struck_ns;
 	l.after_event_ns = run->options->duration * TEI_NS_PER_MS / 2;
 	rc = load_with_cpu(run, &l, result, &cpu_ns);
 	fault_end(&fault, &l, row);
@@ -185,6 +201,10 @@ static int measure_round(struct run *run, struct row *row, double v[N_FIGURES],
 	fill_figures(v, row, result, cpu_ns);
 	add_rails(row, &before, &after);
 	add_errors(row, result);
+	row->behind += result->behind;
+	rc = add_latency(row, run->options, result);
+	if (rc)
+		return rc;
 	return compare(run, row, &l, result);
 }
 
@@ -285,7 +305,7 @@ static int measure_all(struct run *run)
 	int rc = 0;
 
 	tei_progress_begin(&run->progress, "measuring");
-	if (run->series.print) /* lines of its own */
+	if (run->series.print || !o->duration) /* lines of its own, no end */
 		run->progress.shown = false;
 	run->series.total_ms = n * o->rounds * o->duration;
 	for (uint64_t round = 0; !rc && round < o->rounds; round++) {
@@ -352,8 +372,9 @@ static int initiate_with(struct run *run)
 	if (o->reference)
 		tei_bare_congestion(&run->bound.peer, run->results.congestion);
 	run->series.engine = run->engine;
-	run->series.interval_ns = o->interval * 1000000;
-	run->series.print = o->interval && !o->json;
+	run->series.interval_ns = o->interval * TEI_NS_PER_MS;
+	run->series.print = o->interval && !o->json && !o->csv;
+	run->series.last_only = !o->duration;
 	add_rows(run);
 	rc = measure_all(run);
 	if (!rc)
@@ -416,7 +437,10 @@ int run_main(const struct options *o)
 	run->options = o;
 	if (o->pin)
 		tei_process_pin(0);
-	rc = initiate(run);
+	rc = results_open(&run->results, o);
+	run->misused = rc != 0;
+	if (!rc)
+		rc = initiate(run);
 	if (!rc)
 		rc = results_report(&run->results, o);
 	if (rc)

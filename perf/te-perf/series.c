@@ -62,6 +62,8 @@ static struct series_point *new_point(struct series *s)
 	size_t room = s->room ? s->room * 2 : 64;
 	struct series_point *more;
 
+	if (s->last_only)
+		s->n = 0;
 	if (s->n == s->room) {
 		more = tei_realloc(s->points, room * sizeof(*more));
 		if (!more)

@@ -26,6 +26,7 @@ struct series_point {
 struct series {
 	uint64_t interval_ns; /* 0: no points */
 	bool print;           /* each point as a line on stdout */
+	bool last_only;       /* no point but the last is kept */
 	struct te_engine *engine;
 	struct tei_progress *progress; /* or NULL; done_ms of total_ms */
 	uint64_t done_ms, total_ms;

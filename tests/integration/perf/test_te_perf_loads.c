@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_te_perf_loads.c - rates, loads without an end, CSV and histograms
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/integration/perf/tool.h"
+#include "tests/lib/process.h"
+#include "tests/lib/test.h"
+#include "tests/lib/tmpdir.h"
+
+#define READY_MS 60000
+#define LIMIT_MS 60000
+
+static const json_t *first_row(const json_t *report)
+{
+	return json_array_get(json_object_get(report, "rows"), 0);
+}
+
+static size_t count_of(const char *text, const char *part)
+{
+	size_t n = 0;
+
+	for (text = strstr(text, part); text; text = strstr(text + 1, part))
+		n++;
+	return n;
+}
+
+/* ---- an open loop ---- */
+
+static void no_more_begins_than_the_rate_says(void **state)
+{
+	const char *const args[] = {
+		"--rate=100",   "--size=4k",        "--batch=1",
+		"--threads=2",  "--duration=200ms", "--working-set=1m",
+		"--verify=100", "--json",           NULL};
+	json_t *report = tool_json("te-perf", args);
+	double ops = number(first_row(report), "ops_per_s");
+
+	(void)state;
+	assert_true(ops > 0 && ops < 100.001);
+	assert_int_equal(integer(report, "rate"), 100);
+	assert_int_equal(integer(report, "wrong_bytes"), 0);
+	json_decref(report);
+}
+
+/* A thousand million a second are too many, and are not passed over. */
+static void what_the_rate_leaves_behind_is_told(void **state)
+{
+	const char *const args[] = {"--rate=1000000000",
+				    "--size=4k",
+				    "--batch=1",
+				    "--duration=50ms",
+				    "--working-set=1m",
+				    "--json",
+				    NULL};
+	json_t *report = tool_json("te-perf", args);
+
+	(void)state;
+	assert_true(integer(first_row(report), "behind") > 0);
+	assert_true(number(first_row(report), "p50_us") > 0);
+	json_decref(report);
+}
+
+/* ---- without an end ---- */
+
+static void a_load_without_an_end_goes_on_until_interrupted(void **state)
+{
+	const char *const args[] = {"--duration=0", "--interval=20ms",
+				    "--size=4k", "--working-set=1m", NULL};
+	struct test_process *p = test_process_start("te-perf", args);
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		assert_non_null(test_process_line(p, " requests/s ", READY_MS));
+	test_process_signal(p, SIGINT);
+	assert_int_equal(test_process_wait(p, LIMIT_MS), 0);
+	test_contains(test_process_output(p), "4 KiB");
+	test_contains(test_process_output(p), "0 wrong bytes");
+	test_process_end(p);
+}
+
+/* ---- reports ---- */
+
+static void csv_has_a_line_a_row(void **state)
+{
+	const char *const args[] = {"--csv",
+				    "--op=both",
+				    "--size=4k,8k",
+				    "--duration=30ms",
+				    "--interval=10ms",
+				    "--working-set=1m",
+				    NULL};
+	char *text = tool_output("te-perf", args, 0);
+
+	(void)state;
+	assert_ptr_equal(strstr(text, "backend,carrier,"), text);
+	assert_int_equal(count_of(text, "\r\n"), 5);
+	assert_int_equal(count_of(text, "\n"), 5);
+	assert_int_equal(count_of(text, "tcp,tcp,write,4096,16,1,1,0,"), 1);
+	assert_int_equal(count_of(text, "tcp,tcp,read,8192,16,1,1,0,"), 1);
+	free(text);
+}
+
+static void read_file(const char *path, char out[1 << 16])
+{
+	FILE *f = fopen(path, "re");
+
+	assert_non_null(f);
+	out[fread(out, 1, (1 << 16) - 1, f)] = 0;
+	fclose(f);
+}
+
+static void each_row_has_a_histogram_in_the_file(void **state)
+{
+	char dir[TEST_PATH_MAX], flag[TEST_PATH_MAX + 32];
+	static char text[1 << 16];
+	const char *const args[] = {
+		flag,         "--op=both",       "--size=4k",
+		"--rounds=2", "--duration=30ms", "--working-set=1m",
+		NULL};
+
+	(void)state;
+	test_tmpdir_create(dir);
+	snprintf(flag, sizeof(flag), "--histogram=%s/latencies", dir);
+	free(tool_output("te-perf", args, 0));
+	read_file(strchr(flag, '=') + 1, text);
+	assert_non_null(strstr(text, "# tcp write, size 4096, batch 16, "
+				     "threads 1\n"));
+	assert_non_null(strstr(text, "# tcp read, size 4096"));
+	assert_int_equal(count_of(text, "Total count"), 2);
+	test_tmpdir_remove(dir);
+}
+
+static void what_does_not_fit_together_is_refused(void **state)
+{
+	static const char *const bad[][3] = {
+		{"--csv", "--json", "csv"},
+		{"--rate=10", "--pause=1ms", "rate"},
+		{"--duration=0", "--size=4k,8k", "duration"},
+		{"--duration=0", "--op=both", "duration"},
+		{"--duration=0", "--rounds=2", "duration"},
+		{"--duration=0", "--reference", "duration"},
+		{"--duration=0", "--idle", "duration"},
+		{"--duration=0", "--fault=kill", "duration"},
+		{"--histogram=/nonexistent/x", "--size=4k", "/nonexistent/x"},
+		{"--rate=1000000001", "--size=4k", "rate"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(bad); i++) {
+		const char *const args[] = {bad[i][0], bad[i][1], NULL};
+		char *text = tool_output("te-perf", args, 2);
+
+		assert_non_null(strstr(text, bad[i][2]));
+		assert_int_equal(count_of(text, "\n"), 1);
+		free(text);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_more_begins_than_the_rate_says),
+		cmocka_unit_test(what_the_rate_leaves_behind_is_told),
+		cmocka_unit_test(
+			a_load_without_an_end_goes_on_until_interrupted),
+		cmocka_unit_test(csv_has_a_line_a_row),
+		cmocka_unit_test(each_row_has_a_histogram_in_the_file),
+		cmocka_unit_test(what_does_not_fit_together_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
