@@ -22,6 +22,7 @@
 
 #define PROBE_EVERY_NS TEI_NS_PER_MS
 #define PROBE_LEN      8
+_Static_assert(LOAD_RATE_MAX <= TEI_SCHEDULE_RATE_MAX, "a load's rate");
 
 struct run;
 
@@ -63,7 +64,7 @@ void load_end(void)
 	atomic_store_explicit(&ended, true, memory_order_relaxed);
 }
 
-static bool is_ended(void)
+bool load_is_ended(void)
 {
 	return atomic_load_explicit(&ended, memory_order_relaxed);
 }
@@ -199,7 +200,7 @@ static bool is_over(const struct worker *w)
 	const struct load *l = w->run->load;
 	uint64_t event;
 
-	if (is_ended())
+	if (load_is_ended())
 		return true;
 	if (w->last_ns < w->run->end_ns || !l->event_ns)
 		return w->last_ns >= w->run->end_ns;
@@ -317,7 +318,7 @@ static uint64_t count_moved(void *arg)
 {
 	const struct run *run = arg;
 
-	if (is_ended())
+	if (load_is_ended())
 		return SERIES_STOP;
 	for (uint32_t i = 0; i < run->n; i++)
 		if (run->workers[i].error)
@@ -379,9 +380,18 @@ static void begin_schedules(struct run *run, uint64_t start)
  */
 static uint64_t end_of_time(const struct run *run, uint64_t last)
 {
-	bool whole = run->load->rate && !is_ended() && run->end_ns > last;
+	bool whole = run->load->rate && !load_is_ended() && run->end_ns > last;
 
 	return whole ? run->end_ns : last;
+}
+
+/* Those due at the end itself were not to begin. */
+static uint64_t batches_behind(const struct run *run, const struct worker *w,
+			       uint64_t last)
+{
+	uint64_t end = last < run->end_ns ? last : run->end_ns;
+
+	return tei_schedule_behind(&w->schedule, end - 1);
 }
 
 static void sum_up(struct run *run, uint64_t start, struct load_result *out)
@@ -404,8 +414,7 @@ static void sum_up(struct run *run, uint64_t start, struct load_result *out)
 	out->requests = requests_done(run);
 	last = end_of_time(run, last);
 	for (uint32_t i = 0; i < run->n; i++)
-		out->behind +=
-			tei_schedule_behind(&run->workers[i].schedule, last);
+		out->behind += batches_behind(run, &run->workers[i], last);
 	out->elapsed_ns = last - start;
 	out->gap_ns = series_gap_ns(run->series, last);
 }

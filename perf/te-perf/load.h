@@ -14,7 +14,10 @@
 #include "perf/te-perf/locations.h"
 #include "perf/te-perf/series.h"
 
-#define LOAD_ERRORS 8 /* kinds of error that are told apart */
+#define LOAD_BATCH_MAX   65536
+#define LOAD_THREADS_MAX 256
+#define LOAD_RATE_MAX    1000000000ull
+#define LOAD_ERRORS      8 /* kinds of error that are told apart */
 /* Bytes that a hot thread stays within; larger requests have one place. */
 #define LOAD_HOT_LEN (1u << 20)
 #define LOAD_SHIFTS  64 /* unaligned: bytes that a slot is longer by */
@@ -66,7 +69,7 @@ struct load_result {
 	uint64_t behind; /* batches that were due by the end and not begun */
 	struct tei_histogram probe; /* of urgent requests */
 	/* Slots used by each thread, for the comparison: the first in order. */
-	uint64_t slots[256];
+	uint64_t slots[LOAD_THREADS_MAX];
 };
 
 /*
@@ -81,6 +84,8 @@ int load_run(const struct load *l, struct series *series,
  * a signal's handler, too.
  */
 void load_end(void);
+/* Tells whether that has been called. */
+bool load_is_ended(void);
 
 /* ---- the geometry of slots ---- */
 

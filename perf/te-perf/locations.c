@@ -97,3 +97,12 @@ void locations_text(const struct locations *l, char out[LOCATIONS_LEN])
 		len += (size_t)snprintf(out + len, LOCATIONS_LEN - len, "%s%s",
 					i ? "," : "", l->name[i]);
 }
+
+struct side side_share(const struct side *s, uint32_t i, uint32_t n)
+{
+	struct side share = {.n = s->n, .span = s->span / n & ~7ull};
+
+	for (uint32_t k = 0; k < s->n; k++)
+		share.at[k] = s->at[k] + i * share.span;
+	return share;
+}

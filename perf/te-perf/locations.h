@@ -49,6 +49,9 @@ static inline uint64_t side_at(const struct side *s, uint64_t position)
 	return s->at[position / s->span] + position % s->span;
 }
 
+/* Share @i of @n of a side: of each of its parts, in whole words. */
+struct side side_share(const struct side *s, uint32_t i, uint32_t n);
+
 /* Bytes from a position on to the end of its part. */
 static inline uint64_t side_left(const struct side *s, uint64_t position)
 {

@@ -7,8 +7,9 @@
 #include "perf/lib/process.h"
 #include "perf/lib/reference.h"
 #include "perf/lib/report.h"
-#include "perf/lib/schedule.h"
+#include "perf/te-perf/load.h"
 #include "perf/te-perf/options.h"
+#include "perf/te-perf/pairs.h"
 #include "perf/te-perf/peers.h"
 #include "perf/te-perf/run.h"
 #include "perf/te-perf/serve.h"
@@ -42,7 +43,7 @@ static const struct tei_setting rows[] = {
 	  .def = "3", .unit = "s", .max = 86400000,
 	  .help = "time of a row in a round; 0: one row, until interrupted" },
 	{ TEI_SETTING(struct options, rate), .type = TEI_CONF_UINT,
-	  .def = "0", .max = TEI_SCHEDULE_RATE_MAX, .unit = "/s",
+	  .def = "0", .max = LOAD_RATE_MAX, .unit = "/s",
 	  .help = "batches begin so often, of all threads together, and their "
 		  "latency counts from when they should have begun; 0: each "
 		  "when the one before has ended" },
@@ -55,6 +56,16 @@ static const struct tei_setting rows[] = {
 	  .help = "memory walked over on each side" },
 	{ TEI_SETTING(struct options, hot), .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "walk over 1 MiB a thread instead, which caches hold" },
+	{ TEI_SETTING(struct options, bidirectional), .type = TEI_CONF_BOOL,
+	  .def = "0", .help = "both sides submit requests at once" },
+	{ TEI_SETTING(struct options, scheme), .type = TEI_CONF_CHOICE,
+	  .def = "none", .choices = SCHEMES,
+	  .help = "hosts of --connect that submit requests to others of them, "
+		  "at once: the others to the first, the first to the others" },
+	{ TEI_SETTING(struct options, processes), .type = TEI_CONF_UINT,
+	  .def = "4", .min = 2, .max = HOSTS_MAX,
+	  .help = "processes of this host that are a scheme's, without "
+		  "--connect" },
 	{ TEI_SETTING(struct options, random), .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "walk in random order, each place once a pass" },
 	{ TEI_SETTING(struct options, unaligned), .type = TEI_CONF_BOOL,
@@ -116,7 +127,8 @@ static const struct tei_setting rows[] = {
 	  .def = "0", .max = 10000,
 	  .help = "measure so many engines that connect at once, instead" },
 	{ TEI_SETTING(struct options, connect), .type = TEI_CONF_STRING,
-	  .help = "host:port of the target, which runs with --listen" },
+	  .help = "host:port of the target, which runs with --listen; for a "
+		  "scheme a list" },
 	{ TEI_SETTING(struct options, listen), .type = TEI_CONF_STRING,
 	  .help = "be a target at [host:]port until interrupted" },
 	{ TEI_SETTING(struct options, insecure), .type = TEI_CONF_BOOL,
@@ -136,6 +148,9 @@ static const struct tei_setting rows[] = {
 	{ TEI_SETTING(struct options, role), .type = TEI_CONF_CHOICE,
 	  .def = "initiator", .choices = "initiator|target|reference",
 	  .help = "which of its processes this is", .internal = true },
+	{ TEI_SETTING(struct options, host), .type = TEI_CONF_STRING,
+	  .help = "name of this host for the engines of others",
+	  .internal = true },
 	{ TEI_SETTING(struct options, spoil), .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "make one byte wrong, for tests",
 	  .internal = true },
@@ -157,7 +172,7 @@ static int run_role(const struct tei_conf *conf)
 		return serve_listen(o);
 	if (o->idle || o->connects)
 		return peers_main(o);
-	return run_main(o);
+	return o->pairs.n ? pairs_main(o) : run_main(o);
 }
 
 int main(int argc, char **argv)

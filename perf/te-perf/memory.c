@@ -111,6 +111,25 @@ void memory_close(struct memory *m)
 	*m = (struct memory){.engine = NULL};
 }
 
+struct memory memory_share(const struct memory *m, uint32_t i, uint32_t n)
+{
+	struct memory share = {
+		.engine = m->engine,
+		.side = side_share(&m->side, i, n),
+		.foreign = m->foreign,
+	};
+
+	memcpy(share.part, m->part, sizeof(share.part));
+	return share;
+}
+
+void memory_share_close(struct memory *share)
+{
+	if (share->bounce)
+		close_bounce(share);
+	*share = (struct memory){.engine = NULL};
+}
+
 bool memory_has_gpu(const struct memory *m)
 {
 	for (uint32_t i = 0; i < m->side.n; i++)

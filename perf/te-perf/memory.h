@@ -45,6 +45,12 @@ int memory_open(struct memory *m, struct te_engine *engine,
 		const struct locations *locations, bool foreign, uint64_t len,
 		uint32_t access);
 void memory_close(struct memory *m);
+/*
+ * Share @i of @n of memory, which must outlive it; for the calls below, not for
+ * memory_close(). memory_share_close() it. Threads: one per share at a time.
+ */
+struct memory memory_share(const struct memory *m, uint32_t i, uint32_t n);
+void memory_share_close(struct memory *share);
 /* Tells whether a part is of a GPU. */
 bool memory_has_gpu(const struct memory *m);
 /* Writes the pattern of @seed to the first @len bytes. -errno. */

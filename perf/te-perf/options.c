@@ -119,7 +119,8 @@ int role_args(struct role_args *a, const struct options *o, const char *role)
 {
 	int n = 4, len = 0;
 
-	*a = (struct role_args){.pin = "--pin", .insecure = "--insecure"};
+	*a = (struct role_args){
+		.pin = "--pin", .insecure = "--insecure", .spoil = "--spoil"};
 	snprintf(a->role, sizeof(a->role), "--role=%s", role);
 	snprintf(a->backend, sizeof(a->backend), "--backend=%s", o->backend);
 	snprintf(a->set, sizeof(a->set), "--working-set=%" PRIu64,
@@ -137,6 +138,12 @@ int role_args(struct role_args *a, const struct options *o, const char *role)
 		a->argv[n++] = a->pin;
 	if (o->insecure)
 		a->argv[n++] = a->insecure;
+	if (o->spoil)
+		a->argv[n++] = a->spoil;
+	if (o->host) {
+		snprintf(a->host, sizeof(a->host), "--host=%s", o->host);
+		a->argv[n++] = a->host;
+	}
 	if (len >= (int)sizeof(a->engine))
 		return -ENAMETOOLONG;
 	return tei_process_path(NULL, a->exe);
@@ -177,6 +184,81 @@ static uint64_t places_needed(const struct options *o)
 	return n + threads - 1;
 }
 
+uint32_t options_count_hosts(const char *list)
+{
+	uint32_t n = 0;
+
+	for (const char *at = list; at; n++) {
+		size_t len = strcspn(at, ","), k;
+
+		for (const char *b = list; b < at; b += k + 1) {
+			k = strcspn(b, ",");
+			if (k == len && !strncmp(at, b, len))
+				return 0;
+		}
+		if (!len)
+			return 0;
+		at = at[len] ? at + len + 1 : NULL;
+	}
+	return n;
+}
+
+/* Derives the pairs of a scheme; bidirectional alone is a scheme of two. */
+static bool derive_pairs(struct options *o)
+{
+	bool is_scheme = strcmp(o->scheme, "none") != 0;
+	const char *wrong;
+
+	if (o->listen || (!is_scheme && !o->bidirectional))
+		return true;
+	o->n_hosts = 2;
+	if (is_scheme && o->connect)
+		o->n_hosts = options_count_hosts(o->connect);
+	else if (is_scheme)
+		o->n_hosts = (uint32_t)o->processes;
+	if (!o->n_hosts) {
+		fprintf(stderr,
+			"te-perf: connect: \"%s\" is wrong, give host:port, "
+			"each once, separated by commas\n",
+			o->connect);
+		return false;
+	}
+	wrong = scheme_init(&o->pairs, is_scheme ? o->scheme : "pairs",
+			    o->n_hosts, o->bidirectional);
+	if (wrong)
+		fprintf(stderr, "te-perf: scheme: %s %s\n", o->scheme, wrong);
+	return !wrong;
+}
+
+/* Tells whether all that is asked for can be had with pairs of hosts. */
+static bool pairs_fit(const struct options *o)
+{
+	const char *wrong = NULL;
+
+	if (!o->pairs.n)
+		return true;
+	if (options_in_process(o))
+		wrong = "backend";
+	else if (o->reference || o->reference_at)
+		wrong = "reference";
+	else if (strcmp(o->fault, "none") != 0)
+		wrong = "fault";
+	else if (o->idle || o->connects)
+		wrong = "idle, connects";
+	else if (o->priority_probe)
+		wrong = "priority_probe";
+	else if (o->pin)
+		wrong = "pin";
+	else if (o->svg && *o->svg)
+		wrong = "svg";
+	if (wrong)
+		fprintf(stderr,
+			"te-perf: %s: not together with scheme or "
+			"bidirectional\n",
+			wrong);
+	return !wrong;
+}
+
 static bool places_fit(const struct options *o, const struct locations *l)
 {
 	uint64_t each = (places_needed(o) + l->n - 1) / l->n;
@@ -184,7 +266,10 @@ static bool places_fit(const struct options *o, const struct locations *l)
 
 	if (o->unaligned)
 		len += LOAD_SHIFTS;
-	return each && side_span(o->walked, l->n) / each >= len;
+	uint64_t shares = o->pairs.n ? o->pairs.shares : 1;
+
+	return each &&
+	       (side_span(o->walked, l->n) / shares & ~7ull) / each >= len;
 }
 
 static bool batches_fit(const struct options *o)
@@ -210,10 +295,13 @@ static bool rows_fit(const struct options *o)
 				"size, batch and number of threads\n");
 		return false;
 	}
-	if (n * 2 <= ROWS_MAX)
+	if (!strcmp(o->op, "both"))
+		n *= 2;
+	if (n * ((int)o->pairs.n + 1) <= ROWS_MAX)
 		return true;
-	fprintf(stderr, "te-perf: size, batch, threads: %d rows are too many\n",
-		n);
+	fprintf(stderr,
+		"te-perf: size, batch, threads: %d rows are too many%s\n", n,
+		o->pairs.n ? " for so many pairs" : "");
 	return false;
 }
 
@@ -290,10 +378,15 @@ static bool memory_fits(const struct options *o)
 {
 	uint64_t need = bytes_of_host(o, &o->ours) +
 			(o->connect ? 0 : bytes_of_host(o, &o->theirs));
+	uint64_t here =
+		o->connect ? strcmp(o->scheme, "none") == 0 : o->n_hosts;
 	uint64_t set = o->working_set < REFERENCE_MEMORY_MAX
 			       ? o->working_set
 			       : REFERENCE_MEMORY_MAX;
 
+	if (o->pairs.n) /* each has memory of either kind */
+		need = here * (bytes_of_host(o, &o->ours) +
+			       bytes_of_host(o, &o->theirs));
 	if (o->reference)
 		need += TEI_REFERENCE_SETS * set;
 	return tei_room_fits("te-perf", "the working sets take", need,
@@ -302,20 +395,26 @@ static bool memory_fits(const struct options *o)
 
 bool options_derive(struct options *o)
 {
+	uint64_t unit;
+
 	if (!parse_locations("location", o->location, &o->ours) ||
 	    !parse_locations("remote_location", o->remote_location,
 			     &o->theirs) ||
-	    !roles_fit(o) || !reports_fit(o))
+	    !roles_fit(o) || !reports_fit(o) || !derive_pairs(o) ||
+	    !pairs_fit(o))
 		return false;
 	if (!o->duration && !o->interval)
 		o->interval = 1000;
 	if (o->listen || o->idle || o->connects) /* no rows */
 		return true;
 	/* Parts of either side are whole words, so both are as long. */
-	o->walked = o->working_set -
-		    o->working_set % (8ull * o->ours.n * o->theirs.n);
+	unit = 8ull * o->ours.n * o->theirs.n;
+	if (o->pairs.n) /* and so are their shares */
+		unit *= o->pairs.shares;
+	o->walked = o->working_set - o->working_set % unit;
 	return parse_list("size", o->size, o->working_set, &o->sizes) &&
-	       parse_list("batch", o->batch, 65536, &o->batches) &&
-	       parse_list("threads", o->threads, 256, &o->thread_counts) &&
+	       parse_list("batch", o->batch, LOAD_BATCH_MAX, &o->batches) &&
+	       parse_list("threads", o->threads, LOAD_THREADS_MAX,
+			  &o->thread_counts) &&
 	       batches_fit(o) && rows_fit(o) && memory_fits(o);
 }

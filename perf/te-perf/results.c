@@ -161,6 +161,10 @@ static json_t *row_json(const struct row *row, const struct options *o)
 	json_object_set_new(j, "spread", spread_json(row));
 	json_object_set_new(j, "rails", rails_json(&row->rails));
 	json_object_set_new(j, "errors", errors_json(row));
+	if (row->from) {
+		json_object_set_new(j, "from", json_string(row->from));
+		json_object_set_new(j, "to", json_string(row->to));
+	}
 	if (o->location)
 		json_object_set_new(j, "location", json_string(o->location));
 	if (o->remote_location)
@@ -224,8 +228,8 @@ static int print_json(const struct results *r, const struct options *o)
 /* ---- CSV ---- */
 
 static const char *const csv_names[] = {
-	"backend", "carrier",       "op",         "size",
-	"batch",   "threads",       "rounds",     "failed",
+	"backend", "carrier",       "from",       "to",     "op",
+	"size",    "batch",         "threads",    "rounds", "failed",
 	"behind",  "checked_bytes", "wrong_bytes"};
 
 static void csv_row(struct tei_csv *c, const struct row *row,
@@ -233,6 +237,8 @@ static void csv_row(struct tei_csv *c, const struct row *row,
 {
 	tei_csv_text(c, o->backend);
 	tei_csv_text(c, row->carrier);
+	tei_csv_text(c, row->from ? row->from : "");
+	tei_csv_text(c, row->from ? row->to : "");
 	tei_csv_text(c, row->op);
 	tei_csv_integer(c, row->size);
 	tei_csv_integer(c, row->batch);
@@ -269,7 +275,7 @@ int results_open(struct results *r, const struct options *o)
 
 static int write_histograms(struct results *r)
 {
-	char title[128];
+	char title[1024];
 
 	for (size_t i = 0; i < r->n_rows; i++) {
 		const struct row *row = &r->row[i];
@@ -277,9 +283,12 @@ static int write_histograms(struct results *r)
 		if (!row->latency)
 			continue;
 		snprintf(title, sizeof(title),
-			 "%s %s, size %" PRIu64 ", batch %u, threads %u",
+			 "%s %s, size %" PRIu64
+			 ", batch %u, threads %u%s%s%s%s",
 			 row->carrier, row->op, row->size, row->batch,
-			 row->threads);
+			 row->threads, row->from ? ", from " : "",
+			 row->from ? row->from : "", row->from ? " to " : "",
+			 row->from ? row->to : "");
 		tei_percentiles_add(&r->histograms, title, row->latency);
 	}
 	return tei_percentiles_close(&r->histograms);
@@ -447,8 +456,13 @@ static void table_head(struct tei_table *t, const struct options *o)
 		"1000/s",    "p50 us", "p99 us", "p999 us", "CPU s/GB"};
 
 	tei_table_row(t);
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		tei_table_cell(t, "%s", names[i]);
+		if (i || !o->pairs.n)
+			continue;
+		tei_table_cell(t, "from");
+		tei_table_cell(t, "to");
+	}
 	if (o->rounds > 1)
 		tei_table_cell(t, "GB/s min..max");
 	if (!o->reference)
@@ -466,6 +480,10 @@ static void table_row(struct tei_table *t, const struct options *o,
 
 	tei_table_row(t);
 	tei_table_cell(t, "%s %s", row->carrier, row->op);
+	if (row->from) {
+		tei_table_cell(t, "%s", row->from);
+		tei_table_cell(t, "%s", row->to);
+	}
 	tei_table_cell(t, "%s", tei_text_bytes(row->size, text));
 	tei_table_cell(t, "%u", row->batch);
 	tei_table_cell(t, "%u", row->threads);
@@ -559,8 +577,11 @@ static void print_name(const struct row *row)
 {
 	char text[24];
 
-	printf("%s %s, %s x %u: ", row->carrier, row->op,
+	printf("%s %s, %s x %u", row->carrier, row->op,
 	       tei_text_bytes(row->size, text), row->batch);
+	if (row->from)
+		printf(", %s to %s", row->from, row->to);
+	printf(": ");
 }
 
 /* Rails that have carried something. */
@@ -733,110 +754,16 @@ static int print_table(const struct results *r, const struct options *o)
 	return 0;
 }
 
-const char *const figure_names[N_FIGURES] = {
-	[GB_PER_S] = "gb_per_s",
-	[OPS_PER_S] = "ops_per_s",
-	[P50_US] = "p50_us",
-	[P99_US] = "p99_us",
-	[P999_US] = "p999_us",
-	[CPU_S_PER_GB] = "cpu_s_per_gb",
-	[CPU_US_PER_REQUEST] = "cpu_us_per_request",
-	[GAP_MS] = "gap_ms",
-	[LATE_MS] = "late_ms",
-	[PROBE_P50_US] = "probe_p50_us",
-	[PROBE_P99_US] = "probe_p99_us",
-	[PROBE_P999_US] = "probe_p999_us",
-	[STREAM_GB_PER_S] = "stream_gb_per_s",
-	[STREAM_CPU_S_PER_GB] = "stream_cpu_s_per_gb",
-	[EXCHANGE_GB_PER_S] = "exchange_gb_per_s",
-	[EXCHANGE_CPU_S_PER_GB] = "exchange_cpu_s_per_gb",
-	[EXCHANGE_P50_US] = "exchange_p50_us",
-	[PINGPONG_SPINNING_US] = "pingpong_spinning_us",
-	[PINGPONG_BLOCKING_US] = "pingpong_blocking_us",
-	[MEMCPY_GB_PER_S] = "memcpy_gb_per_s",
-	[BEST_COPY_GB_PER_S] = "best_copy_gb_per_s",
-	[PROCESS_VM_GB_PER_S] = "process_vm_gb_per_s",
-	[RAW_GB_PER_S] = "raw_gb_per_s",
-	[BOUND_GB_PER_S] = "bound_gb_per_s",
-	[OF_RAW] = "of_raw",
-	[OF_BOUND] = "of_bound",
-	[OF_PINGPONG_SPINNING] = "of_pingpong_spinning",
-	[OF_PINGPONG_BLOCKING] = "of_pingpong_blocking",
-	[CPU_OF_STREAM] = "cpu_of_stream",
-	[P99_OF_IDEAL] = "p99_of_ideal",
-};
-
-/* The values that there are; returns how many. */
-static size_t values(const struct row *row, enum figure f, double v[ROUNDS_MAX])
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < row->n_rounds; i++)
-		if (!isnan(row->v[i][f]))
-			v[n++] = row->v[i][f];
-	return n;
-}
-
-double row_median(const struct row *row, enum figure f)
-{
-	double v[ROUNDS_MAX];
-	size_t n = values(row, f, v);
-
-	return n ? tei_median(v, n) : NAN;
-}
-
-/* fmin() and fmax() pass over NAN. */
-double row_min(const struct row *row, enum figure f)
-{
-	double min = NAN;
-
-	for (size_t i = 0; i < row->n_rounds; i++)
-		min = fmin(min, row->v[i][f]);
-	return min;
-}
-
-double row_max(const struct row *row, enum figure f)
-{
-	double max = NAN;
-
-	for (size_t i = 0; i < row->n_rounds; i++)
-		max = fmax(max, row->v[i][f]);
-	return max;
-}
-
-uint64_t row_failed(const struct row *row)
-{
-	uint64_t n = 0;
-
-	for (size_t i = 0; i < LOAD_ERRORS; i++)
-		n += row->errors[i].n;
-	return n;
-}
-
-uint64_t results_wrong_bytes(const struct results *r)
-{
-	uint64_t wrong = 0;
-
-	for (size_t i = 0; i < r->n_rows; i++)
-		wrong += r->row[i].wrong_bytes;
-	return wrong;
-}
-
-void results_fini(struct results *r)
-{
-	for (size_t i = 0; i < r->n_rows; i++) {
-		tei_free(r->row[i].points);
-		tei_free(r->row[i].latency);
-	}
-	(void)tei_percentiles_close(&r->histograms);
-}
-
 static void say_what_failed(const struct row *row)
 {
 	for (size_t i = 0; i < LOAD_ERRORS; i++)
 		if (row->errors[i].n)
 			fprintf(stderr,
-				"te-perf: %" PRIu64 " requests failed: %s\n",
+				"te-perf: %s%s%s%s%" PRIu64
+				" requests failed: %s\n",
+				row->from ? row->from : "",
+				row->from ? " to " : "",
+				row->from ? row->to : "", row->from ? ": " : "",
 				row->errors[i].n,
 				te_strerror(row->errors[i].error));
 }

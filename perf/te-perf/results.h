@@ -57,7 +57,8 @@ enum figure {
 extern const char *const figure_names[N_FIGURES];
 
 struct row {
-	const char *op; /* static: "write", "read", "mixed" */
+	const char *op;        /* static: "write", "read", "mixed" */
+	const char *from, *to; /* hosts of a scheme, not owned; else NULL */
 	uint64_t size;
 	uint32_t batch, threads, read_share;
 	char carrier[32];        /* backend that has moved the bytes */
@@ -101,6 +102,15 @@ struct results {
  */
 int results_open(struct results *r, const struct options *o);
 
+/*
+ * Sets our figures of a round; those that it does not have stay as they are.
+ * @cpu_ns: of all processes; 0: not known.
+ */
+void row_figures(const struct row *row, const struct load_result *result,
+		 uint64_t cpu_ns, double v[N_FIGURES]);
+/* Adds errors and latencies of a round to those of the row. -ENOMEM. */
+int row_add(struct row *row, const struct options *o,
+	    const struct load_result *result);
 /* Statistics over all rounds; NAN when there is no value. */
 double row_median(const struct row *row, enum figure f);
 double row_min(const struct row *row, enum figure f);

@@ -64,36 +64,6 @@ static struct load load_of(const struct run *run, const struct row *row)
 	};
 }
 
-static void fill_probe(double v[N_FIGURES], const struct tei_histogram *probe)
-{
-	if (!probe->n)
-		return;
-	v[PROBE_P50_US] = tei_histogram_us(probe, 0.5);
-	v[PROBE_P99_US] = tei_histogram_us(probe, 0.99);
-	v[PROBE_P999_US] = tei_histogram_us(probe, 0.999);
-}
-
-static void fill_figures(double v[N_FIGURES], const struct row *row,
-			 const struct load_result *result, uint64_t cpu_ns)
-{
-	double ns = (double)result->elapsed_ns, n = (double)result->requests;
-	double bytes = n * (double)row->size;
-
-	v[GB_PER_S] = bytes / ns;
-	v[OPS_PER_S] = n / ns * 1e9;
-	v[P50_US] = tei_histogram_us(&result->latency, 0.5);
-	v[P99_US] = tei_histogram_us(&result->latency, 0.99);
-	v[P999_US] = tei_histogram_us(&result->latency, 0.999);
-	if (cpu_ns) {
-		v[CPU_S_PER_GB] = (double)cpu_ns / bytes;
-		v[CPU_US_PER_REQUEST] = (double)cpu_ns / n / 1e3;
-	}
-	v[GAP_MS] = (double)result->gap_ns / 1e6;
-	if (result->errors[0].n)
-		v[LATE_MS] = (double)result->late_ns / 1e6;
-	fill_probe(v, &result->probe);
-}
-
 static void add_rails(struct row *row, const struct rails *before,
 		      const struct rails *after)
 {
@@ -103,14 +73,6 @@ static void add_rails(struct row *row, const struct rails *before,
 	rails_add(&row->rails, &moved);
 	snprintf(row->carrier, sizeof(row->carrier), "%s",
 		 rails_carrier(&row->rails));
-}
-
-static void add_errors(struct row *row, const struct load_result *result)
-{
-	for (size_t i = 0; i < LOAD_ERRORS; i++) {
-		row->errors[i].error = result->errors[i].error;
-		row->errors[i].n += result->errors[i].n;
-	}
 }
 
 /* CPU time of both processes. */
@@ -141,20 +103,6 @@ static int load_with_cpu(struct run *run, const struct load *l,
 	if (!rc)
 		*cpu_ns = after - before;
 	return rc;
-}
-
-/* Adds the latencies of a round to the row's. -ENOMEM. */
-static int add_latency(struct row *row, const struct options *o,
-		       const struct load_result *result)
-{
-	if (!o->histogram)
-		return 0;
-	if (!row->latency)
-		row->latency = tei_calloc(1, sizeof(*row->latency));
-	if (!row->latency)
-		return -ENOMEM;
-	tei_histogram_merge(row->latency, &result->latency);
-	return 0;
 }
 
 static int compare(struct run *run, struct row *row, const struct load *l,
@@ -198,11 +146,9 @@ static int measure_round(struct run *run, struct row *row, double v[N_FIGURES],
 	if (rc)
 		return rc;
 	rails_read(run->engine, &after);
-	fill_figures(v, row, result, cpu_ns);
+	row_figures(row, result, cpu_ns, v);
 	add_rails(row, &before, &after);
-	add_errors(row, result);
-	row->behind += result->behind;
-	rc = add_latency(row, run->options, result);
+	rc = row_add(row, run->options, result);
 	if (rc)
 		return rc;
 	return compare(run, row, &l, result);

@@ -158,6 +158,7 @@ void series_watch(struct series *s, uint64_t end_ns, series_count_fn *count,
 		done = count(arg);
 		if (done == SERIES_STOP)
 			return;
+		atomic_store(&s->counted, done);
 		if (!s->interval_ns || (now < tick && now < end_ns))
 			continue;
 		take_point(s, begin, now, done - counted);

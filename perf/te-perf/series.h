@@ -3,7 +3,7 @@
  * series.h - what a load does over time: intervals, gaps, progress
  *
  * Threads: workers call series_completed(), the thread that runs the load the
- * rest.
+ * rest; any reads counted.
  */
 #ifndef PERF_TE_PERF_SERIES_H
 #define PERF_TE_PERF_SERIES_H
@@ -38,6 +38,7 @@ struct series {
 	_Atomic uint64_t last_ns;    /* of a completed batch */
 	_Atomic uint64_t gap_ns;     /* the longest so far */
 	_Atomic uint64_t interval_gap_ns;
+	_Atomic uint64_t counted; /* by series_watch() at its last look */
 };
 
 /* Returns how many requests have ended well so far, or that it is all over. */

@@ -19,6 +19,7 @@
 #include "base/thread.h"
 #include "perf/lib/process.h"
 #include "perf/lib/reference.h"
+#include "perf/te-perf/agent.h"
 #include "perf/te-perf/memory.h"
 
 #define STOP_MS 5000
@@ -29,6 +30,7 @@ struct server {
 	struct te_engine *engine;
 	struct memory memory;
 	struct tei_process reference;
+	struct agent agent;
 };
 
 int serve_own_host(int fd, char host[TEI_HOST_LEN_MAX + 1])
@@ -138,7 +140,7 @@ static bool answer_line(struct server *s, const char *line)
 	else if (!strncmp(line, "reference ", 10))
 		open_reference(s, line);
 	else
-		known = false;
+		known = agent_answer(&s->agent, line);
 	if (!known)
 		say_error("command", -EINVAL);
 	fflush(stdout);
@@ -173,14 +175,17 @@ int serve_main(const struct options *o)
 		tei_process_pin(1);
 	tei_process_many_files();
 	if (!remote) /* a pipe: started by us */
-		snprintf(host, sizeof(host), "127.0.0.1");
+		snprintf(host, sizeof(host), "%s",
+			 o->host ? o->host : "127.0.0.1");
 	if (engine_open(o, host, &s.engine))
 		return 1;
+	s.agent = (struct agent){.options = o, .engine = s.engine};
 	if (remote)
 		expect_work();
 	while (fgets(line, sizeof(line), stdin) && answer_line(&s, line))
 		;
 	tei_process_stop(&s.reference, STOP_MS);
+	agent_fini(&s.agent);
 	memory_close(&s.memory);
 	te_engine_destroy(s.engine);
 	return 0;

@@ -53,27 +53,35 @@ static int connect_any(const struct tei_address *at, int n,
 	return rc;
 }
 
-static int connect_to(struct target *t, const struct options *o)
+int target_connect(const char *name, struct tei_process *process,
+		   struct tei_address *at, char own[TEI_HOST_LEN_MAX + 1])
 {
 	struct tei_address found[4];
 	char host[TEI_HOST_LEN_MAX + 1];
 	uint16_t port;
-	int n, fd, rc = tei_name_split(o->connect, host, &port);
+	int n, fd, rc = tei_name_split(name, host, &port);
 
 	if (rc || !port) {
 		fprintf(stderr,
 			"te-perf: connect: \"%s\" is wrong, give "
 			"host:port\n",
-			o->connect);
+			name);
 		return -EINVAL;
 	}
 	n = tei_resolve(host, port, found, 4);
-	fd = n > 0 ? connect_any(found, n, &t->at) : n;
+	fd = n > 0 ? connect_any(found, n, at) : n;
 	if (fd < 0)
 		return fd;
-	t->remote_host = true;
-	tei_process_adopt(&t->process, "target", fd);
-	return serve_own_host(fd, t->host);
+	tei_process_adopt(process, "target", fd);
+	return serve_own_host(fd, own);
+}
+
+static int connect_to(struct target *t, const struct options *o)
+{
+	int rc = target_connect(o->connect, &t->process, &t->at, t->host);
+
+	t->remote_host = t->process.in >= 0;
+	return rc;
 }
 
 /* ---- talking to it ---- */
@@ -175,14 +183,14 @@ int target_start(struct target *t, const struct options *o, uint64_t len)
 /* ---- its memory ---- */
 
 /* The region that is of @location, or any; taken ones are left out. */
-static struct te_segment_region *find_region(const struct target *t,
+static struct te_segment_region *find_region(uint64_t least,
 					     struct te_segment_region *regions,
 					     size_t n, const char *location)
 {
 	struct te_segment_region *any = NULL;
 
 	for (size_t i = 0; i < n; i++) {
-		if (regions[i].length < t->side.span + PROBE_ROOM)
+		if (regions[i].length < least)
 			continue;
 		if (!strcmp(regions[i].location, location))
 			return &regions[i];
@@ -195,10 +203,9 @@ static struct te_segment_region *find_region(const struct target *t,
  * Orders the regions as the locations are. Those of "*" have the names of where
  * they are, so they come last.
  */
-static int take_regions(struct target *t, struct te_segment_region *regions,
-			size_t n)
+static int take_regions(struct side *side, const struct locations *l,
+			struct te_segment_region *regions, size_t n)
 {
-	const struct locations *l = &t->options->theirs;
 	struct te_segment_region *r;
 
 	for (uint32_t i = 0; i < 2 * l->n; i++) {
@@ -206,31 +213,41 @@ static int take_regions(struct target *t, struct te_segment_region *regions,
 
 		if ((i < l->n) == !strcmp(name, "*"))
 			continue;
-		r = find_region(t, regions, n, name);
+		r = find_region(side->span + PROBE_ROOM, regions, n, name);
 		if (!r)
 			return -EPROTO;
-		t->side.at[i % l->n] = r->addr;
+		side->at[i % l->n] = r->addr;
 		r->length = 0;
 	}
 	return 0;
 }
 
-static int find_memory(struct target *t)
+int target_side(struct te_engine *engine, te_segment_id segment,
+		const struct locations *locations, uint64_t len,
+		struct side *out)
 {
+	struct side side = {.n = locations->n,
+			    .span = side_span(len, locations->n)};
 	struct te_segment_region regions[LOCATIONS_MAX];
 	size_t n = LOCATIONS_MAX;
-	int rc;
+	int rc = te_segment_regions(engine, segment, regions, &n);
 
+	if (!rc)
+		rc = take_regions(&side, locations, regions,
+				  n < LOCATIONS_MAX ? n : LOCATIONS_MAX);
+	if (!rc)
+		*out = side;
+	return rc;
+}
+
+static int find_memory(struct target *t)
+{
 	if (t->memory.side.n) {
 		t->side = t->memory.side;
 		return 0;
 	}
-	t->side.n = t->options->theirs.n;
-	t->side.span = side_span(t->len, t->side.n);
-	rc = te_segment_regions(t->engine, t->segment, regions, &n);
-	if (rc)
-		return rc;
-	return take_regions(t, regions, n < LOCATIONS_MAX ? n : LOCATIONS_MAX);
+	return target_side(t->engine, t->segment, &t->options->theirs, t->len,
+			   &t->side);
 }
 
 static int open_own(struct target *t)

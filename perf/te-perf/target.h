@@ -47,6 +47,20 @@ int target_usage(struct target *t, uint64_t *cpu_ns, uint64_t *rss);
  */
 int target_reference(struct target *t, uint64_t len,
 		     struct tei_bare_peer *peer);
+/*
+ * Connects to a te-perf that listens at @name, "host:port": lines go by
+ * @process. @at gets its address, @host ours as it sees it. -errno; -EINVAL: the
+ * name is wrong, said on stderr.
+ */
+int target_connect(const char *name, struct tei_process *process,
+		   struct tei_address *at, char host[TEI_HOST_LEN_MAX + 1]);
+/*
+ * Finds the addresses of memory that a target lends: @len bytes at @locations.
+ * -errno; -EPROTO: it is not there.
+ */
+int target_side(struct te_engine *engine, te_segment_id segment,
+		const struct locations *locations, uint64_t len,
+		struct side *out);
 /* -EIO: its process did not end well. Also after a failure. */
 int target_close(struct target *t);
 

@@ -100,8 +100,8 @@ static void csv_has_a_line_a_row(void **state)
 	assert_ptr_equal(strstr(text, "backend,carrier,"), text);
 	assert_int_equal(count_of(text, "\r\n"), 5);
 	assert_int_equal(count_of(text, "\n"), 5);
-	assert_int_equal(count_of(text, "tcp,tcp,write,4096,16,1,1,0,"), 1);
-	assert_int_equal(count_of(text, "tcp,tcp,read,8192,16,1,1,0,"), 1);
+	assert_int_equal(count_of(text, "tcp,tcp,,,write,4096,16,1,1,0,"), 1);
+	assert_int_equal(count_of(text, "tcp,tcp,,,read,8192,16,1,1,0,"), 1);
 	free(text);
 }
 

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hosts.h - targets and agents that move bytes among themselves, as we say
+ *
+ * They listen on other hosts, are processes that we start, or both: ours moves
+ * bytes by such a process, too. What goes wrong with a host is said on stderr
+ * with its name, and the host is asked for nothing more.
+ */
+#ifndef PERF_TE_PERF_HOSTS_H
+#define PERF_TE_PERF_HOSTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "perf/lib/process.h"
+#include "perf/te-perf/options.h"
+
+struct host {
+	char name[TE_NAME_LEN_MAX + 1]; /* "a:7000", or of a process */
+	struct tei_process process;
+	char engine[TEI_PROCESS_LINE]; /* the name of its engine */
+	bool submits;                  /* it is the first of a pair */
+	bool lost;
+};
+
+struct hosts {
+	const struct options *options; /* not owned */
+	uint32_t n;
+	struct host host[HOSTS_MAX];
+};
+
+/*
+ * Reaches or starts all hosts and sets up the pairs of o->pairs. -EIO; -EINVAL:
+ * a name is wrong; both said. hosts_close() them after a failure, too. Blocks:
+ * for hosts that serve others, and while memory is touched.
+ */
+int hosts_open(struct hosts *h, const struct options *o);
+/* -EIO: one of ours did not end well. */
+int hosts_close(struct hosts *h);
+/*
+ * Says a line to all, or to those that submit, and hears the answers, which
+ * begin with @word. -EIO: one is lost; the others have answered.
+ */
+int hosts_ask(struct hosts *h, bool all, const char *line, const char *word);
+/* Says @line to those that submit and are not lost. */
+void hosts_say(struct hosts *h, const char *line);
+/*
+ * Hears the next line of a host, which begins with @word, or with either of two
+ * ("one|two"). -EIO: it is lost.
+ */
+int host_hear(struct host *host, const char *word,
+	      char answer[TEI_PROCESS_LINE]);
+/* CPU time of all so far; 0 when one is lost. */
+uint64_t hosts_cpu_ns(struct hosts *h);
+bool hosts_lost(const struct hosts *h);
+
+#endif
