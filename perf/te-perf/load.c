@@ -111,6 +111,10 @@ static void prepare_one(struct worker *w, uint32_t i)
 		.timeout_ms = l->timeout_ms,
 		.priority = l->probe ? TE_PRIORITY_BULK : TE_PRIORITY_NORMAL,
 	};
+	if (l->notify) {
+		w->requests[i].op = TE_NOTIFY;
+		w->requests[i].remote = 0;
+	}
 	if (l->stamp && !read)
 		stamp(w, local, l->size);
 }

@@ -49,6 +49,7 @@ struct load {
 	uint64_t after_event_ns;
 	uint64_t pause_ns; /* sleep before each batch */
 	bool hot, random, unaligned;
+	bool notify;     /* messages instead of writes and reads */
 	bool stamp;      /* each write of a slot has other bytes */
 	bool keep_going; /* count requests that fail, and go on */
 	bool probe;      /* urgent 8-byte writes beside, behind first parts */

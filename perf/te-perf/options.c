@@ -286,6 +286,26 @@ static bool batches_fit(const struct options *o)
 	return false;
 }
 
+/* Tells whether messages can be had as they are asked for. */
+static bool messages_fit(const struct options *o)
+{
+	const char *wrong = NULL;
+
+	if (strcmp(o->op, "notify") != 0)
+		return true;
+	if (greatest(&o->sizes) > TE_NOTIFY_MAX)
+		wrong = "size: a message has 65536 bytes at most";
+	else if (o->pairs.n || o->reference || strcmp(o->fault, "none") != 0)
+		wrong = "op: notify is not together with scheme, "
+			"bidirectional, reference or fault";
+	else if (locations_have_gpu(&o->ours))
+		wrong = "op: messages are of the host's memory, which location "
+			"puts into a GPU";
+	if (wrong)
+		fprintf(stderr, "te-perf: %s\n", wrong);
+	return !wrong;
+}
+
 static bool rows_fit(const struct options *o)
 {
 	int n = o->sizes.n * o->batches.n * o->thread_counts.n;
@@ -416,5 +436,6 @@ bool options_derive(struct options *o)
 	       parse_list("batch", o->batch, LOAD_BATCH_MAX, &o->batches) &&
 	       parse_list("threads", o->threads, LOAD_THREADS_MAX,
 			  &o->thread_counts) &&
-	       batches_fit(o) && rows_fit(o) && memory_fits(o);
+	       messages_fit(o) && batches_fit(o) && rows_fit(o) &&
+	       memory_fits(o);
 }

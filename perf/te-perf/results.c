@@ -479,7 +479,8 @@ static void table_row(struct tei_table *t, const struct options *o,
 	char text[24];
 
 	tei_table_row(t);
-	tei_table_cell(t, "%s %s", row->carrier, row->op);
+	tei_table_cell(t, "%s%s%s", row->carrier, *row->carrier ? " " : "",
+		       row->op);
 	if (row->from) {
 		tei_table_cell(t, "%s", row->from);
 		tei_table_cell(t, "%s", row->to);

@@ -57,6 +57,7 @@ static struct load load_of(const struct run *run, const struct row *row)
 		.pause_ns = o->pause * 1000000,
 		.hot = o->hot,
 		.random = o->random,
+		.notify = !strcmp(o->op, "notify"),
 		.unaligned = o->unaligned,
 		.stamp = o->verify >= 100 && !memory_has_gpu(&run->local),
 		.keep_going = o->keep_going || strcmp(o->fault, "none") != 0,
@@ -111,7 +112,7 @@ static int compare(struct run *run, struct row *row, const struct load *l,
 	const struct options *o = run->options;
 	int rc;
 
-	if (o->verify <= 0 || row_failed(row))
+	if (o->verify <= 0 || row_failed(row) || l->notify)
 		return 0;
 	/* For tests: the first slot is always compared. */
 	rc = o->spoil ? memory_spoil(&run->local) : 0;
@@ -227,6 +228,8 @@ static void add_directions(struct run *run, uint64_t size, uint64_t batch,
 		add_row(run, "write", 0, size, batch, threads);
 	if (both || !strcmp(o->op, "read"))
 		add_row(run, "read", 100, size, batch, threads);
+	if (!strcmp(o->op, "notify"))
+		add_row(run, "notify", 0, size, batch, threads);
 	if (!strcmp(o->op, "mixed"))
 		add_row(run, "mixed", (uint32_t)o->read_share, size, batch,
 			threads);
@@ -311,6 +314,8 @@ static int initiate_with(struct run *run)
 	const struct options *o = run->options;
 	int rc = target_open(&run->target, run->engine);
 
+	if (!rc && !strcmp(o->op, "notify"))
+		rc = target_take(&run->target);
 	if (!rc)
 		rc = bound_open(&run->bound, o, &run->target);
 	if (rc)

@@ -20,6 +20,7 @@
 #include "perf/lib/process.h"
 #include "perf/lib/reference.h"
 #include "perf/te-perf/agent.h"
+#include "perf/te-perf/inbox.h"
 #include "perf/te-perf/memory.h"
 
 #define STOP_MS 5000
@@ -31,6 +32,7 @@ struct server {
 	struct memory memory;
 	struct tei_process reference;
 	struct agent agent;
+	struct inbox inbox;
 };
 
 int serve_own_host(int fd, char host[TEI_HOST_LEN_MAX + 1])
@@ -128,6 +130,16 @@ static void tell_usage(void)
 	       tei_process_rss(&self));
 }
 
+static void open_inbox(struct server *s)
+{
+	int rc = s->inbox.engine ? -EBUSY : inbox_open(&s->inbox, s->engine);
+
+	if (rc)
+		say_error("notify", rc);
+	else
+		puts("notify");
+}
+
 /* False: no initiator says that. */
 static bool answer_line(struct server *s, const char *line)
 {
@@ -137,6 +149,8 @@ static bool answer_line(struct server *s, const char *line)
 		open_memory(s, line);
 	else if (!strncmp(line, "usage", 5))
 		tell_usage();
+	else if (!strncmp(line, "notify", 6))
+		open_inbox(s);
 	else if (!strncmp(line, "reference ", 10))
 		open_reference(s, line);
 	else
@@ -186,6 +200,7 @@ int serve_main(const struct options *o)
 		;
 	tei_process_stop(&s.reference, STOP_MS);
 	agent_fini(&s.agent);
+	inbox_close(&s.inbox);
 	memory_close(&s.memory);
 	te_engine_destroy(s.engine);
 	return 0;

@@ -4,7 +4,8 @@
  *
  * The target answers "open LEN FOREIGN LOCATIONS" by "ready NAME" (of its
  * engine), "usage" by "usage CPU_NS RSS", "reference LEN" by "reference PORT" (of
- * a peer for raw sockets), and a request that it cannot serve by "error" and why.
+ * a peer for raw sockets), "notify" by
+ * "notify" (it takes notifications from then on), and a request that it cannot serve by "error" and why.
  * As an agent it also submits requests, by the lines of agent.h. It ends when
  * its input does, or is no such line, and closes a connection that
  * says nothing at first. It never looks at its memory, which belongs to the

@@ -136,6 +136,15 @@ int target_usage(struct target *t, uint64_t *cpu_ns, uint64_t *rss)
 	return t->memory.side.n ? 0 : ask_usage(t, ANSWER_MS, cpu_ns, rss);
 }
 
+int target_take(struct target *t)
+{
+	char answer[TEI_PROCESS_LINE];
+
+	if (t->memory.side.n)
+		return inbox_open(&t->inbox, t->engine);
+	return ask_target(t, "notify", "notify", ANSWER_MS, answer);
+}
+
 int target_reference(struct target *t, uint64_t len, struct tei_bare_peer *peer)
 {
 	char line[64], answer[TEI_PROCESS_LINE];
@@ -286,6 +295,7 @@ int target_close(struct target *t)
 
 	if (t->segment)
 		te_segment_close(t->engine, t->segment);
+	inbox_close(&t->inbox);
 	memory_close(&t->memory);
 	code = tei_process_stop(&t->process, STOP_MS);
 	t->segment = 0;

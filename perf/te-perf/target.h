@@ -15,6 +15,7 @@
 
 #include "perf/lib/bare.h"
 #include "perf/lib/process.h"
+#include "perf/te-perf/inbox.h"
 #include "perf/te-perf/memory.h"
 #include "perf/te-perf/options.h"
 
@@ -27,6 +28,7 @@ struct target {
 	struct te_engine *engine;        /* the initiator's; not owned */
 	uint64_t len;                    /* of its working set */
 	struct memory memory;            /* when it is ours */
+	struct inbox inbox;              /* then, too */
 	char name[TEI_PROCESS_LINE];
 	te_segment_id segment; /* where to send to */
 	struct side side;      /* addresses of its memory */
@@ -39,6 +41,8 @@ struct target {
 int target_start(struct target *t, const struct options *o, uint64_t len);
 /* Start one of our own with as much, open its segment. -errno, said. */
 int target_open(struct target *t, struct te_engine *engine);
+/* Has it take notifications from now on. -errno. */
+int target_take(struct target *t);
 /* CPU time and resident bytes of its process so far, 0 when it is ours. */
 int target_usage(struct target *t, uint64_t *cpu_ns, uint64_t *rss);
 /*

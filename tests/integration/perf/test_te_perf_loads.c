@@ -65,6 +65,28 @@ static void what_the_rate_leaves_behind_is_told(void **state)
 	json_decref(report);
 }
 
+/* ---- messages ---- */
+
+static void messages_are_counted_as_requests(void **state)
+{
+	static const char *const backends[] = {"--backend=tcp",
+					       "--backend=loop"};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(backends); i++) {
+		const char *const args[] = {
+			backends[i],        "--op=notify", "--size=8,64k",
+			"--batch=4",        "--threads=2", "--duration=50ms",
+			"--working-set=1m", "--json",      NULL};
+		json_t *report = tool_json("te-perf", args);
+
+		assert_true(number(first_row(report), "ops_per_s") > 0);
+		assert_true(number(first_row(report), "p50_us") > 0);
+		assert_int_equal(integer(first_row(report), "failed"), 0);
+		json_decref(report);
+	}
+}
+
 /* ---- without an end ---- */
 
 static void a_load_without_an_end_goes_on_until_interrupted(void **state)
@@ -142,6 +164,8 @@ static void what_does_not_fit_together_is_refused(void **state)
 		{"--rate=10", "--pause=1ms", "rate"},
 		{"--duration=0", "--size=4k,8k", "duration"},
 		{"--duration=0", "--op=both", "duration"},
+		{"--op=notify", "--size=128k", "size"},
+		{"--op=notify", "--bidirectional", "size"},
 		{"--duration=0", "--rounds=2", "duration"},
 		{"--duration=0", "--reference", "duration"},
 		{"--duration=0", "--idle", "duration"},
@@ -166,6 +190,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_more_begins_than_the_rate_says),
 		cmocka_unit_test(what_the_rate_leaves_behind_is_told),
+		cmocka_unit_test(messages_are_counted_as_requests),
 		cmocka_unit_test(
 			a_load_without_an_end_goes_on_until_interrupted),
 		cmocka_unit_test(csv_has_a_line_a_row),
