@@ -7,6 +7,7 @@
 #include "perf/lib/process.h"
 #include "perf/lib/reference.h"
 #include "perf/lib/report.h"
+#include "perf/te-perf/costs.h"
 #include "perf/te-perf/load.h"
 #include "perf/te-perf/options.h"
 #include "perf/te-perf/pairs.h"
@@ -126,6 +127,12 @@ static const struct tei_setting rows[] = {
 	  .type = TEI_CONF_UINT,
 	  .def = "0", .max = 10000,
 	  .help = "measure so many engines that connect at once, instead" },
+	{ TEI_SETTING(struct options, registration), .type = TEI_CONF_BOOL,
+	  .def = "0", .help = "measure what registering memory of each size "
+			      "costs, instead of rows" },
+	{ TEI_SETTING(struct options, first_request), .type = TEI_CONF_BOOL,
+	  .def = "0", .help = "measure what connecting costs, and the first "
+			      "request of an engine, instead of rows" },
 	{ TEI_SETTING(struct options, connect), .type = TEI_CONF_STRING,
 	  .help = "host:port of the target, which runs with --listen; for a "
 		  "scheme a list" },
@@ -172,6 +179,8 @@ static int run_role(const struct tei_conf *conf)
 		return serve_listen(o);
 	if (o->idle || o->connects)
 		return peers_main(o);
+	if (o->registration || o->first_request)
+		return costs_main(o);
 	return o->pairs.n ? pairs_main(o) : run_main(o);
 }
 

@@ -306,6 +306,48 @@ static bool messages_fit(const struct options *o)
 	return !wrong;
 }
 
+/* Tells whether one request of each size fits into each part of a side. */
+static bool greatest_fits(const struct options *o)
+{
+	char text[24];
+
+	if (greatest(&o->sizes) <= side_span(o->walked, o->ours.n) &&
+	    greatest(&o->sizes) <= side_span(o->walked, o->theirs.n))
+		return true;
+	fprintf(stderr, "te-perf: working_set: %s does not fit, give more\n",
+		tei_text_bytes(greatest(&o->sizes), text));
+	return false;
+}
+
+static bool is_cost(const struct options *o)
+{
+	return o->registration || o->first_request;
+}
+
+/* Tells whether what is asked for can be had with costs instead of rows. */
+static bool costs_fit(const struct options *o)
+{
+	const char *wrong = NULL;
+
+	if (!is_cost(o))
+		return true;
+	if (o->registration && o->first_request)
+		wrong = "registration: not together with first_request";
+	else if (o->pairs.n || o->reference || o->rate || o->histogram ||
+		 strcmp(o->fault, "none") != 0)
+		wrong = "registration, first_request: not together with scheme, "
+			"bidirectional, reference, rate, histogram or fault";
+	else if (!o->duration)
+		wrong = "duration: registration and first_request need an end";
+	else if (o->ours.n > 1)
+		wrong = "location: registration and first_request take one";
+	else if (o->first_request && options_in_process(o))
+		wrong = "backend: this one has no peers to connect";
+	if (wrong)
+		fprintf(stderr, "te-perf: %s\n", wrong);
+	return !wrong;
+}
+
 static bool rows_fit(const struct options *o)
 {
 	int n = o->sizes.n * o->batches.n * o->thread_counts.n;
@@ -432,8 +474,11 @@ bool options_derive(struct options *o)
 	if (o->pairs.n) /* and so are their shares */
 		unit *= o->pairs.shares;
 	o->walked = o->working_set - o->working_set % unit;
-	return parse_list("size", o->size, o->working_set, &o->sizes) &&
-	       parse_list("batch", o->batch, LOAD_BATCH_MAX, &o->batches) &&
+	if (!parse_list("size", o->size, o->working_set, &o->sizes))
+		return false;
+	if (is_cost(o))
+		return costs_fit(o) && greatest_fits(o) && memory_fits(o);
+	return parse_list("batch", o->batch, LOAD_BATCH_MAX, &o->batches) &&
 	       parse_list("threads", o->threads, LOAD_THREADS_MAX,
 			  &o->thread_counts) &&
 	       messages_fit(o) && batches_fit(o) && rows_fit(o) &&

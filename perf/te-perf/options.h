@@ -35,6 +35,7 @@ struct options {
 	double verify; /* percent */
 	bool reference, json, pin, hot, foreign, insecure, idle;
 	bool random, unaligned, csv, bidirectional;
+	bool registration, first_request;
 	bool priority_probe, keep_going, spoil;
 	/* Derived from them: */
 	struct list sizes, batches, thread_counts;

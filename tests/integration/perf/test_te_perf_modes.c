@@ -183,6 +183,58 @@ static void a_burst_of_connects_is_served(void **state)
 	json_decref(report);
 }
 
+/* ---- costs ---- */
+
+static const char *const registration[] = {"register_p50_us", "register_p99_us",
+					   "unregister_p50_us", "gb_per_s",
+					   NULL};
+static const char *const first[] = {"create_p50_us", "connect_p50_us",
+				    "first_p50_us",  "second_p50_us",
+				    "cold_p99_us",   NULL};
+
+static void assert_costs(const char *flag, const char *more,
+			 const char *const figures[])
+{
+	const char *const args[] = {flag,
+				    more,
+				    "--size=4k,64k",
+				    "--duration=30ms",
+				    "--working-set=1m",
+				    "--json",
+				    NULL};
+	json_t *report = tool_json("te-perf", args);
+	const json_t *rows = json_object_get(report, "rows");
+
+	assert_int_equal(json_array_size(rows), 2);
+	for (size_t i = 0; i < 2; i++) {
+		assert_numbers(json_array_get(rows, i), figures);
+		assert_true(integer(json_array_get(rows, i), "n") > 0);
+	}
+	json_decref(report);
+}
+
+static void what_registration_costs_is_measured(void **state)
+{
+	(void)state;
+	assert_costs("--registration", "--backend=shm", registration);
+	assert_costs("--registration", "--backend=loop", registration);
+	assert_costs("--registration", "--foreign", registration);
+}
+
+static void what_the_first_request_costs_is_measured(void **state)
+{
+	const char *const listen[] = {"--listen=127.0.0.1:0",
+				      "--working-set=2m", NULL};
+	char flag[64];
+	struct test_process *p = tool_listener(listen, flag);
+
+	(void)state;
+	assert_costs("--first-request", "--backend=tcp", first);
+	assert_costs("--first-request", "--backend=auto", first);
+	assert_costs("--first-request", flag, first);
+	tool_interrupt(p);
+}
+
 static void modes_that_exclude_each_other_are_refused(void **state)
 {
 	static const char *const bad[][3] = {
@@ -191,6 +243,11 @@ static void modes_that_exclude_each_other_are_refused(void **state)
 		{"--backend=loop", "--connect=a:1", "backend"},
 		{"--fault=kill", "--connect=a:1", "fault"},
 		{"--fault=kill", "--backend=loop", "fault"},
+		{"--registration", "--first-request", "registration"},
+		{"--registration", "--duration=0", "duration"},
+		{"--registration", "--location=cpu:0,*", "location"},
+		{"--registration", "--bidirectional", "registration"},
+		{"--first-request", "--backend=loop", "backend"},
 	};
 
 	(void)state;
@@ -217,6 +274,8 @@ int main(void)
 		cmocka_unit_test(a_target_that_stops_costs_only_its_requests),
 		cmocka_unit_test(idle_peers_are_weighed),
 		cmocka_unit_test(a_burst_of_connects_is_served),
+		cmocka_unit_test(what_registration_costs_is_measured),
+		cmocka_unit_test(what_the_first_request_costs_is_measured),
 		cmocka_unit_test(modes_that_exclude_each_other_are_refused),
 	};
 
