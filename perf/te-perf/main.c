@@ -25,8 +25,9 @@ static const char about[] =
 
 /* clang-format off */
 static const struct tei_setting rows[] = {
-	{ TEI_SETTING(struct options, backend), .type = TEI_CONF_STRING,
-	  .def = "tcp", .help = "auto, shm, verbs, tcp, or in this process: loop" },
+	{ TEI_SETTING(struct options, backend), .alias = "backends",
+	  .type = TEI_CONF_STRING, .def = "tcp",
+	  .help = "auto, shm, verbs, tcp, a list, or in this process: loop" },
 	{ TEI_SETTING(struct options, op), .type = TEI_CONF_CHOICE,
 	  .def = "write", .choices = "write|read|both|mixed|notify",
 	  .help = "direction; both: a row each; notify: messages" },
@@ -164,6 +165,16 @@ static const struct tei_setting rows[] = {
 };
 /* clang-format on */
 
+/* Before anything is started that would say the same. */
+static bool backend_exists(const struct options *o)
+{
+	struct te_engine *engine = NULL;
+	int rc = engine_open(o, "127.0.0.1", &engine);
+
+	te_engine_destroy(engine);
+	return !rc;
+}
+
 static int run_role(const struct tei_conf *conf)
 {
 	struct options *o = conf->values;
@@ -174,6 +185,8 @@ static int run_role(const struct tei_conf *conf)
 	if (!strcmp(o->role, "target"))
 		return serve_main(o);
 	if (!options_derive(o))
+		return 2;
+	if ((o->listen || o->pairs.n) && !backend_exists(o))
 		return 2;
 	if (o->listen)
 		return serve_listen(o);

@@ -235,6 +235,24 @@ static void what_the_first_request_costs_is_measured(void **state)
 	tool_interrupt(p);
 }
 
+static void an_unknown_backend_is_refused_with_those_there_are(void **state)
+{
+	static const char *const modes[] = {
+		"--size=4k", "--scheme=all", "--listen=127.0.0.1:0",
+		"--registration", "--first-request"};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(modes); i++) {
+		const char *const args[] = {modes[i], "--backends=tcp,bogus",
+					    "--working-set=128m", NULL};
+		char *text = tool_output("te-perf", args, 2);
+
+		test_contains(text, "there is no \"bogus\"");
+		test_contains(text, "there are auto, loop");
+		free(text);
+	}
+}
+
 static void modes_that_exclude_each_other_are_refused(void **state)
 {
 	static const char *const bad[][3] = {
@@ -276,6 +294,8 @@ int main(void)
 		cmocka_unit_test(a_burst_of_connects_is_served),
 		cmocka_unit_test(what_registration_costs_is_measured),
 		cmocka_unit_test(what_the_first_request_costs_is_measured),
+		cmocka_unit_test(
+			an_unknown_backend_is_refused_with_those_there_are),
 		cmocka_unit_test(modes_that_exclude_each_other_are_refused),
 	};
 
