@@ -186,15 +186,19 @@ static void *run_pair(void *arg)
 
 static void start_pair(struct agent *a, struct agent_pair *p)
 {
+	int rc;
+
 	if (p->started || !p->load.size)
 		return;
 	rails_read(a->engine, &p->before);
 	atomic_store(&p->series.counted, 0);
 	atomic_store(&p->running, true);
-	p->error = tei_thread_start(&p->thread, "pair", run_pair, p);
-	p->started = !p->error;
-	if (p->error)
-		atomic_store(&p->running, false);
+	rc = tei_thread_start(&p->thread, "pair", run_pair, p);
+	p->started = !rc; /* from then on the error is the thread's */
+	if (!rc)
+		return;
+	p->error = rc;
+	atomic_store(&p->running, false);
 }
 
 static void start_pairs(struct agent *a)
