@@ -7,36 +7,54 @@
 #define YIELD_LONG     (5 * TEI_NS_PER_US)
 #define CONTENDED      TEI_NS_PER_MS
 #define TIME_SLICE     TEI_NS_PER_MS /* and more: somebody else's */
-#define WORTH_MOST     5u            /* times as long, as a power of two */
+#define WORTH_MOST     8u            /* times as long, as a power of two */
+#define AGAIN          8u            /* times as long as nobody yielded */
 #define CONTENDED_MOST TEI_NS_PER_S
+
+/*
+ * A yield in which others had whole time slices has cost far more than sleeping
+ * would have: no thread yields again before twice that time. When another one
+ * follows soon after, compared with that pause, the host is still busy, however
+ * short the yields between them were: 4, 8 .. 256 times that time. So a host
+ * that stays busy costs one time slice a second, and one that is disturbed now
+ * and then is awake most of the time.
+ */
+static void avoid_time_slices(struct tei_contention *contention, uint64_t from,
+			      uint64_t to)
+{
+	uint64_t took = to - from;
+
+	if (contention->n_again &&
+	    from < contention->until + contention->lasting * AGAIN) {
+		if (contention->n_again < WORTH_MOST)
+			contention->n_again++;
+	} else {
+		contention->n_again = 1;
+	}
+	contention->lasting = took > CONTENDED_MOST >> contention->n_again
+				      ? CONTENDED_MOST
+				      : took << contention->n_again;
+	contention->until = to + contention->lasting;
+}
 
 /*
  * The thread that is waited for may need this very core: schedulers like to
  * wake it where the message was sent from. A yield that takes long shows that.
  * A single one may be the doing of a thread that runs briefly; two in a row are
  * not.
- *
- * A yield in which others had whole time slices has cost far more than sleeping
- * would have: no thread yields again before twice that time, and when the next
- * one takes long as well, before 4, 8 .. 32 times that time.
  */
 void tei_contention_learn(struct tei_contention *contention, uint64_t from,
 			  uint64_t to)
 {
-	uint64_t took = to - from, worth;
+	uint64_t took = to - from;
 
 	if (took < YIELD_LONG) {
 		contention->n_long = 0;
 		return;
 	}
 	contention->n_long++;
-	worth = (uint64_t)1
-		<< (contention->n_long < WORTH_MOST ? contention->n_long
-						    : WORTH_MOST);
-	if (took > CONTENDED_MOST / worth)
-		contention->until = to + CONTENDED_MOST;
-	else if (took >= TIME_SLICE)
-		contention->until = to + took * worth;
+	if (took >= TIME_SLICE)
+		avoid_time_slices(contention, from, to);
 	else if (contention->n_long > 1)
 		contention->until = to + CONTENDED;
 }

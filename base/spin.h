@@ -39,8 +39,10 @@ static inline void tei_spin_learn(struct tei_spin *spin, uint64_t waited)
 
 /* Load of this core by others, as yields show it; zeroed at first. */
 struct tei_contention {
-	uint32_t n_long; /* yields that took long, in a row */
-	uint64_t until;  /* ns: others need the core */
+	uint32_t n_long;  /* yields that took long, in a row */
+	uint32_t n_again; /* time slices given away, each soon after the last */
+	uint64_t lasting; /* ns: for so long nobody yields, after the last */
+	uint64_t until;   /* ns: others need the core */
 };
 
 /* A yield has taken from @from to @to, ns. */

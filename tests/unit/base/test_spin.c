@@ -80,6 +80,39 @@ static void a_time_slice_given_away_is_made_good(void **state)
 		tei_contention_lasts(&contention, now + 602 * TEI_NS_PER_S));
 }
 
+/* Each trial of a host that stays busy costs a time slice. */
+static void short_yields_between_do_not_end_contention(void **state)
+{
+	struct tei_contention contention = {0};
+	uint64_t now = 0, yielding = 0;
+
+	(void)state;
+	for (int i = 0; now < 20 * TEI_NS_PER_S; i++) {
+		uint64_t took = i % 2 ? TEI_NS_PER_US : 4 * TEI_NS_PER_MS;
+
+		if (tei_contention_lasts(&contention, now))
+			now = contention.until; /* asleep */
+		tei_contention_learn(&contention, now, now + took);
+		now += took;
+		yielding += took;
+	}
+	assert_true(yielding < now / 100);
+}
+
+static void a_disturbance_now_and_then_is_no_contention(void **state)
+{
+	struct tei_contention contention = {0};
+	uint64_t now = 0, asleep = 0, took = 4 * TEI_NS_PER_MS;
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		tei_contention_learn(&contention, now, now + took);
+		asleep += contention.until - now;
+		now = contention.until + TEI_NS_PER_S;
+	}
+	assert_true(asleep < now / 5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -88,6 +121,8 @@ int main(void)
 		cmocka_unit_test(nobody_spins_where_others_need_the_core),
 		cmocka_unit_test(two_long_yields_in_a_row_are_contention),
 		cmocka_unit_test(a_time_slice_given_away_is_made_good),
+		cmocka_unit_test(short_yields_between_do_not_end_contention),
+		cmocka_unit_test(a_disturbance_now_and_then_is_no_contention),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
