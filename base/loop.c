@@ -270,20 +270,29 @@ static int run_turn(struct tei_loop *loop, int flags)
 }
 
 /* With NONBLOCK alone libevent makes turns as long as anything happens. */
-#define POLL (EVLOOP_NONBLOCK | EVLOOP_ONCE)
+#define POLL  (EVLOOP_NONBLOCK | EVLOOP_ONCE)
+#define SLEEP (EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY)
+
+/* Where the first look would be the last, the loop sleeps without it. */
+static int first_turn(const struct tei_loop *loop, uint64_t now)
+{
+	return loop->spin.now && !tei_contention_lasts(&loop->contention, now)
+		       ? POLL
+		       : SLEEP;
+}
 
 /* -1, or 0: something may have happened. */
 static int poll_or_sleep(struct tei_loop *loop)
 {
 	uint64_t noted = loop->n_noted, since = tei_now_ns(), now = since;
-	int flags = POLL;
+	int flags = first_turn(loop, now);
 
 	while (run_turn(loop, flags) == 0) {
 		if (flags == POLL && loop->n_noted == noted &&
 		    !event_base_got_break(loop->base)) {
 			if (now - since >= loop->spin.now ||
 			    !tei_contention_yield(&loop->contention, &now))
-				flags = EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY;
+				flags = SLEEP;
 			continue;
 		}
 		if (flags != POLL)
