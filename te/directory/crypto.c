@@ -28,8 +28,12 @@ static void close_entry(void)
 
 static void start(void)
 {
-	/* Functions of atexit() are called last first: ours, then OpenSSL's. */
-	if (!OPENSSL_init_crypto(0, NULL) || atexit(close_entry))
+	/*
+	 * Functions of atexit() are called last first: ours, then OpenSSL's,
+	 * which an initialization without options does not register.
+	 */
+	if (!OPENSSL_init_crypto(OPENSSL_INIT_LOAD_CRYPTO_STRINGS, NULL) ||
+	    atexit(close_entry))
 		start_error = -ENOMEM;
 }
 

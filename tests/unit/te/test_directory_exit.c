@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <openssl/crypto.h>
+
 #include "te/directory/crypto.h"
 #include "tests/lib/test.h"
 
@@ -29,13 +31,18 @@ static void report_entry(void)
 	(void)!write(told[1], tei_dir_crypto_enter() ? "y" : "n", 1);
 }
 
-/* Registered before crypto_start(), so called after its function. */
+/*
+ * OpenSSL is begun by crypto_start(), whoever uses it later: so it frees what it
+ * has, and calls report_entry(), after crypto_start()'s function.
+ */
 static void exit_with_thread_inside(void)
 {
 	pthread_t thread;
 	char byte;
 
-	if (atexit(report_entry) || tei_dir_crypto_start() ||
+	if (tei_dir_crypto_start() ||
+	    !OPENSSL_init_crypto(OPENSSL_INIT_ADD_ALL_DIGESTS, NULL) ||
+	    !OPENSSL_atexit(report_entry) ||
 	    pthread_create(&thread, NULL, stay_inside, NULL) ||
 	    pthread_detach(thread) || read(entered[0], &byte, 1) != 1)
 		_exit(1);
