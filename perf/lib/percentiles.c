@@ -91,22 +91,24 @@ int tei_percentiles_open(struct tei_percentiles *p, const char *program,
 void tei_percentiles_add(struct tei_percentiles *p, const char *title,
 			 const struct tei_histogram *h)
 {
-	if (p->out)
-		tei_percentiles_print(h, title, p->out);
+	if (!p->out)
+		return;
+	errno = 0;
+	tei_percentiles_print(h, title, p->out);
+	/* A full buffer was written, in vain perhaps, while printing. */
+	if ((ferror(p->out) || fflush(p->out)) && !p->error)
+		p->error = errno ? errno : EIO;
 }
 
 int tei_percentiles_close(struct tei_percentiles *p)
 {
-	bool bad;
-
 	if (!p->out)
 		return 0;
-	errno = 0;
-	bad = ferror(p->out);
-	bad |= fclose(p->out) != 0;
+	if (fclose(p->out) && !p->error)
+		p->error = errno;
 	p->out = NULL;
-	if (!bad)
+	if (!p->error)
 		return 0;
-	(void)fail_file(p, errno ? errno : EIO);
+	(void)fail_file(p, p->error);
 	return -EIO;
 }

@@ -36,6 +36,7 @@ void tei_percentiles_print(const struct tei_histogram *h, const char *title,
 struct tei_percentiles {
 	const char *program, *path; /* not owned */
 	FILE *out;
+	int error; /* errno of the first write that failed; 0: none has */
 };
 
 /*

@@ -12,6 +12,7 @@
 #include "perf/te-perf/target.h"
 
 #define ANSWER_MS 300000 /* touching a large working set takes a while */
+#define HURRY_MS  10000
 #define STOP_MS   30000
 
 static int lose(struct host *host, const char *why)
@@ -49,7 +50,8 @@ int host_hear(struct host *host, const char *word,
 
 	if (host->lost)
 		return -EIO;
-	rc = tei_process_hear(&host->process, answer, ANSWER_MS);
+	rc = tei_process_hear(&host->process, answer,
+			      host->hurried ? HURRY_MS : ANSWER_MS);
 	if (rc == -EPIPE)
 		return lose(host, "it has ended");
 	if (rc)
@@ -72,7 +74,7 @@ void hosts_say(struct hosts *h, const char *line)
 int hosts_ask(struct hosts *h, bool all, const char *line, const char *word)
 {
 	char answer[TEI_PROCESS_LINE];
-	bool asked[HOSTS_MAX];
+	bool asked[HOSTS_MAX] = {0};
 	int rc = 0;
 
 	for (uint32_t i = 0; i < h->n; i++)
@@ -90,6 +92,12 @@ bool hosts_lost(const struct hosts *h)
 		if (h->host[i].lost)
 			return true;
 	return false;
+}
+
+void hosts_hurry(struct hosts *h)
+{
+	for (uint32_t i = 0; i < h->n; i++)
+		h->host[i].hurried = true;
 }
 
 uint64_t hosts_cpu_ns(struct hosts *h)

@@ -21,6 +21,7 @@ struct host {
 	char engine[TEI_PROCESS_LINE]; /* the name of its engine */
 	bool submits;                  /* it is the first of a pair */
 	bool lost;
+	bool hurried; /* another host is lost: this one answers soon or is, too */
 };
 
 struct hosts {
@@ -53,5 +54,10 @@ int host_hear(struct host *host, const char *word,
 /* CPU time of all so far; 0 when one is lost. */
 uint64_t hosts_cpu_ns(struct hosts *h);
 bool hosts_lost(const struct hosts *h);
+/*
+ * Waits ten seconds at most for each answer from now on: requests to a host that
+ * is lost may never end.
+ */
+void hosts_hurry(struct hosts *h);
 
 #endif

@@ -110,6 +110,8 @@ static int watch(struct run *run, const struct row *row)
 		begin = now;
 		tick += interval;
 	} while (!rc && running);
+	if (rc)
+		hosts_hurry(&run->hosts);
 	return rc;
 }
 
@@ -224,6 +226,9 @@ static void add_to_all(struct load_result *all, const struct load_result *r)
 {
 	all->requests += r->requests;
 	all->behind += r->behind;
+	all->errors[0].n += r->errors[0].n;
+	if (r->errors[0].error)
+		all->errors[0].error = r->errors[0].error;
 	if (r->elapsed_ns > all->elapsed_ns)
 		all->elapsed_ns = r->elapsed_ns;
 	if (r->gap_ns > all->gap_ns)
@@ -326,12 +331,13 @@ static int measure_all(struct run *run)
 		run->progress.shown = false;
 	run->total_ms = n * o->rounds * o->duration;
 	for (uint64_t round = 0; !rc && round < o->rounds; round++) {
-		for (size_t i = 0; !rc && i < n; i++) {
+		for (size_t i = 0; !rc && i < n && !load_is_ended(); i++) {
 			rc = measure_block(run, &run->results.row[i * each]);
 			run->done_ms += o->duration;
 		}
 	}
 	tei_progress_end(&run->progress);
+	results_forget_unmeasured(&run->results);
 	return rc;
 }
 

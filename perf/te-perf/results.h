@@ -118,6 +118,8 @@ double row_max(const struct row *row, enum figure f);
 uint64_t results_wrong_bytes(const struct results *r);
 /* Ends of requests that failed, for people: "3 x Connection reset". */
 uint64_t row_failed(const struct row *row);
+/* Takes the last rows off that have no round: the run was interrupted. */
+void results_forget_unmeasured(struct results *r);
 void results_fini(struct results *r);
 
 /*

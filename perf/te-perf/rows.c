@@ -87,6 +87,12 @@ uint64_t row_failed(const struct row *row)
 	return n;
 }
 
+void results_forget_unmeasured(struct results *r)
+{
+	while (r->n_rows && !r->row[r->n_rows - 1].n_rounds)
+		r->n_rows--;
+}
+
 uint64_t results_wrong_bytes(const struct results *r)
 {
 	uint64_t wrong = 0;

@@ -258,12 +258,13 @@ static int measure_all(struct run *run)
 		run->progress.shown = false;
 	run->series.total_ms = n * o->rounds * o->duration;
 	for (uint64_t round = 0; !rc && round < o->rounds; round++) {
-		for (size_t i = 0; !rc && i < n; i++) {
+		for (size_t i = 0; !rc && i < n && !load_is_ended(); i++) {
 			run->series.done_ms = done++ * o->duration;
 			rc = measure_row(run, &run->results.row[i]);
 		}
 	}
 	tei_progress_end(&run->progress);
+	results_forget_unmeasured(&run->results);
 	return rc;
 }
 
