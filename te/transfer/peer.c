@@ -36,14 +36,14 @@ static void news_came(struct tei_call *call)
 	tei_peer_sync(peer);
 }
 
-static void break_number(struct tei_peer *peer, uint64_t number)
+static void break_number(struct tei_peer *peer, uint64_t number, int why)
 {
 	tei_list_for_each_safe (node, tmp, &peer->w.links) {
 		struct tei_link *link =
 			tei_list_entry(node, struct tei_link, link);
 
 		if (link->number == number)
-			tei_link_break(link, -ENETRESET);
+			tei_link_break(link, why);
 	}
 }
 
@@ -51,15 +51,18 @@ static void gone_came(struct tei_call *call)
 {
 	struct tei_peer *peer = TEI_CONTAINER(call, struct tei_peer, gone_call);
 	uint64_t numbers[TEI_PEER_GONE];
+	bool wanted[TEI_PEER_GONE];
 	uint32_t n;
 
 	tei_mutex_lock(&peer->engine->mu);
 	n = peer->n_gone;
 	memcpy(numbers, peer->gone, n * sizeof(numbers[0]));
+	memcpy(wanted, peer->gone_wanted, n * sizeof(wanted[0]));
 	peer->n_gone = 0;
 	tei_mutex_unlock(&peer->engine->mu);
 	while (n--)
-		break_number(peer, numbers[n]);
+		break_number(peer, numbers[n],
+			     wanted[n] ? -ESTALE : -ENETRESET);
 }
 
 void tei_peer_work_init(struct tei_peer *peer)
@@ -408,14 +411,17 @@ void tei_peer_sync_self(struct tei_peer *peer)
 	peer->w.remote = remote;
 }
 
-void tei_peer_link_gone(struct tei_peer *peer, uint64_t number)
+void tei_peer_link_gone(struct tei_peer *peer, uint64_t number, bool wanted)
 {
 	uint32_t n;
 
 	tei_mutex_lock(&peer->engine->mu);
 	n = peer->n_gone;
-	if (n < TEI_PEER_GONE)
-		peer->gone[peer->n_gone++] = number;
+	if (n < TEI_PEER_GONE) {
+		peer->gone[n] = number;
+		peer->gone_wanted[n] = wanted;
+		peer->n_gone++;
+	}
 	tei_mutex_unlock(&peer->engine->mu);
 	if (!n)
 		tei_worker_post(peer->engine->worker, &peer->gone_call);

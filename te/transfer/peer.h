@@ -117,10 +117,11 @@ struct tei_peer {
 	_Atomic uint64_t news;          /* release after announced changed */
 	_Atomic bool news_posted, asks_posted;
 	struct tei_call news_call, asks_call, gone_call;
-	uint64_t gone[TEI_PEER_GONE];   /* numbers of links; guarded by mu */
-	uint32_t n_gone;                /* guarded by mu */
-	uint64_t silent[TEI_PEER_GONE]; /* the same, to be asked for */
-	uint32_t n_silent;              /* guarded by mu */
+	uint64_t gone[TEI_PEER_GONE];    /* numbers of links; guarded by mu */
+	bool gone_wanted[TEI_PEER_GONE]; /* guarded by mu */
+	uint32_t n_gone;                 /* guarded by mu */
+	uint64_t silent[TEI_PEER_GONE];  /* the same, to be asked for */
+	uint32_t n_silent;               /* guarded by mu */
 	_Atomic uint64_t questions; /* counts asks for a description; relaxed */
 	_Atomic bool want;     /* the worker needs the control connection */
 	_Atomic uint32_t asks; /* TEI_ASK_* */
@@ -133,10 +134,11 @@ struct tei_peer {
 void tei_peer_post_news(struct tei_peer *peer);
 /*
  * Breaks the link of that number, whose other half has ended; none: nothing
- * happens. Where more end at a time than are remembered, the rest is asked for
- * when it is silent. Any thread, not with mu held.
+ * happens. @wanted: the owner has ended it and nothing failed, so that another
+ * one may be opened at once. Where more end at a time than are remembered, the
+ * rest is asked for when it is silent. Any thread, not with mu held.
  */
-void tei_peer_link_gone(struct tei_peer *peer, uint64_t number);
+void tei_peer_link_gone(struct tei_peer *peer, uint64_t number, bool wanted);
 /*
  * Takes the numbers of silent links that the next probe asks for; returns how
  * many. Any thread, not with mu held.
