@@ -18,13 +18,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "perf/lib/histogram.h"
 #include "perf/lib/process.h"
+#include "perf/lib/sleep.h"
 
 #define ROOM       (4 << 20) /* socket buffers */
 #define SPIN_TRIES 1024      /* between two looks at the clock */
@@ -548,15 +548,6 @@ static int one_batch(int fd, struct batch *b, const struct tei_bare_shape *s)
 	return rc ? rc : tei_bare_recv(fd, ball, BALL, s->spin);
 }
 
-static void sleep_ns(uint64_t ns)
-{
-	struct timespec ts = {(time_t)(ns / TEI_NS_PER_S),
-			      (long)(ns % TEI_NS_PER_S)};
-
-	if (ns)
-		nanosleep(&ts, NULL);
-}
-
 static int one_ball(int fd, bool spin)
 {
 	char ball[BALL] = "ball";
@@ -574,7 +565,7 @@ static int loop(int fd, struct batch *b, const struct tei_bare_shape *s,
 	int rc;
 
 	do {
-		sleep_ns(s->pause_ns);
+		tei_sleep_ns(s->pause_ns);
 		sent = s->pause_ns ? tei_now_ns() : now;
 		rc = b ? one_batch(fd, b, s) : one_ball(fd, s->spin);
 		now = tei_now_ns();

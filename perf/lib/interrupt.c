@@ -7,20 +7,20 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-static _Atomic bool interrupted;
+static _Atomic bool *interrupted; /* set before a signal can come */
 
 static void note_interrupt(int signal)
 {
 	(void)signal;
-	atomic_store_explicit(&interrupted, true, memory_order_relaxed);
+	atomic_store_explicit(interrupted, true, memory_order_relaxed);
 }
 
-const _Atomic bool *tei_interrupt_catch(void)
+void tei_interrupt_catch(_Atomic bool *flag)
 {
 	struct sigaction action = {.sa_handler = note_interrupt,
 				   .sa_flags =
 					   (int)(SA_RESETHAND | SA_RESTART)};
 
+	interrupted = flag;
 	sigaction(SIGINT, &action, NULL);
-	return &interrupted;
 }

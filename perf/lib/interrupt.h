@@ -8,10 +8,10 @@
 #include <stdbool.h>
 
 /*
- * From now on the first SIGINT sets the flag that is returned, and the second
- * ends the process at once. The flag is one for the process; relaxed, as
- * whoever looks at it looks again. Threads: set-up only.
+ * From now on the first SIGINT sets *@flag, which stays to the end of the
+ * process, and the second ends the process at once. Relaxed, as whoever looks at
+ * the flag looks again. Threads: set-up only.
  */
-const _Atomic bool *tei_interrupt_catch(void);
+void tei_interrupt_catch(_Atomic bool *flag);
 
 #endif

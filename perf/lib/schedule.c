@@ -6,9 +6,9 @@
 
 #include <assert.h>
 #include <sys/prctl.h>
-#include <time.h>
 
 #include "base/clock.h"
+#include "perf/lib/sleep.h"
 
 #define LOOK_NS (100 * TEI_NS_PER_MS) /* between two looks at *ended */
 
@@ -63,15 +63,6 @@ static bool is_ended(const _Atomic bool *ended)
 	return ended && atomic_load_explicit(ended, memory_order_relaxed);
 }
 
-/* A signal may end it early. */
-static void sleep_until(uint64_t at_ns)
-{
-	struct timespec ts = {(time_t)(at_ns / TEI_NS_PER_S),
-			      (long)(at_ns % TEI_NS_PER_S)};
-
-	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
-}
-
 bool tei_schedule_await(struct tei_schedule *s, uint64_t end_ns,
 			const _Atomic bool *ended)
 {
@@ -83,7 +74,7 @@ bool tei_schedule_await(struct tei_schedule *s, uint64_t end_ns,
 	if (!s->precise && now < due)
 		s->precise = !prctl(PR_SET_TIMERSLACK, 1ul);
 	while (now < due && !is_ended(ended)) {
-		sleep_until(due - now < LOOK_NS ? due : now + LOOK_NS);
+		tei_sleep_until(due - now < LOOK_NS ? due : now + LOOK_NS);
 		now = tei_now_ns();
 	}
 	return !is_ended(ended);

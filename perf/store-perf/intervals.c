@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "perf/lib/peak.h"
 
 /* ---- what has ended ---- */
 
@@ -18,16 +19,6 @@ void pace_begin(struct pace *p, uint64_t now_ns)
 	atomic_store(&p->bytes, 0);
 	atomic_store(&p->gap_ns, 0);
 	atomic_store(&p->last_ns, now_ns);
-}
-
-static void raise_to(_Atomic uint64_t *max, uint64_t value)
-{
-	uint64_t old = atomic_load_explicit(max, memory_order_relaxed);
-
-	while (value > old && !atomic_compare_exchange_weak_explicit(
-				      max, &old, value, memory_order_relaxed,
-				      memory_order_relaxed))
-		;
 }
 
 void pace_note(struct pace *p, uint64_t now_ns, uint64_t keys, uint64_t bytes)
@@ -42,7 +33,7 @@ void pace_note(struct pace *p, uint64_t now_ns, uint64_t keys, uint64_t bytes)
 					memory_order_relaxed);
 	/* A thread that ended later may be the first to get here. */
 	if (now_ns > last)
-		raise_to(&p->gap_ns, now_ns - last);
+		tei_peak_raise(&p->gap_ns, now_ns - last);
 }
 
 /* ---- points ---- */

@@ -22,6 +22,7 @@
 #include "perf/lib/report.h"
 #include "perf/lib/room.h"
 #include "perf/store-perf/mix.h"
+#include "perf/store-perf/results.h"
 
 /* CPU time of a kind of process, in ns. */
 struct mixed_cpu {
@@ -336,21 +337,6 @@ static void write_percentiles(struct mixed_results *r, const struct options *o)
 	}
 }
 
-/* Then latencies are those of a queue that grows while the load lasts. */
-static void warn_behind(const struct mixed_results *r)
-{
-	char count[32], rate[32];
-
-	/* A call of each worker may be under way. */
-	if (r->sum.behind <= mix_workers(r->plan))
-		return;
-	fprintf(stderr,
-		"store-perf: rate: %s calls of %s a second were due before the "
-		"end and had not begun: the pool does not keep up\n",
-		tei_text_count(r->sum.behind, count),
-		tei_text_count(r->plan->rate, rate));
-}
-
 /* Print them to stdout. -ENOMEM, -EIO. */
 static int report_mixed(const struct mixed_results *r, const struct options *o)
 {
@@ -396,11 +382,12 @@ struct mixed {
 	struct tei_process worker[MIX_PROCESSES_MAX];
 	unsigned int n_workers;
 	struct tei_progress bar;
-	const _Atomic bool *interrupted; /* NULL before a load runs */
-	struct te_store *store;          /* the parent's own, for figures */
+	struct te_store *store; /* the parent's own, for figures */
 	struct tei_reference_run reference;
 	struct mixed_results results;
 };
+
+static _Atomic bool interrupted;
 
 /* ---- start ---- */
 
@@ -556,7 +543,7 @@ static void show_filled(struct mixed *m)
 /* Passes an interrupt on to the workers, and takes points. */
 static void watch_load(struct mixed *m)
 {
-	if (atomic_load_explicit(m->interrupted, memory_order_relaxed))
+	if (atomic_load_explicit(&interrupted, memory_order_relaxed))
 		atomic_store_explicit(&m->share->ended, true,
 				      memory_order_relaxed);
 	(void)intervals_look(&m->results.intervals, tei_now_ns(), LOOK_MS);
@@ -633,7 +620,7 @@ static void begin_load(struct mixed *m)
 	struct intervals *intervals = &m->results.intervals;
 	uint64_t now = tei_now_ns(), begin = now + m->plan.warm_up_ns;
 
-	m->interrupted = tei_interrupt_catch();
+	tei_interrupt_catch(&interrupted);
 	intervals->interval_ns = m->o->interval * TEI_NS_PER_MS;
 	intervals->print = !m->o->json && !m->o->csv;
 	intervals->keep = m->o->json;
@@ -778,7 +765,8 @@ static int measure_mix(struct mixed *m)
 		return rc;
 	sum_up(m);
 	write_percentiles(&m->results, m->o);
-	warn_behind(&m->results);
+	results_warn_behind(m->results.sum.behind, mix_workers(&m->plan),
+			    m->plan.rate);
 	rc = report_mixed(&m->results, m->o);
 	return check_result(m) ? -EIO : rc;
 }

@@ -198,6 +198,18 @@ int results_report(const struct results *r, const struct options *o)
 	return rc ? rc : wrong ? -EIO : 0;
 }
 
+void results_warn_behind(uint64_t behind, uint64_t n_threads, uint64_t rate)
+{
+	char count[32], per_s[32];
+
+	if (behind <= n_threads)
+		return;
+	fprintf(stderr,
+		"store-perf: rate: %s calls of %s a second were due before the "
+		"end and had not begun: the pool does not keep up\n",
+		tei_text_count(behind, count), tei_text_count(rate, per_s));
+}
+
 void results_fini(struct results *r)
 {
 	for (size_t i = 0; i < sizeof(r->row) / sizeof(*r->row); i++)

@@ -71,6 +71,8 @@ struct run {
 	struct results results;
 };
 
+static _Atomic bool interrupted;
+
 /* ---- threads ---- */
 
 /*
@@ -332,7 +334,8 @@ static void begin_clock(struct run *run)
 	const struct options *o = run->o;
 	uint64_t start;
 
-	run->ended = tei_interrupt_catch();
+	tei_interrupt_catch(&interrupted);
+	run->ended = &interrupted;
 	atomic_store_explicit(&run->n_ended, 0, memory_order_relaxed);
 	for (unsigned int i = 0; i < run->n_workers; i++) {
 		struct client *c = &run->worker[i].client;
@@ -505,20 +508,6 @@ static void add_percentiles(struct run *run, const struct row *row,
 	tei_percentiles_add(&run->percentiles, title, latency);
 }
 
-/* Then latencies are those of a queue that grows while the load lasts. */
-static void warn_behind(const struct run *run, const struct row *row)
-{
-	char count[32], rate[32];
-
-	if (row->behind <= run->n_workers) /* a call each may be under way */
-		return;
-	fprintf(stderr,
-		PROGRAM ": rate: %s calls of %s a second were due before the "
-			"end and had not begun: the pool does not keep up\n",
-		tei_text_count(row->behind, count),
-		tei_text_count(run->o->rate, rate));
-}
-
 static int add_row(struct run *run, uint64_t value_size)
 {
 	struct tei_histogram *latency = tei_calloc(1, sizeof(*latency));
@@ -534,7 +523,7 @@ static int add_row(struct run *run, uint64_t value_size)
 	rc = measure_row(run, row, latency);
 	if (!rc) {
 		add_percentiles(run, row, latency);
-		warn_behind(run, row);
+		results_warn_behind(row->behind, run->n_workers, run->o->rate);
 	}
 	tei_free(latency);
 	if (rc)

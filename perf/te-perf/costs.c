@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -323,17 +322,8 @@ static int report(const struct run *run)
 	return 0;
 }
 
-static void end_early(int signal)
-{
-	(void)signal;
-	load_end();
-}
-
 int costs_main(const struct options *o)
 {
-	struct sigaction action = {.sa_handler = end_early,
-				   .sa_flags =
-					   (int)(SA_RESETHAND | SA_RESTART)};
 	struct run run = {.options = o, .n = o->sizes.n};
 	int rc;
 
@@ -341,7 +331,7 @@ int costs_main(const struct options *o)
 	run.cost = tei_calloc((size_t)run.n, sizeof(*run.cost));
 	if (!run.cost)
 		return 1;
-	sigaction(SIGINT, &action, NULL);
+	load_end_at_interrupt();
 	for (int i = 0; i < run.n; i++)
 		run.cost[i].size = o->sizes.v[i];
 	run.steps = o->registration ? registration_steps : first_steps;

@@ -13,12 +13,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/thread.h"
+#include "perf/lib/interrupt.h"
 #include "perf/lib/schedule.h"
+#include "perf/lib/sleep.h"
 
 #define PROBE_EVERY_NS TEI_NS_PER_MS
 #define PROBE_LEN      8
@@ -56,7 +57,7 @@ struct run {
 	struct worker *probe; /* or NULL */
 };
 
-/* Set by a signal's handler; relaxed, as each looks again after its batch. */
+/* Relaxed, as each looks again after its batch. */
 static _Atomic bool ended;
 
 void load_end(void)
@@ -64,18 +65,14 @@ void load_end(void)
 	atomic_store_explicit(&ended, true, memory_order_relaxed);
 }
 
+void load_end_at_interrupt(void)
+{
+	tei_interrupt_catch(&ended);
+}
+
 bool load_is_ended(void)
 {
 	return atomic_load_explicit(&ended, memory_order_relaxed);
-}
-
-static void sleep_ns(uint64_t ns)
-{
-	struct timespec ts = {(time_t)(ns / TEI_NS_PER_S),
-			      (long)(ns % TEI_NS_PER_S)};
-
-	if (ns)
-		nanosleep(&ts, NULL);
 }
 
 /* Bytes that no earlier pass has written here. */
@@ -177,7 +174,7 @@ static int one_batch(struct worker *w)
 	uint32_t ok;
 	int rc;
 
-	sleep_ns(l->pause_ns);
+	tei_sleep_ns(l->pause_ns);
 	prepare(w);
 	w->start_ns = tei_now_ns();
 	counted_from = tei_schedule_take(&w->schedule, w->start_ns);
@@ -248,7 +245,7 @@ static int one_probe(struct worker *w)
 	uint32_t ok;
 	int rc;
 
-	sleep_ns(PROBE_EVERY_NS);
+	tei_sleep_ns(PROBE_EVERY_NS);
 	w->pieces[0] = (struct iovec){
 		(void *)(uintptr_t)(l->local.at[0] + l->local.span), PROBE_LEN};
 	w->requests[0] = (struct te_request){

@@ -80,12 +80,11 @@ struct load_result {
 int load_run(const struct load *l, struct series *series,
 	     struct load_result *out);
 
-/*
- * Ends each thread of each load after the batch that is then on. Threads: any;
- * a signal's handler, too.
- */
+/* Ends each thread of each load after the batch that is then on. Threads: any. */
 void load_end(void);
-/* Tells whether that has been called. */
+/* Lets the first SIGINT do so; the second ends the process. Set-up only. */
+void load_end_at_interrupt(void);
+/* Tells whether either has ended the loads. */
 bool load_is_ended(void);
 
 /* ---- the geometry of slots ---- */

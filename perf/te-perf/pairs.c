@@ -11,14 +11,13 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "perf/lib/report.h"
+#include "perf/lib/sleep.h"
 #include "perf/te-perf/agent.h"
 #include "perf/te-perf/hosts.h"
 #include "perf/te-perf/results.h"
@@ -38,14 +37,6 @@ struct run {
 };
 
 /* ---- while it runs ---- */
-
-static void sleep_ns(uint64_t ns)
-{
-	struct timespec ts = {(time_t)(ns / TEI_NS_PER_S),
-			      (long)(ns % TEI_NS_PER_S)};
-
-	nanosleep(&ts, NULL);
-}
 
 /* Requests of all hosts so far, and pairs that run. -EIO: a host is lost. */
 static int ask_progress(struct run *run, uint64_t *requests, uint32_t *running)
@@ -92,7 +83,8 @@ static int watch(struct run *run, const struct row *row)
 	int rc;
 
 	do {
-		sleep_ns(interval && interval < LOOK_NS ? interval : LOOK_NS);
+		tei_sleep_ns(interval && interval < LOOK_NS ? interval
+							    : LOOK_NS);
 		now = tei_now_ns();
 		tei_progress_show(&run->progress,
 				  run->done_ms + (now - start) / TEI_NS_PER_MS,
@@ -419,23 +411,14 @@ static int measure(struct run *run)
 	return rc ? rc : reported;
 }
 
-static void end_early(int signal)
-{
-	(void)signal;
-	load_end();
-}
-
 int pairs_main(const struct options *o)
 {
-	struct sigaction action = {.sa_handler = end_early,
-				   .sa_flags =
-					   (int)(SA_RESETHAND | SA_RESTART)};
 	struct run *run = tei_calloc(1, sizeof(*run));
 	int rc, closed, code = 1;
 
 	if (!run)
 		return 1;
-	sigaction(SIGINT, &action, NULL);
+	load_end_at_interrupt();
 	run->options = o;
 	run->pair = tei_calloc(o->pairs.n, sizeof(*run->pair));
 	if (!run->pair)

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -362,22 +361,6 @@ close_target:
 	return rc;
 }
 
-static void end_early(int signal)
-{
-	(void)signal;
-	load_end();
-}
-
-/* The first SIGINT ends the loads, and what came of them is told. */
-static void catch_interrupts(void)
-{
-	struct sigaction action = {.sa_handler = end_early,
-				   .sa_flags =
-					   (int)(SA_RESETHAND | SA_RESTART)};
-
-	sigaction(SIGINT, &action, NULL);
-}
-
 int run_main(const struct options *o)
 {
 	struct run *run = tei_calloc(1, sizeof(*run));
@@ -385,7 +368,7 @@ int run_main(const struct options *o)
 
 	if (!run)
 		return 1;
-	catch_interrupts();
+	load_end_at_interrupt();
 	run->options = o;
 	if (o->pin)
 		tei_process_pin(0);

@@ -7,10 +7,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "perf/lib/peak.h"
+#include "perf/lib/sleep.h"
 
 #define LOOK_NS (100 * TEI_NS_PER_MS)
 
@@ -26,16 +27,6 @@ void series_begin(struct series *s, uint64_t now_ns, uint64_t size)
 	atomic_store(&s->interval_gap_ns, 0);
 }
 
-static void raise_to(_Atomic uint64_t *max, uint64_t value)
-{
-	uint64_t old = atomic_load_explicit(max, memory_order_relaxed);
-
-	while (value > old && !atomic_compare_exchange_weak_explicit(
-				      max, &old, value, memory_order_relaxed,
-				      memory_order_relaxed))
-		;
-}
-
 void series_completed(struct series *s, uint64_t now_ns)
 {
 	uint64_t last = atomic_exchange_explicit(&s->last_ns, now_ns,
@@ -44,8 +35,8 @@ void series_completed(struct series *s, uint64_t now_ns)
 	/* A thread that ended later may be the first to get here. */
 	if (now_ns <= last)
 		return;
-	raise_to(&s->gap_ns, now_ns - last);
-	raise_to(&s->interval_gap_ns, now_ns - last);
+	tei_peak_raise(&s->gap_ns, now_ns - last);
+	tei_peak_raise(&s->interval_gap_ns, now_ns - last);
 }
 
 uint64_t series_gap_ns(struct series *s, uint64_t end_ns)
@@ -123,14 +114,6 @@ static void take_point(struct series *s, uint64_t begin_ns, uint64_t now_ns,
 		print_point(s, p);
 }
 
-static void sleep_until(uint64_t at_ns)
-{
-	struct timespec ts = {(time_t)(at_ns / TEI_NS_PER_S),
-			      (long)(at_ns % TEI_NS_PER_S)};
-
-	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
-}
-
 static void show(struct series *s, uint64_t now_ns)
 {
 	if (s->progress)
@@ -152,7 +135,7 @@ void series_watch(struct series *s, uint64_t end_ns, series_count_fn *count,
 	uint64_t tick = s->interval_ns ? now + s->interval_ns : end_ns;
 
 	while (now < end_ns) {
-		sleep_until(earlier(earlier(tick, end_ns), now + LOOK_NS));
+		tei_sleep_until(earlier(earlier(tick, end_ns), now + LOOK_NS));
 		now = tei_now_ns();
 		show(s, now);
 		done = count(arg);
