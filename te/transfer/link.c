@@ -227,6 +227,9 @@ struct tei_link *tei_link_make(struct te_engine *engine,
 
 void tei_link_free(struct tei_link *link)
 {
+	assert(!link || !tei_heap_has(&link->out.due.node));
+	assert(!link || !tei_heap_has(&link->out.part.node));
+	assert(!link || !tei_heap_has(&link->in.due.node));
 	tei_free(link);
 }
 

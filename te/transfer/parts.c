@@ -291,10 +291,12 @@ void tei_merged_cancel(struct tei_request *r)
 		return;
 	if (have_all_failed(work)) {
 		work->canceled = true;
-		if (!link->flushing) /* else it comes back anyway */
+		if (!link->flushing) /* else the part comes back anyway */
 			link->ep.rail->ops->cancel(&link->ep, &work->slice);
 		return;
 	}
+	if (link->flushing) /* its parts come back, and it may be freed then */
+		return;
 	link->out.part.fn = merged_part_due;
 	if (!tei_heap_has(&link->out.part.node) &&
 	    tei_due_set(w, &link->out.part, w->now + GRACE))

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "tests/lib/wait.h"
 #include "tests/unit/te/fake.h"
 #include "tests/unit/te/rig.h"
@@ -262,6 +263,40 @@ static void cancelled_read_leaves_the_others_whole(void **state)
 	cancel_one(TE_READ);
 }
 
+static bool is_flushing(void *arg)
+{
+	(void)arg;
+	return atomic_load(&fake.flushing) > 0;
+}
+
+/*
+ * Cancels a second request while the endpoint that the first one cost is being
+ * flushed: nothing of the link may be looked at once it is freed.
+ */
+static void second_cancel_may_meet_the_flush(void **state)
+{
+	uint64_t until;
+
+	(void)state;
+	atomic_store(&fake.hold_flush, true);
+	submit_stalled();
+	assert_int_equal(te_request_cancel(batch, 5), 0);
+	assert_true(test_wait_until(is_flushing, NULL, RIG_WAIT_MS));
+	assert_int_equal(te_request_cancel(batch, 6), 0);
+	atomic_store(&fake.stall, false);
+	atomic_store(&fake.hold_flush, false);
+	fake_wake();
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	for (uint32_t i = 0; i < N; i++)
+		assert_int_equal(error_of(i),
+				 i == 5 || i == 6 ? -ECANCELED : 0);
+	/* Longer than a link waits for the rest of a merged part. */
+	until = tei_now_ns() + 100 * TEI_NS_PER_MS;
+	while (tei_now_ns() < until)
+		assert_int_equal(
+			rig_move(user, segment, TE_READ, memory, local, 1), 0);
+}
+
 static void cancel_of_all_needs_no_new_endpoint(void **state)
 {
 	uint64_t before = test_stat(user, "te_endpoints_down_total", NULL);
@@ -467,6 +502,7 @@ int main(void)
 		WITH_ENGINES(distant_requests_stay_apart),
 		WITH_ENGINES(cancelled_write_leaves_the_others_whole),
 		WITH_ENGINES(cancelled_read_leaves_the_others_whole),
+		WITH_ENGINES(second_cancel_may_meet_the_flush),
 		WITH_ENGINES(cancel_of_all_needs_no_new_endpoint),
 		WITH_ENGINES(all_time_out_together),
 		WITH_ENGINES(refused_one_fails_alone),
