@@ -39,7 +39,7 @@
 #define OUT_KEEP    (256u << 10)        /* of a queue that has become empty */
 #define PART_NS     (30 * TEI_NS_PER_S) /* for a frame from its first byte on */
 #define OUT_MAX     (64u << 20) /* a master that reads none of it is gone */
-#define SPIN_NS     (20 * TEI_NS_PER_US)
+#define SERIES_NS   (10 * TEI_NS_PER_MS) /* between frames that can wait */
 
 /* ---- sending ---- */
 
@@ -96,16 +96,19 @@ static void go_mute(struct tes_channel *ch) TEI_REQUIRES(ch->mu)
 	(void)shutdown(ch->fd, SHUT_RDWR);
 }
 
-/* Returns how many bytes the kernel took; -1: none now, or never again. */
+/*
+ * Returns how many bytes the kernel took; -1: none now, or never again. @flags:
+ * MSG_MORE, for what can wait for the bytes after it.
+ */
 static ssize_t put_bytes(struct tes_channel *ch, const uint8_t *bytes,
-			 size_t len) TEI_REQUIRES(ch->mu)
+			 size_t len, int flags) TEI_REQUIRES(ch->mu)
 {
 	ssize_t n = -1;
 	int fd = ch->fd, err = ECONNRESET;
 
 	tei_mutex_unlock(&ch->mu);
 	if (!tei_fault_check(TEI_FAULT_IO)) {
-		n = send(fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+		n = send(fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT | flags);
 		err = errno;
 	}
 	tei_mutex_lock(&ch->mu);
@@ -130,7 +133,7 @@ static void flush(struct tes_channel *ch) TEI_REQUIRES(ch->mu)
 		if (!left(&ch->going))
 			break;
 		n = put_bytes(ch, ch->going.at + ch->going.from,
-			      left(&ch->going));
+			      left(&ch->going), 0);
 		if (n < 0)
 			break;
 		took(&ch->going, (size_t)n);
@@ -157,15 +160,15 @@ static void kick_driver(const struct tes_channel *ch)
 }
 
 /* Sends straight from @bytes: nothing waits before them. */
-static int send_now(struct tes_channel *ch, const uint8_t *bytes, size_t len)
-	TEI_REQUIRES(ch->mu)
+static int send_now(struct tes_channel *ch, const uint8_t *bytes, size_t len,
+		    int flags) TEI_REQUIRES(ch->mu)
 {
 	size_t went;
 	ssize_t n;
 	int rc = 0;
 
 	ch->sending = true;
-	n = put_bytes(ch, bytes, len);
+	n = put_bytes(ch, bytes, len, flags);
 	went = n < 0 ? 0 : (size_t)n;
 	if (went < len && !ch->mute)
 		rc = append(&ch->going, bytes + went, len - went);
@@ -177,7 +180,7 @@ static int send_now(struct tes_channel *ch, const uint8_t *bytes, size_t len)
 
 /* Send @bytes[len], or leave them to who sends or will. -ENOMEM. */
 static int channel_send(struct tes_channel *ch, const uint8_t *bytes,
-			size_t len) TEI_REQUIRES(ch->mu)
+			size_t len, int flags) TEI_REQUIRES(ch->mu)
 {
 	int rc;
 
@@ -186,7 +189,7 @@ static int channel_send(struct tes_channel *ch, const uint8_t *bytes,
 	if (ch->sending || has_output(ch))
 		rc = append(&ch->out, bytes, len);
 	else
-		rc = send_now(ch, bytes, len);
+		rc = send_now(ch, bytes, len, flags);
 	if (!ch->sending && has_output(ch))
 		flush(ch);
 	if (!ch->sending && has_output(ch))
@@ -652,7 +655,7 @@ static int ask_master(struct tes_channel *ch, struct tes_channel_call *call,
 	call->id = ++ch->last_id;
 	number(frame, call->id);
 	tei_list_add_tail(&ch->calls, &call->link);
-	if (!channel_send(ch, frame, len))
+	if (!channel_send(ch, frame, len, 0))
 		return 0;
 	tei_list_del(&call->link);
 	return TE_STORE_INTERNAL_ERROR;
@@ -705,19 +708,39 @@ int tes_channel_call(struct tes_channel *ch, uint64_t generation, uint16_t type,
 	return code ? code : tes_channel_await(ch, &call, out);
 }
 
-void tes_channel_tell(struct tes_channel *ch, uint16_t type,
-		      const struct ProtobufCMessage *msg,
-		      struct tei_arena *arena)
+static void tell(struct tes_channel *ch, uint16_t type,
+		 const struct ProtobufCMessage *msg, struct tei_arena *arena,
+		 bool can_wait)
 {
 	size_t len;
 	uint8_t *frame = pack(type, msg, arena, &len);
+	uint64_t now = tei_now_ns();
+	int flags = 0;
 
 	if (!frame)
 		return;
 	tei_mutex_lock(&ch->mu);
+	if (can_wait && now - ch->told_ns < SERIES_NS)
+		flags = MSG_MORE;
+	if (can_wait)
+		ch->told_ns = now;
 	if (usable(ch, 0))
-		(void)channel_send(ch, frame, len);
+		(void)channel_send(ch, frame, len, flags);
 	tei_mutex_unlock(&ch->mu);
+}
+
+void tes_channel_tell(struct tes_channel *ch, uint16_t type,
+		      const struct ProtobufCMessage *msg,
+		      struct tei_arena *arena)
+{
+	tell(ch, type, msg, arena, false);
+}
+
+void tes_channel_tell_later(struct tes_channel *ch, uint16_t type,
+			    const struct ProtobufCMessage *msg,
+			    struct tei_arena *arena)
+{
+	tell(ch, type, msg, arena, true);
 }
 
 void tes_channel_look(struct tes_channel *ch)

@@ -52,6 +52,7 @@ void tes_release_tell(struct tes_release *release, struct te_store *store,
 	m->keys = release->column.bytes;
 	m->key_lens = release->column.lens;
 	m->n_key_lens = release->column.n;
-	tes_channel_tell(&store->channel, STORE__STORE_TYPE__STORE_RELEASE,
-			 &m->base, arena);
+	tes_channel_tell_later(&store->channel,
+			       STORE__STORE_TYPE__STORE_RELEASE, &m->base,
+			       arena);
 }

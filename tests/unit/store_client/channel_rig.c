@@ -2,6 +2,8 @@
 /* channel_rig.c - a channel, a peer of it in a thread, and callers */
 #include "tests/unit/store_client/channel_rig.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -19,16 +21,43 @@ static void on_broke(struct tes_channel *channel)
 			 1);
 }
 
-void rig_init(struct rig *r)
+static void open_rig(struct rig *r, const int fds[2])
 {
-	int fds[2];
-
 	memset(r, 0, sizeof(*r));
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 	tes_channel_init(&r->channel, on_broke);
 	assert_int_equal(
 		tes_channel_open(&r->channel, fds[0], RIG_GENERATION, 77), 0);
 	r->peer = fds[1];
+}
+
+void rig_init(struct rig *r)
+{
+	int fds[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	open_rig(r, fds);
+}
+
+void rig_init_tcp(struct rig *r)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET,
+				 .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	int listener = socket(AF_INET, SOCK_STREAM, 0), fds[2], on = 1;
+	struct sockaddr *any = (struct sockaddr *)&at;
+	socklen_t len = sizeof(at);
+
+	fds[0] = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(bind(listener, any, len), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, any, &len), 0);
+	assert_int_equal(connect(fds[0], any, len), 0);
+	fds[1] = accept(listener, NULL, NULL);
+	assert_true(fds[1] >= 0);
+	assert_int_equal(
+		setsockopt(fds[0], IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)),
+		0);
+	close(listener);
+	open_rig(r, fds);
 }
 
 void rig_fini(struct rig *r)
@@ -145,6 +174,21 @@ void *peer_echo(void *arg)
 }
 
 /* ---- a caller ---- */
+
+void rig_tell_later(struct rig *r, size_t len)
+{
+	Store__Release msg = STORE__RELEASE__INIT;
+	struct tei_arena arena;
+
+	tei_arena_init(&arena, 64u << 20);
+	msg.keys.data = calloc(1, len);
+	assert_non_null(msg.keys.data);
+	msg.keys.len = len;
+	tes_channel_tell_later(&r->channel, STORE__STORE_TYPE__STORE_RELEASE,
+			       &msg.base, &arena);
+	free(msg.keys.data);
+	tei_arena_fini(&arena);
+}
 
 int rig_ask(struct rig *r, uint8_t seed, size_t len, uint64_t wait_ns)
 {

@@ -2,7 +2,7 @@
 /*
  * channel_rig.h - a channel of a client's, the other end of it, and callers
  *
- * The peer holds the other end of a socket pair. Callers compare what they are
+ * The peer holds the other end of a socket pair, or of a connection. Callers compare what they are
  * answered with what they have asked: the peer answers with the same body.
  */
 #ifndef TESTS_UNIT_STORE_CLIENT_CHANNEL_RIG_H
@@ -27,9 +27,13 @@ struct rig {
 };
 
 void rig_init(struct rig *r);
+/* Over TCP on loopback. */
+void rig_init_tcp(struct rig *r);
 void rig_fini(struct rig *r);
 /* Asks with a body of @len bytes; the code. Wrong answers fail the test. */
 int rig_ask(struct rig *r, uint8_t seed, size_t len, uint64_t wait_ns);
+/* Says what can wait, a release with @len bytes of keys. */
+void rig_tell_later(struct rig *r, size_t len);
 
 /* ---- the peer ---- */
 
