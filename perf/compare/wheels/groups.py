@@ -195,6 +195,16 @@ class StoreGroup(Group):
         return self.one.ask(**task.order, seconds=seconds)
 
 
+class OwnStoreGroup(StoreGroup):
+    """The client has the pool in its own process."""
+
+    def start(self) -> None:
+        if self.system.name == TCP:
+            raise Skip("nothing goes over tcp")
+        self.port = self.master()
+        self.one = self.end("store", self.port, self.pool, 64 * MIB, 256 * MIB)
+
+
 class BatchGroup(Group):
     """A master, who lends the pool, and a client of batches of rows."""
 
@@ -280,5 +290,5 @@ class WheelGroup(Group):
 
 GROUPS: dict[str, type[Group]] = {
     "raw": RawGroup, "engine": EngineGroup, "own": OwnGroup,
-    "store": StoreGroup, "crowd": CrowdGroup, "life": LifeGroup,
-    "batch": BatchGroup, "own batch": OwnBatchGroup, "wheel": WheelGroup}
+    "store": StoreGroup, "own store": OwnStoreGroup, "crowd": CrowdGroup,
+    "life": LifeGroup, "batch": BatchGroup, "own batch": OwnBatchGroup, "wheel": WheelGroup}

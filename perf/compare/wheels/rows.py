@@ -104,7 +104,12 @@ _CALLS = [Task(f"store {op} 4 KiB", "store",
           for op in ("put", "get", "exist")]
 _VALUES = [_values(4 * KIB, 1, 2 * MIB), _values(4 * KIB, 128, 32 * MIB),
            _values(64 * KIB, 32, 128 * MIB), _values(MIB, 32, 256 * MIB)]
+_OWN_VALUES = Task("store 1 MiB x1, own segment", "own store",
+                   {"do": "values", "size": MIB, "batch": 1,
+                    "total": 256 * MIB})
 _EXIST = [_exist(1), _exist(4)]
+
+
 def _batch(kind: str, name: str) -> list[Task]:
     """Through another process's pool, and into a pool of the client's own."""
     return [Task(f"DataProto {name}", "batch", {"kind": kind}),
@@ -122,17 +127,17 @@ _CROWD = Task("store 200 threads", "crowd", {"do": "crowd", "size": MIB,
 _WHEEL = Task("wheel", "wheel", {})
 
 TASKS = [_STREAM, *_MOVES, *_PAIRS, *_PINGPONGS, *_LATENCIES, *_OWN,
-         *_VALUES, *_CALLS, *_EXIST, _IDLE, _LIFE, _CROWD, *_BATCHES, _WHEEL]
+         *_VALUES, _OWN_VALUES, *_CALLS, *_EXIST, _IDLE, _LIFE, _CROWD, *_BATCHES, _WHEEL]
 
 
 def _rates(task: Task) -> Row:
     return Row(task.name, "GB/s", task.name, "gb_per_s", both(2, 4))
 
 
-def _put_get(task: Task, unit: str, tcp: float, default: float) -> list[Row]:
+def _put_get(task: Task, unit: str, goals: dict[str, Goal]) -> list[Row]:
     figure = "gb_per_s" if unit == "GB/s" else "keys_per_s"
     return [Row(task.name.replace("store", f"store {op}"), unit, task.name,
-                f"{op}_{figure}", both(tcp, default)) for op in ("put", "get")]
+                f"{op}_{figure}", goals) for op in ("put", "get")]
 
 
 def _batch_rows(task: Task, faster: float) -> list[Row]:
@@ -193,10 +198,11 @@ def _rows() -> list[Row]:
     rows += [Row(task.name, "GB/s", task.name, "gb_per_s") for task in _OWN]
     for task in _CALLS:
         rows += _call_rows(task)
-    rows += _put_get(one, "keys/s", 2, 3)
-    rows += _put_get(many, "keys/s", 10, 15)
-    rows += _put_get(middle, "GB/s", 2, 4)
-    rows += _put_get(large, "GB/s", 1.7, 3.5)
+    rows += _put_get(one, "keys/s", both(2, 3))
+    rows += _put_get(many, "keys/s", both(10, 15))
+    rows += _put_get(middle, "GB/s", both(2, 4))
+    rows += _put_get(large, "GB/s", both(1.7, 3.5))
+    rows += _put_get(_OWN_VALUES, "GB/s", {DEFAULT: times(1.3)})
     rows += [Row(task.name, "keys/s", task.name, "keys_per_s",
                  {TCP: times(n), DEFAULT: times(n)})
              for task, n in zip(_EXIST, (1.8, 2.0))]
