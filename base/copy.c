@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * copy.c - streaming copies with AVX-512, AVX2 and SSE2, and their checksums
+ * copy.c - streaming copies with AVX-512, AVX2 and SSE2
  *
  * Each streaming kernel copies whole lines to an aligned target: groups of
  * pages side by side, then what is left line by line. The rest is the same for
@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "base/copy_sum.h"
 
 static void copy_memcpy(void *to, const void *from, size_t len)
 {
@@ -23,16 +25,20 @@ static void keep_memcpy(void *to, void *keep, const void *from, size_t len)
 	memcpy(to, keep, len);
 }
 
-#define COPIER(name_, suffix_)                        \
-	{                                             \
-		name_, copy_##suffix_, keep_##suffix_ \
+#define COPIER(name_, suffix_)                              \
+	{                                                   \
+		name_, copy_##suffix_, keep_##suffix_, NULL \
+	}
+#define COPIER_SUMS(name_, suffix_)                                           \
+	{                                                                     \
+		name_, copy_##suffix_, keep_##suffix_, tei_copy_sum_##suffix_ \
 	}
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
 #define LINE  ((size_t)TEI_COPY_LINE)
-#define PAGE  ((size_t)4096)
+#define PAGE  ((size_t)TEI_COPY_PAGE)
 #define PAGES ((size_t)4)
 _Static_assert(PAGES *PAGE == TEI_COPY_GROUP, "as the header says");
 
@@ -42,21 +48,6 @@ typedef void kernel_fn(char *to, char *keep, const char *from, size_t len);
 #define AVX512 __attribute__((target("avx512f")))
 #define AVX2   __attribute__((target("avx2")))
 #define SSE2   __attribute__((target("sse2")))
-
-/*
- * Tells whether the lines of four pages go from the last to the first: a load
- * waits for a store of a moment ago whose address is the same in a page, which
- * it takes for one to the same place. Where the target is ahead of the source,
- * all loads would follow such stores, and take up to eight times as long. Lines
- * of a single page do not meet that, and take 1.7 times as long downwards from
- * cold memory: they always go upwards.
- */
-static inline bool is_down(const char *to, const char *from)
-{
-	uintptr_t ahead = ((uintptr_t)to - (uintptr_t)from) & (PAGE - 1);
-
-	return ahead && ahead < PAGE / 4;
-}
 
 /*
  * Kernels copy @pages pages side by side, as many lines of each in turn as make
@@ -95,7 +86,7 @@ static inline bool is_down(const char *to, const char *from)
 			char *to, char *keep, const char *from, size_t len,    \
 			size_t pages)                                          \
 	{                                                                      \
-		bool down = pages > 1 && is_down(to, from);                    \
+		bool down = pages > 1 && tei_copy_is_down(to, from);           \
 		const size_t lines = TURN / pages;                             \
 		size_t at, i;                                                  \
                                                                                \
@@ -141,82 +132,6 @@ static void copy(kernel_fn *kernel, char *to, char *keep, const char *from,
 	kernel(to + head, keep + head, from + head, lines);
 	head += lines;
 	copy_rest(to + head, keep + head, from + head, len - head);
-}
-
-/* ---- with a checksum ---- */
-
-#define SUMS __attribute__((target("sse4.2,pclmul")))
-
-/* x^(8 * PAGE - 33) modulo the polynomial of CRC32C; bit 31 is x^0. */
-#define PAGE_LATER 0x82f89c77LL
-
-/*
- * Moves a state on by a page of zero bytes. The product without carries of two
- * reflected numbers lacks a factor x; the instruction multiplies by x^32 and
- * reduces.
- */
-SUMS static inline uint32_t page_later(uint32_t crc)
-{
-	__m128i product = _mm_clmulepi64_si128(
-		_mm_cvtsi64_si128(crc), _mm_cvtsi64_si128(PAGE_LATER), 0);
-
-	return (uint32_t)_mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
-}
-
-SUMS static inline uint64_t sum_line(uint64_t crc, const char *line)
-{
-	uint64_t word;
-
-	for (size_t i = 0; i < LINE; i += sizeof(word)) {
-		memcpy(&word, line + i, sizeof(word));
-		crc = _mm_crc32_u64(crc, word);
-	}
-	return crc;
-}
-
-/*
- * Copies and sums a line of each of PAGES pages. Sums come before the first
- * store, since a load waits for a store to the same address in a page. Four of
- * them hide each other's latency.
- */
-SUMS static inline void sum_turn(uint64_t *crc, char *to, const char *from)
-{
-	__m128i v[PAGES][LINE / sizeof(__m128i)];
-	const size_t step = sizeof(v[0][0]);
-
-	for (size_t p = 0; p < PAGES; p++)
-		for (size_t k = 0; k < LINE / step; k++)
-			v[p][k] = _mm_loadu_si128(
-				(const void *)(from + p * PAGE + k * step));
-	for (size_t p = 0; p < PAGES; p++)
-		crc[p] = sum_line(crc[p], from + p * PAGE);
-	for (size_t p = 0; p < PAGES; p++)
-		for (size_t k = 0; k < LINE / step; k++)
-			_mm_stream_si128((void *)(to + p * PAGE + k * step),
-					 v[p][k]);
-}
-
-/* Begins with the state before the first page; the others begin with 0. */
-SUMS static uint32_t sum_group(uint32_t crc, void *to, const void *from)
-{
-	uint64_t sums[PAGES] = {crc};
-
-	for (size_t i = 0; i < PAGE; i += LINE)
-		sum_turn(sums, (char *)to + i, (const char *)from + i);
-	crc = (uint32_t)sums[0];
-	for (size_t p = 1; p < PAGES; p++)
-		crc = page_later(crc) ^ (uint32_t)sums[p];
-	return crc;
-}
-
-/* Sums go upwards, as not all copies do. */
-tei_sum_fn *tei_copy_summing(const void *to, const void *from)
-{
-	return __builtin_cpu_supports("sse4.2") &&
-			       __builtin_cpu_supports("pclmul") &&
-			       !is_down(to, from)
-		       ? sum_group
-		       : NULL;
 }
 
 void tei_copy_fence(void)
@@ -277,15 +192,15 @@ static void keep_movsb(void *to, void *keep, const void *from, size_t len)
 
 /* A CPU that can run one of them can run all that come before it. */
 static const struct tei_copier copiers[] = {
-	COPIER("memcpy", memcpy),     COPIER("movsb", movsb),
-	COPIER("sse2-1", sse2_1),     COPIER("sse2-2", sse2_2),
+	COPIER("memcpy", memcpy),          COPIER("movsb", movsb),
+	COPIER("sse2-1", sse2_1),          COPIER("sse2-2", sse2_2),
 	COPIER("sse2-4", sse2_4),
 #define N_SSE2 5u
-	COPIER("avx2-1", avx2_1),     COPIER("avx2-2", avx2_2),
+	COPIER("avx2-1", avx2_1),          COPIER("avx2-2", avx2_2),
 	COPIER("avx2-4", avx2_4),
 #define N_AVX2 8u
-	COPIER("avx512-1", avx512_1), COPIER("avx512-2", avx512_2),
-	COPIER("avx512-4", avx512_4),
+	COPIER_SUMS("avx512-1", avx512_1), COPIER_SUMS("avx512-2", avx512_2),
+	COPIER_SUMS("avx512-4", avx512_4),
 #define N_AVX512 11u
 };
 _Static_assert(sizeof(copiers) / sizeof(copiers[0]) == TEI_COPY_KERNELS_MAX &&
@@ -307,13 +222,6 @@ const struct tei_copier *tei_copier_plain(void)
 }
 #else
 static const struct tei_copier copiers[] = {COPIER("memcpy", memcpy)};
-
-tei_sum_fn *tei_copy_summing(const void *to, const void *from)
-{
-	(void)to;
-	(void)from;
-	return NULL;
-}
 
 void tei_copy_fence(void)
 {

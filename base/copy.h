@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * copy.h - kernels that copy memory, with their checksums
+ * copy.h - kernels that copy memory
  *
  * Streaming stores do not read the target's cache lines before they overwrite
  * them, and several pages side by side keep more of the memory's banks busy
@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #define TEI_COPY_LINE  64u
+#define TEI_COPY_PAGE  4096u
 #define TEI_COPY_GROUP (16u << 10) /* four pages */
 
 /*
@@ -29,10 +30,18 @@ typedef void tei_copy_fn(void *to, const void *from, size_t len);
  */
 typedef void tei_keep_fn(void *to, void *keep, const void *from, size_t len);
 
+/*
+ * Copies to @to alone, and returns the raw CRC32C state @crc moved on over the
+ * bytes that are stored.
+ */
+typedef uint32_t tei_sum_fn(uint32_t crc, void *to, const void *from,
+			    size_t len);
+
 struct tei_copier {
 	const char *name; /* one of TEI_COPY_KERNELS; static */
 	tei_copy_fn *copy;
 	tei_keep_fn *keep;
+	tei_sum_fn *sum; /* NULL: none; use tei_copier_sum() (copy_sum.h) */
 };
 
 /*
@@ -61,17 +70,5 @@ const struct tei_copier *tei_copier_find(const char *name);
 void tei_copy_fence(void);
 /* Takes memory out of the caches where a CPU can, for measurements. */
 void tei_copy_evict(const void *from, size_t len);
-
-/*
- * Copies TEI_COPY_GROUP bytes to @to, which is at a line, in one pass with
- * their checksum. Returns the raw CRC32C state @crc moved on over them.
- */
-typedef uint32_t tei_sum_fn(uint32_t crc, void *to, const void *from);
-
-/*
- * Returns NULL where the processor cannot, or where @from and @to lie so that
- * two passes are faster; groups that follow each other lie alike. Any thread.
- */
-tei_sum_fn *tei_copy_summing(const void *to, const void *from);
 
 #endif

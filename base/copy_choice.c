@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include "base/clock.h"
+#include "base/copy_sum.h"
 
 #define LONG_LEAST  TEI_COPY_GROUP /* four pages fit side by side */
 #define TIMED_LEAST 4096u          /* what is less tells nothing */
@@ -15,7 +16,7 @@ _Static_assert(TEI_COPY_KERNELS_MAX <= TEI_FASTEST_WAYS, "all take turns");
 
 /* Bits of a class. */
 #define CLASS_LONG 1u
-#define CLASS_KEEP 2u
+#define CLASS_SUM  2u
 #define CLASS_HUGE 4u
 
 static const char *const stats[TEI_COPY_CLASSES] = {
@@ -60,26 +61,34 @@ static bool stopwatch_stop(const struct stopwatch *watch, uint64_t *ns)
 	return count_disturbed() == watch->n_disturbed;
 }
 
-static void copy_by(const struct tei_copier *copier, void *to, void *keep,
-		    const void *from, size_t len)
+struct piece {
+	void *to, *keep; /* keep: NULL: without a checksum */
+	const void *from;
+	size_t len;
+	uint32_t crc; /* before it; then after it */
+};
+
+static void copy_by(const struct tei_copier *copier, struct piece *p)
 {
-	if (keep)
-		copier->keep(to, keep, from, len);
+	if (p->keep)
+		p->crc = tei_copier_sum(copier, p->crc, p->to, p->keep, p->from,
+					p->len);
 	else
-		copier->copy(to, from, len);
+		copier->copy(p->to, p->from, p->len);
 }
 
 /* Copies a piece by the way whose turn it is. Returns whether it counted. */
-static bool copy_timed(struct tei_fastest *fastest, unsigned int way, void *to,
-		       void *keep, const void *from, size_t len)
+static bool copy_timed(struct tei_fastest *fastest, unsigned int way,
+		       struct piece *piece)
 {
 	struct stopwatch watch = stopwatch_start();
 	uint64_t ns;
 	bool clean;
 
-	copy_by(tei_copier_at(way), to, keep, from, len);
+	copy_by(tei_copier_at(way), piece);
 	clean = stopwatch_stop(&watch, &ns);
-	return tei_fastest_end(fastest, way, tei_copiers(), len, ns, clean);
+	return tei_fastest_end(fastest, way, tei_copiers(), piece->len, ns,
+			       clean);
 }
 
 /*
@@ -109,10 +118,10 @@ static int take_turn(struct tei_copy_use *use, unsigned int class, size_t len)
 	return tei_fastest_begin(&choices[class], tei_copiers());
 }
 
-static unsigned int class_of(bool huge, bool keep, size_t len)
+static unsigned int class_of(bool huge, const struct piece *piece)
 {
-	return (huge ? CLASS_HUGE : 0) | (keep ? CLASS_KEEP : 0) |
-	       (len >= LONG_LEAST ? CLASS_LONG : 0);
+	return (huge ? CLASS_HUGE : 0) | (piece->keep ? CLASS_SUM : 0) |
+	       (piece->len >= LONG_LEAST ? CLASS_LONG : 0);
 }
 
 static const struct tei_copier *chosen_copier(const struct tei_fastest *fastest)
@@ -122,25 +131,41 @@ static const struct tei_copier *chosen_copier(const struct tei_fastest *fastest)
 		       : tei_copier_plain();
 }
 
-void tei_copy_cold(struct tei_copy_use *use, bool huge, void *to, void *keep,
-		   const void *from, size_t len)
+static void copy_piece(struct tei_copy_use *use, bool huge, struct piece *piece)
 {
-	unsigned int class = class_of(huge, keep, len);
+	unsigned int class = class_of(huge, piece);
 	struct tei_fastest *fastest = &choices[class];
-	int way = use->named ? -1 : take_turn(use, class, len);
+	int way = use->named ? -1 : take_turn(use, class, piece->len);
 	bool counted;
 
 	if (use->named) {
-		copy_by(use->named, to, keep, from, len);
+		copy_by(use->named, piece);
 	} else if (way < 0) {
-		copy_by(chosen_copier(fastest), to, keep, from, len);
+		copy_by(chosen_copier(fastest), piece);
 	} else {
-		counted = copy_timed(fastest, (unsigned int)way, to, keep, from,
-				     len);
+		counted = copy_timed(fastest, (unsigned int)way, piece);
 		use->class[class].gap =
 			next_gap(fastest, counted, use->class[class].gap);
 		use->class[class].untimed = use->class[class].gap;
 	}
+}
+
+void tei_copy_cold(struct tei_copy_use *use, bool huge, void *to,
+		   const void *from, size_t len)
+{
+	struct piece piece = {.to = to, .from = from, .len = len};
+
+	copy_piece(use, huge, &piece);
+}
+
+uint32_t tei_copy_cold_summed(struct tei_copy_use *use, bool huge, uint32_t crc,
+			      void *to, void *keep, const void *from,
+			      size_t len)
+{
+	struct piece piece = {to, keep, from, len, crc};
+
+	copy_piece(use, huge, &piece);
+	return piece.crc;
 }
 
 bool tei_copy_choice(unsigned int class, struct tei_copy_choice *out)
@@ -173,8 +198,11 @@ void tei_copy_compare(void *to, const void *from, size_t len, size_t piece,
 			tei_copy_evict((const char *)from + at, piece);
 			tei_copy_evict((const char *)to + at, piece);
 		}
-		(void)copy_timed(&fastest, (unsigned int)way, (char *)to + at,
-				 NULL, (const char *)from + at, piece);
+		(void)copy_timed(
+			&fastest, (unsigned int)way,
+			&(struct piece){.to = (char *)to + at,
+					.from = (const char *)from + at,
+					.len = piece});
 		at = at + 2 * piece <= len ? at + piece : 0;
 	}
 	tei_copy_fence();

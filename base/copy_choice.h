@@ -19,7 +19,7 @@
 #include "base/copy.h"
 #include "base/fastest.h"
 
-/* Classes differ in mapping, length of a piece, and whether one is kept. */
+/* Classes differ in mapping, length of a piece, and whether it is summed. */
 #define TEI_COPY_CLASSES 8u
 
 /* State of copies of one thread at a time, as of a rail. Zeroed at first. */
@@ -32,11 +32,15 @@ struct tei_copy_use {
 
 /*
  * Copies one piece, up to about 64 KiB, of memory that is not in the caches to
- * @to, and to @keep unless that is NULL; as tei_keep_fn. @huge: it is, or may
- * be, mapped by huge pages.
+ * @to; as tei_copy_fn. @huge: it is, or may be, mapped by huge pages.
  */
-void tei_copy_cold(struct tei_copy_use *use, bool huge, void *to, void *keep,
+void tei_copy_cold(struct tei_copy_use *use, bool huge, void *to,
 		   const void *from, size_t len);
+
+/* The same with a checksum, as tei_copier_sum(). @keep: keep[len]. */
+uint32_t tei_copy_cold_summed(struct tei_copy_use *use, bool huge, uint32_t crc,
+			      void *to, void *keep, const void *from,
+			      size_t len);
 
 struct tei_copy_choice {
 	const char *stat;     /* name of the figure; static */

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * crc.h - CRC32C of pieces from those of their parts, and a repair after ISA-L
+ * crc.h - CRC32C of bytes, of pieces from those of their parts, and a repair
+ * after ISA-L
  *
- * CRCs of bytes are taken by te.h and te/backend.h. Threads: any.
+ * A raw state is a CRC without the inversions at both ends. Threads: any.
  */
 #ifndef BASE_CRC_H
 #define BASE_CRC_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
+
+/* The raw state after bytes[len]. */
+uint32_t tei_crc32c_raw(uint32_t state, const void *bytes, size_t len);
 
 /* The raw state after @len more zero bytes. O(log len). */
 uint32_t tei_crc32c_shift(uint32_t state, uint64_t len);

@@ -25,6 +25,7 @@
 #include <sys/uio.h>
 
 #include "base/conf.h"
+#include "base/crc.h" /* tei_crc32c_raw() */
 #include "base/list.h"
 #include "base/net.h"
 #include "base/peer.h"
@@ -146,15 +147,13 @@ struct tei_slice {
 	 * CRC32C (reflected, no final inversion) over crc_len bytes from
 	 * crc_from of this slice, taken as they pass, or crc_len 0. In: the
 	 * state to start from. Out, when done with err 0: the state after.
+	 * tei_crc32c_raw() takes it.
 	 */
 	uint32_t crc;
 	uint64_t crc_from, crc_len;
 	int32_t provider_code; /* set by the backend before a failed done() */
 	_Alignas(max_align_t) unsigned char priv[];
 };
-
-/* tei_crc32c_raw(state, bytes, len): for crc above. Any thread. */
-uint32_t tei_crc32c_raw(uint32_t state, const void *bytes, size_t len);
 
 typedef int tei_device_fn(const struct tei_device *device, void *arg);
 

@@ -16,6 +16,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/copy_sum.h"
 #include "base/mapped.h"
 #include <te/te.h>
 
@@ -215,17 +216,28 @@ static int loop_flush(struct tei_endpoint *ep, int err)
 	return half->flushing ? -EINPROGRESS : 0;
 }
 
-static void take_crc(struct tei_slice *slice, const uint8_t *bytes, uint64_t n)
+/* Returns how many of the next @n bytes are summed; *from: which is first. */
+static uint64_t summed(const struct tei_slice *slice, uint64_t n,
+		       uint64_t *from)
 {
 	uint64_t at = loop_slice(slice)->at;
-	uint64_t from = slice->crc_from > at ? slice->crc_from : at;
-	uint64_t to = slice->crc_from + slice->crc_len;
+	uint64_t first = slice->crc_from > at ? slice->crc_from : at;
+	uint64_t end = slice->crc_from + slice->crc_len;
 
-	if (to > at + n)
-		to = at + n;
-	if (from < to)
-		slice->crc = tei_crc32c_raw(slice->crc, bytes + (from - at),
-					    to - from);
+	if (end > at + n)
+		end = at + n;
+	if (!slice->crc_len || first >= end)
+		return 0;
+	*from = first - at;
+	return end - first;
+}
+
+static void take_crc(struct tei_slice *slice, const uint8_t *bytes, uint64_t n)
+{
+	uint64_t from, len = summed(slice, n, &from);
+
+	if (len)
+		slice->crc = tei_crc32c_raw(slice->crc, bytes + from, len);
 }
 
 static bool is_there(const struct tei_slice *slice, const void *addr,
@@ -264,7 +276,7 @@ static void write_in_parts(struct tei_slice *slice, uint8_t *to,
 
 	for (; n; n -= part, part = n < STREAM_LEN ? n : STREAM_LEN) {
 		take_crc(slice, from, part);
-		tei_copy_cold(&rail->copies, false, to, NULL, from, part);
+		tei_copy_cold(&rail->copies, false, to, from, part);
 		pass(slice, part);
 		to += part;
 		from += part;
@@ -277,14 +289,13 @@ static void write_in_one_pass(struct tei_slice *slice, uint8_t *to,
 {
 	struct loop_rail *rail = loop_rail(slice->ep->rail);
 	uint64_t part = -(uintptr_t)to & (TEI_COPY_LINE - 1);
-	tei_sum_fn *sum = tei_copy_summing(to, from);
+	tei_sum_group_fn *sum = tei_copy_summing(to, from);
 
 	for (; n; part = n < TEI_COPY_GROUP ? n : TEI_COPY_GROUP) {
 		if (sum && part == TEI_COPY_GROUP) {
 			slice->crc = sum(slice->crc, to, from);
 		} else {
-			tei_copy_cold(&rail->copies, false, to, NULL, from,
-				      part);
+			tei_copy_cold(&rail->copies, false, to, from, part);
 			take_crc(slice, from, part);
 		}
 		pass(slice, part);
@@ -294,62 +305,72 @@ static void write_in_one_pass(struct tei_slice *slice, uint8_t *to,
 	}
 }
 
-/* Tells whether each of the next @n bytes belongs to the checksum. */
-static bool is_summed(const struct tei_slice *slice, uint64_t n)
-{
-	uint64_t at = loop_slice(slice)->at;
-
-	return slice->crc_from <= at &&
-	       slice->crc_from + slice->crc_len >= at + n;
-}
-
-/*
- * Writes past the caches, which large memory would only pass through. Whether
- * the checksum is faster by turns with the copy or in one pass with it depends
- * on the processor.
- */
-static void stream_write(struct tei_slice *slice, uint8_t *to,
+/* Copies by the faster of two ways to sum what does not change meanwhile. */
+static void write_summed(struct tei_slice *slice, uint8_t *to,
 			 const uint8_t *from, uint64_t n)
 {
 	struct loop_rail *rail = loop_rail(slice->ep->rail);
-	bool sums = is_summed(slice, n);
-	bool one_pass = sums && tei_faster_second(&rail->summing);
-	uint64_t start_ns = sums ? tei_now_ns() : 0;
+	bool one_pass = tei_faster_second(&rail->summing);
+	uint64_t start_ns = tei_now_ns();
 
 	if (one_pass)
 		write_in_one_pass(slice, to, from, n);
 	else
 		write_in_parts(slice, to, from, n);
 	tei_copy_fence();
-	if (sums)
-		tei_faster_learn(&rail->summing, one_pass, 1, n,
-				 tei_now_ns() - start_ns);
+	tei_faster_learn(&rail->summing, one_pass, 1, n,
+			 tei_now_ns() - start_ns);
 }
 
-/*
- * Reads past the caches. The checksum is that of the bytes that are stored,
- * since the space may get another value meanwhile.
- */
-static void stream_read(struct tei_slice *slice, uint8_t *to,
-			const uint8_t *from, uint64_t n)
+/* The checksum is that of the bytes that are stored. */
+static void copy_part(struct tei_slice *slice, uint8_t *to, const uint8_t *from,
+		      uint64_t part)
 {
 	struct loop_rail *rail = loop_rail(slice->ep->rail);
+	uint64_t at, n_summed = summed(slice, part, &at);
+
+	if (!n_summed) {
+		tei_copy_cold(&rail->copies, false, to, from, part);
+	} else if (n_summed == part) {
+		slice->crc =
+			tei_copy_cold_summed(&rail->copies, false, slice->crc,
+					     to, rail->bounce, from, part);
+	} else {
+		memcpy(rail->bounce, from, part);
+		take_crc(slice, rail->bounce, part);
+		memcpy(to, rail->bounce, part);
+	}
+}
+
+/* Copies past the caches, which large memory would only pass through. */
+static void stream(struct tei_slice *slice, uint8_t *to, const uint8_t *from,
+		   uint64_t n)
+{
 	uint64_t part = first_part(to, TEI_COPY_GROUP, n);
 
 	for (; n; n -= part, part = n < TEI_COPY_GROUP ? n : TEI_COPY_GROUP) {
-		if (slice->crc_len) {
-			tei_copy_cold(&rail->copies, false, to, rail->bounce,
-				      from, part);
-			take_crc(slice, rail->bounce, part);
-		} else {
-			tei_copy_cold(&rail->copies, false, to, NULL, from,
-				      part);
-		}
+		copy_part(slice, to, from, part);
 		pass(slice, part);
 		to += part;
 		from += part;
 	}
 	tei_copy_fence();
+}
+
+/*
+ * What is written does not change meanwhile, so where no kernel sums what it
+ * stores there are faster ways than a second copy. What is read may change: the
+ * space may get another value.
+ */
+static void stream_write(struct tei_slice *slice, uint8_t *to,
+			 const uint8_t *from, uint64_t n)
+{
+	uint64_t at;
+
+	if (!tei_copy_sums() && summed(slice, n, &at) == n)
+		write_summed(slice, to, from, n);
+	else
+		stream(slice, to, from, n);
 }
 
 static bool are_apart(const uint8_t *a, const uint8_t *b, uint64_t n)
@@ -367,7 +388,7 @@ static void copy_piece(struct tei_slice *slice, uint8_t *local, uint8_t *remote,
 		if (writes)
 			stream_write(slice, remote, local, n);
 		else
-			stream_read(slice, local, remote, n);
+			stream(slice, local, remote, n);
 		return;
 	}
 	/* Both may be in one region, so they may overlap. */

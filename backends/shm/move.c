@@ -164,6 +164,14 @@ static void take_crc(struct tei_slice *slice, const uint8_t *bytes, uint64_t n)
 		slice->crc = tei_crc32c_raw(slice->crc, bytes + from, len);
 }
 
+static void copy_by_bounce(struct shm_rail *rail, struct tei_slice *slice,
+			   uint8_t *to, const uint8_t *from, uint64_t n)
+{
+	memcpy(rail->bounce, from, n);
+	take_crc(slice, rail->bounce, n);
+	memcpy(to, rail->bounce, n);
+}
+
 /*
  * The checksum is that of the bytes that are stored, also when the owner
  * changes them meanwhile: they are looked at here, not at either end. A first
@@ -175,18 +183,20 @@ static void copy_checked(struct shm_rail *rail, struct tei_slice *slice,
 {
 	bool huge = shm_slice(slice)->view->huge;
 	uint64_t part = TEI_COPY_GROUP + (-(uintptr_t)to & (TEI_COPY_LINE - 1));
+	uint64_t at, n_summed;
 
 	for (; n; n -= part, part = TEI_COPY_GROUP) {
 		if (part > n)
 			part = n;
-		if (streaming)
-			tei_copy_cold(&rail->copies, huge, to, rail->bounce,
-				      from, part);
+		n_summed = tei_shm_slice_crc(slice, part, &at);
+		if (streaming && !n_summed)
+			tei_copy_cold(&rail->copies, huge, to, from, part);
+		else if (streaming && n_summed == part)
+			slice->crc = tei_copy_cold_summed(
+				&rail->copies, huge, slice->crc, to,
+				rail->bounce, from, part);
 		else
-			memcpy(rail->bounce, from, part);
-		take_crc(slice, rail->bounce, part);
-		if (!streaming)
-			memcpy(to, rail->bounce, part);
+			copy_by_bounce(rail, slice, to, from, part);
 		tei_shm_slice_pass(slice, part);
 		to += part;
 		from += part;
@@ -235,7 +245,7 @@ static uint64_t copy_piece(struct shm_rail *rail, struct tei_slice *slice,
 		return n;
 	}
 	if (streaming)
-		tei_copy_cold(&rail->copies, s->view->huge, to, NULL, from, n);
+		tei_copy_cold(&rail->copies, s->view->huge, to, from, n);
 	else
 		memcpy(to, from, n);
 	tei_shm_slice_pass(slice, n);

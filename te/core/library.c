@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* library.c - public functions that need no engine: version, log, CRC32C */
-#include <isa-l/crc.h>
-
 #include <te/te.h>
 #include <te/version.h>
 
 #include "base/crc.h"
 #include "base/log.h"
-#include "te/backend.h"
 
 const char *te_version(void)
 {
@@ -38,24 +35,7 @@ void te_log_write(int level, const char *line)
 
 /* ---- CRC32C of bytes ---- */
 
-#define PART    (1u << 30) /* ISA-L takes an int */
 #define INVERSE 0xffffffffu
-
-uint32_t tei_crc32c_raw(uint32_t state, const void *bytes, size_t len)
-{
-	/* The library's prototype lacks const; it only reads. */
-	unsigned char *at = (unsigned char *)(uintptr_t)bytes;
-
-	while (len) {
-		size_t part = len < PART ? len : PART;
-
-		state = crc32_iscsi(at, (int)part, state);
-		at += part;
-		len -= part;
-	}
-	tei_vector_clear_upper();
-	return state;
-}
 
 uint32_t te_crc32c(uint32_t crc, const void *bytes, size_t len)
 {

@@ -43,18 +43,6 @@ unsigned int fake_n_windows;
 
 /* ---- the core's side of te/backend.h ---- */
 
-uint32_t tei_crc32c_raw(uint32_t state, const void *bytes, size_t len)
-{
-	const uint8_t *p = bytes;
-
-	for (; len; len--) {
-		state ^= *p++;
-		for (int bit = 0; bit < 8; bit++)
-			state = state >> 1 ^ (state & 1 ? 0x82f63b78u : 0);
-	}
-	return state;
-}
-
 int tei_region_share(struct tei_engine_core *core, uint64_t id,
 		     struct tei_gpu_shared *out)
 {

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_copy.c - every way to copy moves the bytes it is told, and no more */
+/*
+ * test_copy.c - every way to copy moves the bytes it is told, and no more, and
+ * sums what it stores
+ */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/copy.h"
+#include "base/copy_sum.h"
+#include "base/crc.h"
 #include "tests/lib/test.h"
 
 #define PAGE 4096
@@ -68,6 +74,13 @@ static void try_copy(const struct tei_copier *copier, size_t a, size_t b,
 	tei_copy_fence();
 	check(to, EDGE + b, a, len);
 	check(kept, EDGE, a, len);
+
+	memset(to, 0xee, EDGE + b + len + EDGE);
+	assert_int_equal(
+		tei_copier_sum(copier, CRC, to + EDGE + b, kept, from + a, len),
+		tei_crc32c_raw(CRC, from + a, len));
+	tei_copy_fence();
+	check(to, EDGE + b, a, len);
 }
 
 /*
@@ -118,6 +131,50 @@ static uint32_t crc_of(uint32_t crc, const uint8_t *bytes, size_t len)
 	return crc;
 }
 
+static void a_checksum_by_the_library_is_that_bit_by_bit(void **state)
+{
+	(void)state;
+	for (size_t len = 0; len < 300; len++)
+		assert_int_equal(tei_crc32c_raw(CRC, from + len, len),
+				 crc_of(CRC, from + len, len));
+}
+
+static atomic_bool enough;
+
+static void *change_the_source(void *arg)
+{
+	volatile uint8_t *bytes = arg;
+
+	for (uint8_t n = 0; !atomic_load(&enough); n++)
+		for (size_t i = 0; i < TEI_COPY_GROUP; i += 8)
+			bytes[i] = n;
+	return NULL;
+}
+
+/* The sum is that of the bytes that were stored, whatever they were. */
+static void a_source_that_changes_is_summed_as_it_is_stored(void **state)
+{
+	uint8_t *source = malloc(TEI_COPY_GROUP);
+	pthread_t thread;
+	uint32_t crc;
+
+	(void)state;
+	assert_non_null(source);
+	memset(source, 1, TEI_COPY_GROUP);
+	atomic_store(&enough, false);
+	assert_int_equal(
+		pthread_create(&thread, NULL, change_the_source, source), 0);
+	for (unsigned int i = 0; i < 100 * tei_copiers(); i++) {
+		crc = tei_copier_sum(tei_copier_at(i % tei_copiers()), CRC, to,
+				     kept, source, TEI_COPY_GROUP);
+		tei_copy_fence();
+		assert_int_equal(crc, tei_crc32c_raw(CRC, to, TEI_COPY_GROUP));
+	}
+	atomic_store(&enough, true);
+	pthread_join(thread, NULL);
+	free(source);
+}
+
 static void a_group_is_copied_with_its_checksum(void **state)
 {
 	static const size_t shifts[] = {0, 1, 63, 64, 2048, PAGE - 1};
@@ -126,7 +183,7 @@ static void a_group_is_copied_with_its_checksum(void **state)
 	(void)state;
 	for (size_t i = 0; i < TEST_COUNT(shifts); i++) {
 		const uint8_t *bytes = from + shifts[i];
-		tei_sum_fn *sum = tei_copy_summing(to + PAGE, bytes);
+		tei_sum_group_fn *sum = tei_copy_summing(to + PAGE, bytes);
 
 		if (!sum)
 			continue;
@@ -173,6 +230,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_kernel_moves_what_it_is_told),
+		cmocka_unit_test(a_checksum_by_the_library_is_that_bit_by_bit),
+		cmocka_unit_test(
+			a_source_that_changes_is_summed_as_it_is_stored),
 		cmocka_unit_test(a_group_is_copied_with_its_checksum),
 		cmocka_unit_test(kernels_have_names),
 	};

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "base/copy_choice.h"
+#include "base/crc.h"
 #include "tests/lib/test.h"
 
 #define PIECE ((size_t)64 << 10)
@@ -48,18 +49,21 @@ static bool is_known(const char *name)
 }
 
 /* A pass over all the memory, in pieces of @len. */
-static void copy_all(struct tei_copy_use *use, bool huge, bool keeps,
-		     size_t len)
+static void copy_all(struct tei_copy_use *use, bool huge, bool sums, size_t len)
 {
-	uint8_t *kept = keeps ? malloc(len) : NULL;
+	uint8_t *kept = sums ? malloc(len) : NULL;
 
 	memset(to, 0, LEN);
 	for (size_t at = 0; at + len <= LEN; at += len) {
-		tei_copy_cold(use, huge, to + at, kept, from + at, len);
+		if (kept)
+			assert_int_equal(tei_copy_cold_summed(use, huge, 77,
+							      to + at, kept,
+							      from + at, len),
+					 tei_crc32c_raw(77, from + at, len));
+		else
+			tei_copy_cold(use, huge, to + at, from + at, len);
 		tei_copy_fence();
 		assert_memory_equal(to + at, from + at, len);
-		if (kept)
-			assert_memory_equal(kept, from + at, len);
 	}
 	free(kept);
 }
@@ -96,18 +100,18 @@ static void each_class_finds_its_kernel(void **state)
 
 	(void)state;
 	for (unsigned int class = 0; class < TEI_COPY_CLASSES; class ++) {
-		bool keeps = class & 2, huge = class & 4;
+		bool sums = class & 2, huge = class & 4;
 		int n = 0;
 
 		/* Disturbed pieces do not count, so their number is open. */
 		while (!tei_copy_choice(class, &choice) && n++ < 20000)
-			copy_all(&use, huge, keeps,
+			copy_all(&use, huge, sums,
 				 class & 1 ? GROUP : GROUP / 2);
 		assert_true(tei_copy_choice(class, &choice));
 		assert_true(is_known(choice.copier));
 		assert_true(choice.bytes_per_s > 1000000);
 		assert_int_equal(strncmp(choice.stat, "te_copy_", 8), 0);
-		copy_all(&use, huge, keeps, class & 1 ? PIECE : GROUP / 2);
+		copy_all(&use, huge, sums, class & 1 ? PIECE : GROUP / 2);
 	}
 }
 
@@ -118,8 +122,7 @@ static void *copy_in_thread(void *arg)
 
 	for (int n = 0; n < 50; n++) {
 		for (size_t at = 0; at + PIECE <= LEN; at += PIECE)
-			tei_copy_cold(&use, false, ours + at, NULL, from + at,
-				      PIECE);
+			tei_copy_cold(&use, false, ours + at, from + at, PIECE);
 		tei_copy_fence();
 		assert_memory_equal(ours, from, LEN);
 		memset(ours, 0, LEN);

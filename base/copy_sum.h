@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * copy_sum.h - copies past the caches with the checksums of what is stored
+ *
+ * A checksum has to be that of the bytes that are stored, also where the source
+ * changes meanwhile. Kernels that fold the checksum out of the registers that
+ * they store take no longer than a copy alone; others keep a second copy, which
+ * ISA-L sums.
+ */
+#ifndef BASE_COPY_SUM_H
+#define BASE_COPY_SUM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/copy.h"
+
+/* Tells whether this CPU can run kernels that have a sum. Any thread. */
+bool tei_copy_sums(void);
+
+/*
+ * Copies @len bytes by @copier and returns the raw CRC32C state @crc moved on
+ * over the bytes that are stored. @keep: @len bytes of the caller's, which get
+ * any value. Ranges do not overlap; tei_copy_fence() as for all copiers. Any
+ * thread.
+ */
+uint32_t tei_copier_sum(const struct tei_copier *copier, uint32_t crc, void *to,
+			void *keep, const void *from, size_t len);
+
+/*
+ * Copies TEI_COPY_GROUP bytes to @to, which is at a line, in one pass with
+ * their checksum; the source does not change meanwhile.
+ */
+typedef uint32_t tei_sum_group_fn(uint32_t crc, void *to, const void *from);
+
+/*
+ * Returns NULL where the processor cannot, or where @from and @to lie so that
+ * two passes are faster; groups that follow each other lie alike. Any thread.
+ */
+tei_sum_group_fn *tei_copy_summing(const void *to, const void *from);
+
+/* ---- between the kernels ---- */
+
+/*
+ * Tells whether the lines of four pages go from the last to the first: a load
+ * waits for a store of a moment ago whose address is the same in a page, which
+ * it takes for one to the same place. Where the target is ahead of the source,
+ * all loads would follow such stores, and take up to eight times as long. Lines
+ * of a single page do not meet that, and take 1.7 times as long downwards from
+ * cold memory: they always go upwards.
+ */
+static inline bool tei_copy_is_down(const void *to, const void *from)
+{
+	uintptr_t ahead =
+		((uintptr_t)to - (uintptr_t)from) & (TEI_COPY_PAGE - 1);
+
+	return ahead && ahead < TEI_COPY_PAGE / 4;
+}
+
+/* Kernels of one, two and four pages side by side; where tei_copy_sums(). */
+tei_sum_fn tei_copy_sum_avx512_1, tei_copy_sum_avx512_2, tei_copy_sum_avx512_4;
+
+#endif
