@@ -272,6 +272,7 @@ static bool is_backend(const struct tei_worker *w, const char *name, size_t len)
 	return *ops;
 }
 
+/* Says that entry @name of the list, of @len bytes, is no backend. */
 static void refuse_backend(const struct tei_worker *w, const char *name,
 			   size_t len)
 {
@@ -284,23 +285,36 @@ static void refuse_backend(const struct tei_worker *w, const char *name,
 		snprintf(there + used, sizeof(there) - used, ", %s",
 			 (*ops)->name);
 	}
-	LOG_ERROR("engine: backends: there is no \"%.*s\"; there are %s",
-		  (int)len, name, there);
+	if (len)
+		LOG_ERROR(
+			"engine: backends: there is no \"%.*s\"; there are %s",
+			(int)len, name, there);
+	else
+		LOG_ERROR("engine: backends: \"%s\" has an empty entry; there "
+			  "are %s",
+			  w->engine->config.backends, there);
 }
 
-/* Returns 0, or -EINVAL and says which name of the list there is not. */
+/*
+ * Returns 0, or -EINVAL and says which entry of the list is no backend. Entries
+ * are separated by commas; spaces around them do not count.
+ */
 static int check_names(const struct tei_worker *w)
 {
-	const char *at = is_named(w->engine) ? w->engine->config.backends : "";
+	const char *at =
+		is_named(w->engine) ? w->engine->config.backends : NULL;
 
-	for (at += strspn(at, ", "); *at; at += strspn(at, ", ")) {
-		size_t len = strcspn(at, ", ");
+	while (at) {
+		const char *name = at + strspn(at, " ");
+		size_t len = strcspn(name, ",");
 
-		if (!is_backend(w, at, len)) {
-			refuse_backend(w, at, len);
+		at = name[len] ? name + len + 1 : NULL;
+		while (len && name[len - 1] == ' ')
+			len--;
+		if (!is_backend(w, name, len)) {
+			refuse_backend(w, name, len);
 			return -EINVAL;
 		}
-		at += len;
 	}
 	return 0;
 }

@@ -254,6 +254,23 @@ static void an_unknown_backend_is_refused_with_those_there_are(void **state)
 	te_log_set(NULL, NULL);
 }
 
+static void an_empty_entry_of_the_backends_is_refused(void **state)
+{
+	static const char *const lists[] = {"shm,,tcp", ",tcp", "tcp,",
+					    "tcp, ",    ",",    " "};
+
+	(void)state;
+	te_log_set(keep_line, NULL);
+	for (size_t i = 0; i < TEST_COUNT(lists); i++) {
+		assert_int_equal(create_with(lists[i]), -EINVAL);
+		test_contains(last_line, lists[i]);
+		test_contains(last_line, "empty entry; there are auto, ");
+	}
+	assert_int_equal(create_with(" tcp ,shm "), 0);
+	assert_int_equal(create_with("tcp shm"), -EINVAL);
+	te_log_set(NULL, NULL);
+}
+
 static void handles_are_dead_in_a_fork_child(void **state)
 {
 	struct te_engine *engine = rig_engine(NULL);
@@ -351,6 +368,7 @@ int main(void)
 		cmocka_unit_test(name_that_was_freed_can_be_taken_again),
 		cmocka_unit_test(
 			an_unknown_backend_is_refused_with_those_there_are),
+		cmocka_unit_test(an_empty_entry_of_the_backends_is_refused),
 		cmocka_unit_test(handles_are_dead_in_a_fork_child),
 		cmocka_unit_test(stats_are_told_with_their_number),
 		cmocka_unit_test(
