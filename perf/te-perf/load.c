@@ -4,7 +4,7 @@
  *
  * A thread has one batch in flight: submit, wait for all of it, look at every
  * result, start over. Latency is therefore that of the batch's last request;
- * with a batch of 1 it is that of the request. With a rate (perf/lib/schedule.h)
+ * with a batch of 1 it is that of the request. A batch with a failure has none. With a rate (perf/lib/schedule.h)
  * batches begin when they are due, and latency counts from then on.
  */
 #include "perf/te-perf/load.h"
@@ -42,7 +42,7 @@ struct worker {
 	uint64_t pass;              /* for stamps */
 	_Atomic uint64_t n_done;    /* written by its thread only */
 	uint64_t start_ns, last_ns; /* of the last batch */
-	int64_t late_ns;
+	int64_t late_ns;            /* as in load_result */
 	_Atomic int error;
 	struct load_error errors[LOAD_ERRORS];
 	struct tei_histogram latency;
@@ -158,12 +158,13 @@ static int finish_batch(struct worker *w, uint32_t n, uint32_t *ok)
 	return rc ? rc : te_batch_reset(w->batch);
 }
 
+/* Notes that a batch with a failure has taken @took_ns. */
 static void note_late(struct worker *w, uint64_t took_ns)
 {
-	int64_t late = (int64_t)took_ns -
-		       (int64_t)(w->run->load->timeout_ms * TEI_NS_PER_MS);
+	uint64_t timeout_ns = w->run->load->timeout_ms * TEI_NS_PER_MS;
+	int64_t late = (int64_t)took_ns - (int64_t)timeout_ns;
 
-	if (late > w->late_ns)
+	if (timeout_ns && late > w->late_ns)
 		w->late_ns = late;
 }
 
@@ -188,11 +189,12 @@ static int one_batch(struct worker *w)
 		series_completed(w->run->series, w->last_ns);
 	if (ok < l->batch)
 		note_late(w, w->last_ns - w->start_ns);
+	else
+		tei_histogram_add(&w->latency, w->last_ns - counted_from);
 	atomic_store_explicit(
 		&w->n_done,
 		atomic_load_explicit(&w->n_done, memory_order_relaxed) + ok,
 		memory_order_relaxed);
-	tei_histogram_add(&w->latency, w->last_ns - counted_from);
 	return 0;
 }
 
@@ -293,6 +295,7 @@ static int worker_init(struct worker *w, struct run *run, uint32_t index,
 
 	w->run = run;
 	w->index = index;
+	w->late_ns = LOAD_NEVER_LATE;
 	w->n_slots = load_slots(run->load);
 	w->share = load_share(run->load);
 	w->requests = tei_calloc(batch, sizeof(*w->requests));
@@ -399,6 +402,7 @@ static void sum_up(struct run *run, uint64_t start, struct load_result *out)
 {
 	uint64_t last = start;
 
+	out->late_ns = LOAD_NEVER_LATE;
 	for (uint32_t i = 0; i < run->n; i++) {
 		struct worker *w = &run->workers[i];
 

@@ -18,6 +18,7 @@
 #define LOAD_THREADS_MAX 256
 #define LOAD_RATE_MAX    1000000000ull
 #define LOAD_ERRORS      8 /* kinds of error that are told apart */
+#define LOAD_NEVER_LATE  INT64_MIN
 /* Bytes that a hot thread stays within; larger requests have one place. */
 #define LOAD_HOT_LEN (1u << 20)
 #define LOAD_SHIFTS  64 /* unaligned: bytes that a slot is longer by */
@@ -62,10 +63,17 @@ struct load_error {
 
 struct load_result {
 	uint64_t requests, elapsed_ns; /* requests: those that went well */
-	uint64_t gap_ns; /* longest time without a batch that went well */
-	int64_t late_ns; /* after the deadline, the latest that failed */
+	uint64_t gap_ns; /* longest time without a request that went well */
+	/*
+	 * Ns after its deadline (below 0: before it) at which the latest batch
+	 * with a failure ended; LOAD_NEVER_LATE: none, or no timeout is set.
+	 */
+	int64_t late_ns;
 	struct load_error errors[LOAD_ERRORS];
-	/* ns from submit, or from when the batch was due, to its end */
+	/*
+	 * Ns from submit, or from when the batch was due, to its end. Batches
+	 * with a failure do not count.
+	 */
 	struct tei_histogram latency;
 	uint64_t behind; /* batches that were due by the end and not begun */
 	struct tei_histogram probe; /* of urgent requests */

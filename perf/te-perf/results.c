@@ -651,21 +651,27 @@ static void print_probe(const struct row *row)
 
 static void print_fault(const struct row *row, const struct options *o)
 {
-	double late = row_median(row, LATE_MS);
-
-	if (strcmp(o->fault, "none") != 0) {
-		print_name(row);
-		printf("memory %s after the end, another peer had %" PRIu64
-		       " requests and %" PRIu64 " errors\n",
-		       row->fault_quiet ? "quiet" : "TOUCHED",
-		       row->bystander_requests, row->bystander_errors);
-	}
-	if (isnan(late))
+	if (!strcmp(o->fault, "none"))
 		return;
 	print_name(row);
-	printf("%" PRIu64 " requests failed, the latest %.1f ms %s its "
-	       "deadline\n",
-	       row_failed(row), fabs(late), late < 0 ? "before" : "after");
+	printf("memory %s after the end, another peer had %" PRIu64
+	       " requests and %" PRIu64 " errors\n",
+	       row->fault_quiet ? "quiet" : "TOUCHED", row->bystander_requests,
+	       row->bystander_errors);
+}
+
+static void print_failed(const struct row *row)
+{
+	double late = row_median(row, LATE_MS);
+
+	if (!row_failed(row))
+		return;
+	print_name(row);
+	printf("%" PRIu64 " requests failed", row_failed(row));
+	if (!isnan(late))
+		printf(", the latest %.1f ms %s its deadline", fabs(late),
+		       late < 0 ? "before" : "after");
+	putchar('\n');
 }
 
 static void print_behind(const struct row *row)
@@ -722,6 +728,7 @@ static void print_notes(const struct results *r, const struct options *o)
 		print_probe(row);
 		print_behind(row);
 		print_fault(row, o);
+		print_failed(row);
 		if (o->interval || row_failed(row))
 			print_gap(row);
 	}

@@ -130,15 +130,17 @@ void row_figures(const struct row *row, const struct load_result *result,
 
 	v[GB_PER_S] = bytes / ns;
 	v[OPS_PER_S] = n / ns * 1e9;
-	v[P50_US] = tei_histogram_us(&result->latency, 0.5);
-	v[P99_US] = tei_histogram_us(&result->latency, 0.99);
-	v[P999_US] = tei_histogram_us(&result->latency, 0.999);
-	if (cpu_ns) {
+	if (result->latency.n) {
+		v[P50_US] = tei_histogram_us(&result->latency, 0.5);
+		v[P99_US] = tei_histogram_us(&result->latency, 0.99);
+		v[P999_US] = tei_histogram_us(&result->latency, 0.999);
+	}
+	if (cpu_ns && result->requests) {
 		v[CPU_S_PER_GB] = (double)cpu_ns / bytes;
 		v[CPU_US_PER_REQUEST] = (double)cpu_ns / n / 1e3;
 	}
 	v[GAP_MS] = (double)result->gap_ns / 1e6;
-	if (result->errors[0].n)
+	if (result->late_ns != LOAD_NEVER_LATE)
 		v[LATE_MS] = (double)result->late_ns / 1e6;
 	fill_probe(v, &result->probe);
 }

@@ -65,6 +65,26 @@ static void what_the_rate_leaves_behind_is_told(void **state)
 	json_decref(report);
 }
 
+/* ---- failures ---- */
+
+/* 64 MiB in a millisecond are more than any host moves over tcp. */
+static void batches_with_a_failure_have_no_latency(void **state)
+{
+	const char *const args[] = {
+		"--size=16m",        "--batch=4",        "--timeout=1ms",
+		"--keep-going",      "--duration=200ms", "--verify=0",
+		"--working-set=80m", "--json",           NULL};
+	json_t *report = tool_json("te-perf", args);
+	const json_t *row = first_row(report);
+
+	(void)state;
+	assert_true(integer(row, "failed") > 0);
+	assert_true(json_is_null(json_object_get(row, "p50_us")));
+	assert_true(json_is_null(json_object_get(row, "p999_us")));
+	assert_true(number(row, "late_ms") > 0);
+	json_decref(report);
+}
+
 /* ---- messages ---- */
 
 static void messages_are_counted_as_requests(void **state)
@@ -190,6 +210,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_more_begins_than_the_rate_says),
 		cmocka_unit_test(what_the_rate_leaves_behind_is_told),
+		cmocka_unit_test(batches_with_a_failure_have_no_latency),
 		cmocka_unit_test(messages_are_counted_as_requests),
 		cmocka_unit_test(
 			a_load_without_an_end_goes_on_until_interrupted),
