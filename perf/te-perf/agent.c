@@ -11,6 +11,7 @@
 
 #include "base/mem.h"
 #include "base/thread.h"
+#include "perf/te-perf/errors.h"
 #include "perf/te-perf/load.h"
 #include "perf/te-perf/target.h"
 #include "perf/te-perf/verify.h"
@@ -229,6 +230,14 @@ static void join_pair(struct agent_pair *p)
 	p->started = false;
 }
 
+static void tell_failures(const struct load_error errors[LOAD_ERRORS])
+{
+	for (size_t i = 0; i < LOAD_ERRORS; i++)
+		if (errors[i].n)
+			printf("failed %s %" PRIu64 "\n",
+			       error_name(errors[i].error), errors[i].n);
+}
+
 static void tell_latency(const struct tei_histogram *h)
 {
 	printf("latency %" PRIu64 " %" PRIu64 "\n", h->sum, h->max);
@@ -242,17 +251,15 @@ static void tell_pair(const struct agent *a, const struct agent_pair *p)
 	const struct load_result *r = &p->result;
 	struct rails after, moved;
 	const char *carrier;
-	uint64_t failed = 0;
 
 	rails_read(a->engine, &after);
 	rails_since(&p->before, &after, &moved);
 	carrier = rails_carrier(&moved);
-	for (size_t i = 0; i < LOAD_ERRORS; i++)
-		failed += r->errors[i].n;
-	printf("moved %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
-	       " %" PRIu64 " %d %s\n",
-	       p->error, r->requests, r->elapsed_ns, r->gap_ns, r->behind,
-	       failed, r->errors[0].error, *carrier ? carrier : "-");
+	printf("moved %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRId64
+	       " %" PRIu64 " %s\n",
+	       error_name(p->error), r->requests, r->elapsed_ns, r->gap_ns,
+	       r->late_ns, r->behind, *carrier ? carrier : "-");
+	tell_failures(r->errors);
 	tell_latency(&r->latency);
 	puts("end");
 }
@@ -293,8 +300,8 @@ static void check_pairs(struct agent *a, const char *line)
 		if (!rc && is_comparable(p))
 			rc = verify_check(&p->load, &p->local, &p->result,
 					  p->seed, percent, &checked, &wrong);
-		printf("checked %d %" PRIu64 " %" PRIu64 "\n", rc, checked,
-		       wrong);
+		printf("checked %s %" PRIu64 " %" PRIu64 "\n", error_name(rc),
+		       checked, wrong);
 	}
 }
 

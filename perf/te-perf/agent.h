@@ -22,14 +22,16 @@
  * A result is awaited until all pairs are over. It has for each pair, in the
  * order of the pairs,
  *
- *	moved ERROR REQUESTS ELAPSED_NS GAP_NS BEHIND FAILED FAILURE CARRIER
+ *	moved ERROR REQUESTS ELAPSED_NS GAP_NS LATE_NS BEHIND CARRIER
+ *	failed ERROR N
  *	latency SUM MAX
  *	bucket I N
  *	end
  *
- * with the load's error, how many requests failed, how the first did (0: none),
- * and the buckets of its histogram that are not empty. A check has a line
- * "checked ERROR BYTES WRONG" for each pair.
+ * with the load's error, each kind of error of its requests and how many had it,
+ * and the buckets of its histogram that are not empty. LATE_NS is that of a
+ * load_result. A check has a line "checked ERROR BYTES WRONG" for each pair. An
+ * ERROR is a name: errors.h.
  */
 #ifndef PERF_TE_PERF_AGENT_H
 #define PERF_TE_PERF_AGENT_H

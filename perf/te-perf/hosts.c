@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "perf/te-perf/memory.h"
 #include "perf/te-perf/target.h"
@@ -14,6 +15,7 @@
 #define ANSWER_MS 300000 /* touching a large working set takes a while */
 #define HURRY_MS  10000
 #define STOP_MS   30000
+#define LOST_MS   1000 /* of one that is lost there is nothing to wait for */
 
 static int lose(struct host *host, const char *why)
 {
@@ -43,6 +45,29 @@ static bool begins_with(const char *line, const char *words)
 	return words[len] && begins_with(line, words + len + 1);
 }
 
+/* For how long an answer is awaited from now on. */
+static uint64_t patience_ms(const struct host *host)
+{
+	uint64_t now = tei_now_ns();
+
+	if (host->deadline_ns == UINT64_MAX)
+		return ANSWER_MS;
+	return host->deadline_ns > now
+		       ? (host->deadline_ns - now) / TEI_NS_PER_MS
+		       : 0;
+}
+
+int host_misheard(struct host *host, const char *answer)
+{
+	char why[TEI_PROCESS_LINE + 80];
+
+	snprintf(why, sizeof(why),
+		 "its answer \"%s\" is not understood; is it a te-perf of this "
+		 "version?",
+		 answer);
+	return lose(host, why);
+}
+
 int host_hear(struct host *host, const char *word,
 	      char answer[TEI_PROCESS_LINE])
 {
@@ -50,8 +75,7 @@ int host_hear(struct host *host, const char *word,
 
 	if (host->lost)
 		return -EIO;
-	rc = tei_process_hear(&host->process, answer,
-			      host->hurried ? HURRY_MS : ANSWER_MS);
+	rc = tei_process_hear(&host->process, answer, patience_ms(host));
 	if (rc == -EPIPE)
 		return lose(host, "it has ended");
 	if (rc)
@@ -60,7 +84,7 @@ int host_hear(struct host *host, const char *word,
 	if (begins_with(answer, word))
 		return 0;
 	if (strncmp(answer, "error ", 6) != 0)
-		return lose(host, "it answers what nobody has asked");
+		return host_misheard(host, answer);
 	return lose(host, answer + 6);
 }
 
@@ -96,8 +120,10 @@ bool hosts_lost(const struct hosts *h)
 
 void hosts_hurry(struct hosts *h)
 {
+	uint64_t deadline = tei_now_ns() + HURRY_MS * TEI_NS_PER_MS;
+
 	for (uint32_t i = 0; i < h->n; i++)
-		h->host[i].hurried = true;
+		h->host[i].deadline_ns = deadline;
 }
 
 uint64_t hosts_cpu_ns(struct hosts *h)
@@ -108,13 +134,15 @@ uint64_t hosts_cpu_ns(struct hosts *h)
 	for (uint32_t i = 0; i < h->n; i++)
 		(void)say(&h->host[i], "usage");
 	for (uint32_t i = 0; i < h->n; i++) {
-		if (host_hear(&h->host[i], "usage ", answer) ||
-		    sscanf(answer, "usage %" SCNu64 " %" SCNu64, &cpu, &rss) !=
-			    2)
-			return 0;
-		sum += cpu;
+		if (host_hear(&h->host[i], "usage ", answer))
+			continue;
+		if (sscanf(answer, "usage %" SCNu64 " %" SCNu64, &cpu, &rss) ==
+		    2)
+			sum += cpu;
+		else
+			(void)host_misheard(&h->host[i], answer);
 	}
-	return sum;
+	return hosts_lost(h) ? 0 : sum;
 }
 
 /* ---- reaching them ---- */
@@ -266,8 +294,10 @@ int hosts_open(struct hosts *h, const struct options *o)
 	int rc;
 
 	*h = (struct hosts){.options = o};
-	for (uint32_t i = 0; i < HOSTS_MAX; i++)
+	for (uint32_t i = 0; i < HOSTS_MAX; i++) {
 		h->host[i].process = TEI_PROCESS_NONE;
+		h->host[i].deadline_ns = UINT64_MAX;
+	}
 	if (!strcmp(o->scheme, "none"))
 		rc = reach_two(h);
 	else
@@ -283,10 +313,14 @@ int hosts_close(struct hosts *h)
 {
 	int rc = 0;
 
-	for (uint32_t i = 0; i < h->n; i++)
-		if (tei_process_stop(&h->host[i].process, STOP_MS) &&
-		    !h->host[i].lost)
+	for (uint32_t i = 0; i < h->n; i++) {
+		struct host *host = &h->host[i];
+
+		if (tei_process_stop(&host->process,
+				     host->lost ? LOST_MS : STOP_MS) &&
+		    !host->lost)
 			rc = -EIO;
+	}
 	h->n = 0;
 	return rc;
 }

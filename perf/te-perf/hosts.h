@@ -21,7 +21,7 @@ struct host {
 	char engine[TEI_PROCESS_LINE]; /* the name of its engine */
 	bool submits;                  /* it is the first of a pair */
 	bool lost;
-	bool hurried; /* another host is lost: this one answers soon or is, too */
+	uint64_t deadline_ns; /* of all its answers; UINT64_MAX: none yet */
 };
 
 struct hosts {
@@ -51,12 +51,17 @@ void hosts_say(struct hosts *h, const char *line);
  */
 int host_hear(struct host *host, const char *word,
 	      char answer[TEI_PROCESS_LINE]);
+/*
+ * Says that @answer, by which a line of ours was answered, cannot be read: the
+ * host is lost. Returns -EIO.
+ */
+int host_misheard(struct host *host, const char *answer);
 /* CPU time of all so far; 0 when one is lost. */
 uint64_t hosts_cpu_ns(struct hosts *h);
 bool hosts_lost(const struct hosts *h);
 /*
- * Waits ten seconds at most for each answer from now on: requests to a host that
- * is lost may never end.
+ * Gives all hosts ten more seconds for all their answers together: requests to a
+ * host that is lost may never end.
  */
 void hosts_hurry(struct hosts *h);
 

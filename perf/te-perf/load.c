@@ -127,14 +127,23 @@ static void prepare(struct worker *w)
 	}
 }
 
-static void count_error(struct worker *w, int error)
+static void count_errors(struct load_error to[LOAD_ERRORS], int error,
+			 uint64_t n)
 {
-	struct load_error *e = w->errors;
+	struct load_error *e = to;
 
-	while (e < w->errors + LOAD_ERRORS - 1 && e->n && e->error != error)
+	while (e < to + LOAD_ERRORS - 1 && e->n && e->error != error)
 		e++;
 	e->error = error;
-	e->n++;
+	e->n += n;
+}
+
+void load_add_errors(struct load_error to[LOAD_ERRORS],
+		     const struct load_error from[LOAD_ERRORS])
+{
+	for (size_t i = 0; i < LOAD_ERRORS; i++)
+		if (from[i].n)
+			count_errors(to, from[i].error, from[i].n);
 }
 
 /* Wait for all of a batch. *ok: requests that went well. */
@@ -151,7 +160,7 @@ static int finish_batch(struct worker *w, uint32_t n, uint32_t *ok)
 		if (!done.error)
 			++*ok;
 		else if (w->run->load->keep_going)
-			count_error(w, done.error);
+			count_errors(w->errors, done.error, 1);
 		else
 			rc = done.error;
 	}
@@ -357,20 +366,6 @@ static int start_and_join(struct run *run)
 	return rc ? rc : probing ? run->probe->error : 0;
 }
 
-static void add_errors(struct load_result *out, const struct worker *w)
-{
-	size_t at;
-
-	for (size_t i = 0; i < LOAD_ERRORS && w->errors[i].n; i++) {
-		for (at = 0; at < LOAD_ERRORS - 1; at++)
-			if (!out->errors[at].n ||
-			    out->errors[at].error == w->errors[i].error)
-				break;
-		out->errors[at].error = w->errors[i].error;
-		out->errors[at].n += w->errors[i].n;
-	}
-}
-
 static void begin_schedules(struct run *run, uint64_t start)
 {
 	for (uint32_t i = 0; i < run->n; i++)
@@ -412,7 +407,7 @@ static void sum_up(struct run *run, uint64_t start, struct load_result *out)
 			out->late_ns = w->late_ns;
 		out->slots[i] = w->n_used;
 		tei_histogram_merge(&out->latency, &w->latency);
-		add_errors(out, w);
+		load_add_errors(out->errors, w->errors);
 	}
 	if (run->probe)
 		tei_histogram_merge(&out->probe, &run->probe->latency);

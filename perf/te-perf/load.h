@@ -81,6 +81,10 @@ struct load_result {
 	uint64_t slots[LOAD_THREADS_MAX];
 };
 
+/* Adds counts of kinds of error; what has no room counts with the last kind. */
+void load_add_errors(struct load_error to[LOAD_ERRORS],
+		     const struct load_error from[LOAD_ERRORS]);
+
 /*
  * Run it; @series is filled while it runs. -errno of the first request that
  * failed (unless keep_going), or of threads and memory.

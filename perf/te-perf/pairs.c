@@ -19,6 +19,7 @@
 #include "perf/lib/report.h"
 #include "perf/lib/sleep.h"
 #include "perf/te-perf/agent.h"
+#include "perf/te-perf/errors.h"
 #include "perf/te-perf/hosts.h"
 #include "perf/te-perf/results.h"
 
@@ -52,8 +53,11 @@ static int ask_progress(struct run *run, uint64_t *requests, uint32_t *running)
 		if (!h->host[i].submits ||
 		    host_hear(&h->host[i], "progress ", answer))
 			continue;
-		if (sscanf(answer, "progress %" SCNu64 " %u", &n, &pairs) != 2)
-			return -EPROTO;
+		if (sscanf(answer, "progress %" SCNu64 " %u", &n, &pairs) !=
+		    2) {
+			(void)host_misheard(&h->host[i], answer);
+			continue;
+		}
 		*requests += n;
 		*running += pairs;
 	}
@@ -115,28 +119,54 @@ static void say_pair(const struct row *row, int error)
 		te_strerror(error));
 }
 
-/* Hears the histogram of a pair, to its "end". */
-static int hear_latency(struct host *host, struct tei_histogram *h)
+/* Reads a line "failed ERROR N". False: it is none. */
+static bool read_failed(const char *line, struct load_error errors[LOAD_ERRORS])
 {
-	char answer[TEI_PROCESS_LINE];
+	struct load_error kind[LOAD_ERRORS] = {{0}};
+	char name[ERROR_NAME_MAX];
+
+	if (sscanf(line, "failed %31s %" SCNu64, name, &kind[0].n) != 2)
+		return false;
+	kind[0].error = error_named(name);
+	load_add_errors(errors, kind);
+	return true;
+}
+
+/* Reads a line "bucket I N". False: it is none. */
+static bool read_bucket(const char *line, struct tei_histogram *h)
+{
 	unsigned int i;
 	uint64_t n;
 
-	if (host_hear(host, "latency ", answer))
-		return -EIO;
-	if (sscanf(answer, "latency %" SCNu64 " %" SCNu64, &h->sum, &h->max) !=
-	    2)
-		return -EPROTO;
+	if (sscanf(line, "bucket %u %" SCNu64, &i, &n) != 2 ||
+	    i >= TEI_HISTOGRAM_BUCKETS)
+		return false;
+	h->n += n - h->bucket[i];
+	h->bucket[i] = n;
+	return true;
+}
+
+/* Hears what follows "moved" for a pair, to its "end". */
+static int hear_rest(struct host *host, struct load_result *r)
+{
+	struct tei_histogram *h = &r->latency;
+	char answer[TEI_PROCESS_LINE];
+	bool good;
+
 	for (;;) {
-		if (host_hear(host, "bucket |end", answer))
+		if (host_hear(host, "failed |latency |bucket |end", answer))
 			return -EIO;
 		if (!strncmp(answer, "end", 3))
 			return 0;
-		if (sscanf(answer, "bucket %u %" SCNu64, &i, &n) != 2 ||
-		    i >= TEI_HISTOGRAM_BUCKETS)
-			return -EPROTO;
-		h->bucket[i] = n;
-		h->n += n;
+		if (*answer == 'f')
+			good = read_failed(answer, r->errors);
+		else if (*answer == 'b')
+			good = read_bucket(answer, h);
+		else
+			good = sscanf(answer, "latency %" SCNu64 " %" SCNu64,
+				      &h->sum, &h->max) == 2;
+		if (!good)
+			return host_misheard(host, answer);
 	}
 }
 
@@ -144,27 +174,25 @@ static int hear_pair(struct run *run, struct host *host, struct row *row,
 		     struct load_result *r)
 {
 	char answer[TEI_PROCESS_LINE], carrier[sizeof(row->carrier)];
-	int error, failure, rc;
-	uint64_t failed;
+	char error[ERROR_NAME_MAX];
 
 	memset(r, 0, sizeof(*r));
-	rc = host_hear(host, "moved ", answer);
-	if (rc)
-		return rc;
+	r->late_ns = LOAD_NEVER_LATE;
+	if (host_hear(host, "moved ", answer))
+		return -EIO;
 	if (sscanf(answer,
-		   "moved %d %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
-		   " %" SCNu64 " %d %31s",
-		   &error, &r->requests, &r->elapsed_ns, &r->gap_ns, &r->behind,
-		   &failed, &failure, carrier) != 8)
-		return -EPROTO;
-	r->errors[0] = (struct load_error){failure, failed};
+		   "moved %31s %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNd64
+		   " %" SCNu64 " %31s",
+		   error, &r->requests, &r->elapsed_ns, &r->gap_ns, &r->late_ns,
+		   &r->behind, carrier) != 7)
+		return host_misheard(host, answer);
 	if (strcmp(carrier, "-") != 0)
 		snprintf(row->carrier, sizeof(row->carrier), "%s", carrier);
-	if (error) {
-		say_pair(row, error);
+	if (error_named(error)) {
+		say_pair(row, error_named(error));
 		run->failed = true;
 	}
-	return hear_latency(host, &r->latency);
+	return hear_rest(host, r);
 }
 
 /* Answers come in the order of the pairs of each host. */
@@ -176,12 +204,9 @@ static int hear_results(struct run *run, struct row *block)
 	hosts_say(&run->hosts, "result");
 	for (uint32_t i = 0; i < s->n; i++) {
 		struct host *host = &run->hosts.host[s->pair[i].from];
-		int one = hear_pair(run, host, &block[i], &run->pair[i]);
 
-		if (one == -EPROTO)
-			return one;
-		if (one)
-			rc = one;
+		if (hear_pair(run, host, &block[i], &run->pair[i]))
+			rc = -EIO;
 	}
 	return rc;
 }
@@ -189,26 +214,28 @@ static int hear_results(struct run *run, struct row *block)
 static int hear_checks(struct run *run, struct row *block)
 {
 	const struct scheme *s = &run->options->pairs;
-	char line[64], answer[TEI_PROCESS_LINE];
+	char line[64], answer[TEI_PROCESS_LINE], error[ERROR_NAME_MAX];
 	uint64_t checked, wrong;
-	int error;
 
 	if (run->options->verify <= 0)
 		return 0;
 	snprintf(line, sizeof(line), "check %.17g", run->options->verify);
 	hosts_say(&run->hosts, line);
 	for (uint32_t i = 0; i < s->n; i++) {
-		if (host_hear(&run->hosts.host[s->pair[i].from], "checked ",
-			      answer))
+		struct host *host = &run->hosts.host[s->pair[i].from];
+
+		if (host_hear(host, "checked ", answer))
 			continue;
-		if (sscanf(answer, "checked %d %" SCNu64 " %" SCNu64, &error,
-			   &checked, &wrong) != 3)
-			return -EPROTO;
+		if (sscanf(answer, "checked %31s %" SCNu64 " %" SCNu64, error,
+			   &checked, &wrong) != 3) {
+			(void)host_misheard(host, answer);
+			continue;
+		}
 		block[i].checked_bytes += checked;
 		block[i].wrong_bytes += wrong;
-		if (!error)
+		if (!error_named(error))
 			continue;
-		say_pair(&block[i], error);
+		say_pair(&block[i], error_named(error));
 		run->failed = true;
 	}
 	return hosts_lost(&run->hosts) ? -EIO : 0;
@@ -218,9 +245,9 @@ static void add_to_all(struct load_result *all, const struct load_result *r)
 {
 	all->requests += r->requests;
 	all->behind += r->behind;
-	all->errors[0].n += r->errors[0].n;
-	if (r->errors[0].error)
-		all->errors[0].error = r->errors[0].error;
+	load_add_errors(all->errors, r->errors);
+	if (r->late_ns > all->late_ns)
+		all->late_ns = r->late_ns;
 	if (r->elapsed_ns > all->elapsed_ns)
 		all->elapsed_ns = r->elapsed_ns;
 	if (r->gap_ns > all->gap_ns)
@@ -235,7 +262,7 @@ static int fill_row(struct run *run, struct row *row,
 
 	for (enum figure f = 0; f < N_FIGURES; f++)
 		v[f] = NAN;
-	if (r->elapsed_ns && r->latency.n)
+	if (r->elapsed_ns)
 		row_figures(row, r, cpu_ns, v);
 	row->n_rounds++;
 	return row_add(row, run->options, r);
@@ -249,6 +276,7 @@ static int fill_block(struct run *run, struct row *block, uint64_t cpu_ns)
 	int rc = 0;
 
 	memset(&run->all, 0, sizeof(run->all));
+	run->all.late_ns = LOAD_NEVER_LATE;
 	for (uint32_t i = 0; !rc && i < n; i++) {
 		add_to_all(&run->all, &run->pair[i]);
 		rc = fill_row(run, &block[i], &run->pair[i], 0);

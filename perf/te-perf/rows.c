@@ -145,18 +145,10 @@ void row_figures(const struct row *row, const struct load_result *result,
 	fill_probe(v, &result->probe);
 }
 
-static void add_errors(struct row *row, const struct load_result *result)
-{
-	for (size_t i = 0; i < LOAD_ERRORS; i++) {
-		row->errors[i].error = result->errors[i].error;
-		row->errors[i].n += result->errors[i].n;
-	}
-}
-
 int row_add(struct row *row, const struct options *o,
 	    const struct load_result *result)
 {
-	add_errors(row, result);
+	load_add_errors(row->errors, result->errors);
 	row->behind += result->behind;
 	if (!o->histogram)
 		return 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_te_perf_strangers.c - what is no initiator at the port of a listener */
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,25 +152,6 @@ static void who_says_nothing_is_not_waited_for(void **state)
 #define WITH_SERVER(test) \
 	cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
-/* A port that nobody has connected to; in @flag: how te-perf does. */
-static int listen_for(char connect_flag[64])
-{
-	struct sockaddr_in in = {.sin_family = AF_INET,
-				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	const struct timeval limit = {.tv_sec = 60};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	socklen_t len = sizeof(in);
-
-	assert_true(fd >= 0);
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-	assert_int_equal(bind(fd, (const void *)&in, sizeof(in)), 0);
-	assert_int_equal(listen(fd, 1), 0);
-	assert_int_equal(getsockname(fd, (void *)&in, &len), 0);
-	(void)snprintf(connect_flag, 64, "--connect=127.0.0.1:%u",
-		       ntohs(in.sin_port));
-	return fd;
-}
-
 static void no_terminal_obeys_what_a_target_says(void **state)
 {
 	static const char words[] = "error \x1b[2J\x9b"
@@ -179,10 +159,12 @@ static void no_terminal_obeys_what_a_target_says(void **state)
 				    "31m\n";
 	char to[64], line[256];
 	const char *const args[] = {to, "--size=4k", "--working-set=1m", NULL};
-	int fd, listener = listen_for(to);
 	struct test_process *p;
+	uint16_t port;
+	int fd, listener = test_listen(&port);
 
 	(void)state;
+	(void)snprintf(to, sizeof(to), "--connect=127.0.0.1:%u", port);
 	p = test_process_start("te-perf", args);
 	fd = accept(listener, NULL, NULL);
 	assert_true(fd >= 0);
