@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "perf/lib/report.h"
+
 static uint64_t last_of(const struct tei_histogram *h, unsigned int i)
 {
 	uint64_t last = tei_histogram_bucket_last(i);
@@ -82,7 +84,7 @@ int tei_percentiles_open(struct tei_percentiles *p, const char *program,
 			 const char *path)
 {
 	*p = (struct tei_percentiles){.program = program, .path = path};
-	if (!path)
+	if (!tei_path_given(path))
 		return 0;
 	p->out = fopen(path, "we");
 	return p->out ? 0 : fail_file(p, errno);

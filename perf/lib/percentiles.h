@@ -40,8 +40,8 @@ struct tei_percentiles {
 };
 
 /*
- * Makes the file @path, or empties it; NULL: no file. -errno, said on stderr by
- * the setting's name, "histogram".
+ * Makes the file @path, or empties it; NULL and "": no file. -errno, said on
+ * stderr by the setting's name, "histogram".
  */
 int tei_percentiles_open(struct tei_percentiles *p, const char *program,
 			 const char *path);

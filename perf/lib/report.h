@@ -32,6 +32,12 @@ int tei_sizes_parse(const char *program, const char *setting, const char *text,
 int tei_tool_main(struct tei_conf *conf, int argc, char **argv,
 		  const char *about, int (*run)(const struct tei_conf *conf));
 
+/* Tells whether a setting names a file; "" is none, as NULL is. */
+static inline bool tei_path_given(const char *path)
+{
+	return path && *path;
+}
+
 /*
  * Prints an object to stdout and takes the caller's reference. Says on stderr
  * why it could not: -ENOMEM, @object is NULL; -EIO, stdout cannot be written.

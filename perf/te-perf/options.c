@@ -249,7 +249,7 @@ static bool pairs_fit(const struct options *o)
 		wrong = "priority_probe";
 	else if (o->pin)
 		wrong = "pin";
-	else if (o->svg && *o->svg)
+	else if (tei_path_given(o->svg))
 		wrong = "svg";
 	if (wrong)
 		fprintf(stderr,
@@ -333,8 +333,8 @@ static bool costs_fit(const struct options *o)
 		return true;
 	if (o->registration && o->first_request)
 		wrong = "registration: not together with first_request";
-	else if (o->pairs.n || o->reference || o->rate || o->histogram ||
-		 strcmp(o->fault, "none") != 0)
+	else if (o->pairs.n || o->reference || o->rate ||
+		 tei_path_given(o->histogram) || strcmp(o->fault, "none") != 0)
 		wrong = "registration, first_request: not together with scheme, "
 			"bidirectional, reference, rate, histogram or fault";
 	else if (!o->duration)

@@ -788,7 +788,7 @@ int results_report(struct results *r, const struct options *o)
 	uint64_t wrong = results_wrong_bytes(r);
 	int rc = print_rows(r, o);
 
-	if (!rc && o->svg && *o->svg)
+	if (!rc && tei_path_given(o->svg))
 		rc = draw_svg(r, o);
 	if (!rc)
 		rc = write_histograms(r);

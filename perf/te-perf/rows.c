@@ -150,7 +150,7 @@ int row_add(struct row *row, const struct options *o,
 {
 	load_add_errors(row->errors, result->errors);
 	row->behind += result->behind;
-	if (!o->histogram)
+	if (!tei_path_given(o->histogram))
 		return 0;
 	if (!row->latency)
 		row->latency = tei_calloc(1, sizeof(*row->latency));

@@ -136,7 +136,7 @@ static int run_replay(const struct tei_conf *conf)
 			o->rate);
 		return 2;
 	}
-	if (o->trace)
+	if (tei_path_given(o->trace))
 		return replay_file(o, o->trace, rate);
 	if (tei_process_path(EXCERPT, path)) {
 		fprintf(stderr, PROGRAM ": trace: give a file\n");

@@ -281,6 +281,32 @@ static void all_latencies_of_each_row_go_to_a_file(void **state)
 	unlink(path);
 }
 
+static void a_histogram_needs_a_path_and_room(void **state)
+{
+	static const char *const kinds[] = {"--op=put", "--mix=put:1"};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(kinds); i++) {
+		const char *const none[] = {
+			kinds[i],     "--histogram=",     "--value-size=4k",
+			"--keys=100", "--working-set=4m", "--duration=20ms",
+			NULL};
+		const char *const full[] = {kinds[i],
+					    "--histogram=/dev/full",
+					    "--value-size=4k",
+					    "--keys=100",
+					    "--working-set=4m",
+					    "--duration=20ms",
+					    NULL};
+		char *text;
+
+		free(tool_output("store-perf", none, 0));
+		text = tool_output("store-perf", full, 1);
+		test_contains(text, "histogram: /dev/full: No space left on");
+		free(text);
+	}
+}
+
 /* ---- open loops, and loads without an end ---- */
 
 static void calls_begin_at_the_rate_that_is_asked_for(void **state)
@@ -376,6 +402,7 @@ int main(void)
 		cmocka_unit_test(memory_is_of_the_node_that_is_asked_for),
 		cmocka_unit_test(csv_has_a_header_and_a_line_a_row),
 		cmocka_unit_test(all_latencies_of_each_row_go_to_a_file),
+		cmocka_unit_test(a_histogram_needs_a_path_and_room),
 		cmocka_unit_test(calls_begin_at_the_rate_that_is_asked_for),
 		cmocka_unit_test(a_rate_that_is_too_much_is_told),
 		cmocka_unit_test(what_came_of_an_interrupted_load_is_told),

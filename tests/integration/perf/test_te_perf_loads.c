@@ -125,6 +125,30 @@ static void a_load_without_an_end_goes_on_until_interrupted(void **state)
 	test_process_end(p);
 }
 
+/* The second row would begin in an hour. */
+static void rows_that_were_not_measured_are_not_reported(void **state)
+{
+	static const char *const kinds[] = {"--op=write", "--bidirectional"};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(kinds); i++) {
+		const char *const args[] = {
+			kinds[i],           "--size=4k,8k",
+			"--duration=3600",  "--interval=20ms",
+			"--working-set=1m", NULL};
+		struct test_process *p = test_process_start("te-perf", args);
+		const char *text;
+
+		assert_non_null(test_process_line(p, " requests/s", READY_MS));
+		test_process_signal(p, SIGINT);
+		assert_int_equal(test_process_wait(p, LIMIT_MS), 0);
+		text = test_process_output(p);
+		test_contains(text, "4 KiB");
+		assert_null(strstr(text, "8 KiB"));
+		test_process_end(p);
+	}
+}
+
 /* ---- reports ---- */
 
 static void csv_has_a_line_a_row(void **state)
@@ -177,6 +201,34 @@ static void each_row_has_a_histogram_in_the_file(void **state)
 	test_tmpdir_remove(dir);
 }
 
+/* As without the flags. */
+static void empty_names_of_files_are_none(void **state)
+{
+	const char *const args[] = {
+		"--histogram=",     "--svg=",          "--size=4k",
+		"--working-set=1m", "--duration=10ms", NULL};
+	const char *const cost[] = {"--histogram=",    "--registration",
+				    "--size=4k",       "--working-set=1m",
+				    "--duration=10ms", NULL};
+
+	(void)state;
+	free(tool_output("te-perf", args, 0));
+	free(tool_output("te-perf", cost, 0));
+}
+
+/* The file is written at the end, so that this is known only then. */
+static void why_a_histogram_is_not_written_is_told(void **state)
+{
+	const char *const args[] = {"--histogram=/dev/full", "--size=4k",
+				    "--working-set=1m", "--duration=10ms",
+				    NULL};
+	char *text = tool_output("te-perf", args, 1);
+
+	(void)state;
+	test_contains(text, "histogram: /dev/full: No space left on device");
+	free(text);
+}
+
 static void what_does_not_fit_together_is_refused(void **state)
 {
 	static const char *const bad[][3] = {
@@ -214,8 +266,11 @@ int main(void)
 		cmocka_unit_test(messages_are_counted_as_requests),
 		cmocka_unit_test(
 			a_load_without_an_end_goes_on_until_interrupted),
+		cmocka_unit_test(rows_that_were_not_measured_are_not_reported),
 		cmocka_unit_test(csv_has_a_line_a_row),
 		cmocka_unit_test(each_row_has_a_histogram_in_the_file),
+		cmocka_unit_test(empty_names_of_files_are_none),
+		cmocka_unit_test(why_a_histogram_is_not_written_is_told),
 		cmocka_unit_test(what_does_not_fit_together_is_refused),
 	};
 

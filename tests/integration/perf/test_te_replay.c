@@ -211,10 +211,10 @@ static void what_cannot_be_is_refused_in_one_line(void **state)
 	tool_refuses("te-replay", mistakes, TEST_COUNT(mistakes));
 }
 
-/* And not with the errno that stands for all reasons. */
+/* And not with the errno that stands for all reasons. "": the default trace. */
 static void what_no_client_can_join_with_is_named(void **state)
 {
-	const char *const args[] = {"--host=", NULL};
+	const char *const args[] = {"--trace=", "--host=", NULL};
 	char *text = tool_output("te-replay", args, 1);
 
 	(void)state;

@@ -131,9 +131,24 @@ static void without_a_path_nothing_is_written(void **state)
 	assert_int_equal(tei_percentiles_close(&p), 0);
 }
 
+static void without_a_path_there_is_no_file(void **state)
+{
+	static const char *const paths[] = {NULL, ""};
+	struct tei_percentiles p;
+
+	(void)state;
+	memset(&h, 0, sizeof(h));
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(tei_percentiles_open(&p, "test", paths[i]), 0);
+		tei_percentiles_add(&p, "nothing", &h);
+		assert_int_equal(tei_percentiles_close(&p), 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(without_a_path_there_is_no_file),
 		cmocka_unit_test(
 			a_line_is_a_bucket_and_the_last_is_the_largest_value),
 		cmocka_unit_test(an_empty_histogram_has_no_lines),
