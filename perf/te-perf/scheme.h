@@ -11,27 +11,28 @@
 #define HOSTS_MAX 64
 #define PAIRS_MAX (HOSTS_MAX * (HOSTS_MAX - 1))
 
-/* Words for --scheme. */
+/* Words of --scheme; "none" has no pairs, and scheme_init() does not take it. */
 #define SCHEMES "none|pairs|pairwise|manytoone|onetomany|all"
 
 /* One host that submits requests, and the one whose memory they name. */
 struct pair {
 	uint32_t from, to; /* numbers of hosts */
-	uint32_t out, in;  /* counts @from's and @to's pairs from 0 on */
+	uint32_t out;      /* number of this pair among those from @from */
+	uint32_t in;       /* number of this pair among those to @to */
 };
 
 struct scheme {
 	uint32_t n;
 	struct pair pair[PAIRS_MAX];
-	uint32_t shares; /* most pairs of a host in one role */
+	uint32_t shares; /* most pairs that one host is first in, or second */
 };
 
 /*
- * Sets the pairs of @n_hosts by a word of SCHEMES: "pairs" (or "pairwise") the
- * first with the second, the third with the fourth; "manytoone" all others with
- * the first; "onetomany" the first with all others; "all" each with each other.
- * @bidirectional: each the other way, too. Returns NULL, or static words that
- * tell what is wrong.
+ * Sets the pairs of @n_hosts by a word of SCHEMES. Who submits requests: with
+ * "pairs" (or "pairwise") the first host to the second, the third to the fourth;
+ * with "manytoone" all others to the first; with "onetomany" the first to all
+ * others; with "all" each to each other. @bidirectional: each pair is also there
+ * the other way round. Returns NULL, or static words that tell what is wrong.
  */
 const char *scheme_init(struct scheme *s, const char *word, uint32_t n_hosts,
 			bool bidirectional);

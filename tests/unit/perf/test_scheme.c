@@ -67,12 +67,29 @@ static void numbers_of_hosts_that_do_not_fit_are_told(void **state)
 		strstr(scheme_init(&s, "all", HOSTS_MAX + 1, false), "64"));
 }
 
+static void a_word_that_is_no_scheme_is_told(void **state)
+{
+	static const char *const words[] = {"", "none", "pair", "pairing",
+					    "alles"};
+	static struct scheme s;
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(words); i++) {
+		const char *wrong = scheme_init(&s, words[i], 4, false);
+
+		assert_non_null(wrong);
+		assert_string_equal(wrong, "is no scheme");
+		assert_int_equal(s.n, 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_scheme_has_its_pairs),
 		cmocka_unit_test(pairs_of_a_host_are_counted),
 		cmocka_unit_test(numbers_of_hosts_that_do_not_fit_are_told),
+		cmocka_unit_test(a_word_that_is_no_scheme_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
