@@ -10,13 +10,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "perf/lib/csv.h"
+#include "perf/lib/fields.h"
 #include "perf/lib/histogram.h"
 #include "perf/lib/process.h"
 #include "perf/lib/report.h"
@@ -207,71 +208,73 @@ static double gb_per_s(const struct cost *c)
 {
 	double p50 = (double)tei_histogram_quantile(&c->step[0], 0.5);
 
-	return p50 > 0 ? (double)c->size / p50 : 0;
+	return p50 > 0 ? (double)c->size / p50 : NAN;
+}
+
+/* The fields of a row; the names of a step are its own with a suffix. */
+struct cost_fields {
+	size_t n;
+	struct tei_field field[4 + 2 * STEPS_MAX];
+	char name[2 * STEPS_MAX][24];
+};
+
+static void add_field(struct cost_fields *out, struct tei_field field)
+{
+	out->field[out->n++] = field;
+}
+
+static void add_quantile(struct cost_fields *out, const struct run *run,
+			 const struct cost *c, int step, double q)
+{
+	bool median = q <= 0.5;
+	char *name = out->name[2 * step + !median];
+
+	snprintf(name, sizeof(out->name[0]), "%s_%s_us", run->steps[step],
+		 median ? "p50" : "p99");
+	add_field(out, TEI_REAL(name, tei_histogram_us(&c->step[step], q)));
+}
+
+static void fields_of(const struct run *run, const struct cost *c,
+		      struct cost_fields *out)
+{
+	out->n = 0;
+	add_field(out, TEI_TEXT("backend", run->options->backend));
+	add_field(out, TEI_COUNT("size", c->size));
+	add_field(out, TEI_COUNT("n", c->step[0].n));
+	for (int s = 0; run->steps[s]; s++) {
+		add_quantile(out, run, c, s, 0.5);
+		add_quantile(out, run, c, s, 0.99);
+	}
+	if (run->steps == registration_steps)
+		add_field(out, TEI_REAL("gb_per_s", gb_per_s(c)));
 }
 
 static int print_json(const struct run *run)
 {
-	json_t *list = json_array(), *row;
-	char name[64];
+	json_t *list = json_array(), *report;
+	struct cost_fields fields;
 
 	for (int i = 0; i < run->n; i++) {
-		const struct cost *c = &run->cost[i];
-
-		row = json_pack("{s:s, s:I, s:I}", "backend",
-				run->options->backend, "size",
-				(json_int_t)c->size, "n",
-				(json_int_t)c->step[0].n);
-		for (int s = 0; run->steps[s]; s++) {
-			snprintf(name, sizeof(name), "%s_p50_us",
-				 run->steps[s]);
-			json_object_set_new(
-				row, name,
-				json_real(tei_histogram_us(&c->step[s], 0.5)));
-			snprintf(name, sizeof(name), "%s_p99_us",
-				 run->steps[s]);
-			json_object_set_new(
-				row, name,
-				json_real(tei_histogram_us(&c->step[s], 0.99)));
-		}
-		if (run->steps == registration_steps)
-			json_object_set_new(row, "gb_per_s",
-					    json_real(gb_per_s(c)));
-		json_array_append_new(list, row);
+		fields_of(run, &run->cost[i], &fields);
+		tei_json_append(&list, tei_fields_json(fields.field, fields.n));
 	}
-	return tei_report_json("te-perf",
-			       json_pack("{s:o, s:o}", "rows", list, "machine",
-					 tei_machine_json()));
+	report = json_pack("{s:o, s:o}", "rows", list, "machine",
+			   tei_machine_json());
+	return tei_report_json("te-perf", report);
 }
 
 static int print_csv(const struct run *run)
 {
 	struct tei_csv csv = {.out = stdout};
-	char name[64];
+	struct cost_fields fields;
 
-	tei_csv_text(&csv, "backend");
-	tei_csv_text(&csv, "size");
-	tei_csv_text(&csv, "n");
-	for (int s = 0; run->steps[s]; s++) {
-		snprintf(name, sizeof(name), "%s_p50_us", run->steps[s]);
-		tei_csv_text(&csv, name);
-		snprintf(name, sizeof(name), "%s_p99_us", run->steps[s]);
-		tei_csv_text(&csv, name);
-	}
-	tei_csv_end(&csv);
 	for (int i = 0; i < run->n; i++) {
-		tei_csv_text(&csv, run->options->backend);
-		tei_csv_integer(&csv, run->cost[i].size);
-		tei_csv_integer(&csv, run->cost[i].step[0].n);
-		for (int s = 0; run->steps[s]; s++) {
-			const struct tei_histogram *h = &run->cost[i].step[s];
-
-			tei_csv_real(&csv, tei_histogram_us(h, 0.5));
-			tei_csv_real(&csv, tei_histogram_us(h, 0.99));
-		}
-		tei_csv_end(&csv);
+		fields_of(run, &run->cost[i], &fields);
+		if (!i)
+			tei_fields_csv_names(fields.field, fields.n, &csv);
+		tei_fields_csv(fields.field, fields.n, &csv);
 	}
-	return 0;
+	return 0; /* errors of stdout: tei_tool_main() */
 }
 
 static void fill_table(struct tei_table *t, const struct run *run)

@@ -235,6 +235,31 @@ static void what_the_first_request_costs_is_measured(void **state)
 	tool_interrupt(p);
 }
 
+static void costs_have_the_same_names_in_csv(void **state)
+{
+	static const char *const kinds[][2] = {
+		{"--registration",
+		 "backend,size,n,register_p50_us,register_p99_us,"
+		 "unregister_p50_us,unregister_p99_us,gb_per_s\r\ntcp,4096,"},
+		{"--first-request",
+		 "backend,size,n,create_p50_us,create_p99_us,connect_p50_us,"
+		 "connect_p99_us,first_p50_us,first_p99_us,second_p50_us,"
+		 "second_p99_us,cold_p50_us,cold_p99_us\r\ntcp,4096,"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(kinds); i++) {
+		const char *const args[] = {
+			kinds[i][0],        "--csv",
+			"--size=4k",        "--duration=20ms",
+			"--working-set=1m", NULL};
+		char *text = tool_output("te-perf", args, 0);
+
+		assert_ptr_equal(strstr(text, kinds[i][1]), text);
+		free(text);
+	}
+}
+
 static void an_unknown_backend_is_refused_with_those_there_are(void **state)
 {
 	static const char *const modes[] = {
@@ -294,6 +319,7 @@ int main(void)
 		cmocka_unit_test(a_burst_of_connects_is_served),
 		cmocka_unit_test(what_registration_costs_is_measured),
 		cmocka_unit_test(what_the_first_request_costs_is_measured),
+		cmocka_unit_test(costs_have_the_same_names_in_csv),
 		cmocka_unit_test(
 			an_unknown_backend_is_refused_with_those_there_are),
 		cmocka_unit_test(modes_that_exclude_each_other_are_refused),

@@ -11,7 +11,7 @@
 
 #include "perf/lib/fields.h"
 
-#define N 4
+#define N 5
 
 static void row(struct tei_field out[N])
 {
@@ -19,6 +19,7 @@ static void row(struct tei_field out[N])
 	out[1] = TEI_COUNT("keys", 12345678901);
 	out[2] = TEI_REAL("p50_us", 1.5);
 	out[3] = TEI_REAL("cpu_s_per_gb", NAN);
+	out[4] = TEI_TEXT("from", NULL);
 }
 
 static void csv_has_a_line_of_names_and_a_line_of_values(void **state)
@@ -33,8 +34,8 @@ static void csv_has_a_line_of_names_and_a_line_of_values(void **state)
 	tei_fields_csv_names(fields, N, &csv);
 	tei_fields_csv(fields, N, &csv);
 	fclose(csv.out);
-	assert_string_equal(text, "op,keys,p50_us,cpu_s_per_gb\r\n"
-				  "\"get:1,put:2\",12345678901,1.5,\r\n");
+	assert_string_equal(text, "op,keys,p50_us,cpu_s_per_gb,from\r\n"
+				  "\"get:1,put:2\",12345678901,1.5,,\r\n");
 }
 
 static void json_has_null_for_what_is_not_known(void **state)
@@ -50,9 +51,29 @@ static void json_has_null_for_what_is_not_known(void **state)
 	text = json_dumps(o, JSON_COMPACT);
 	assert_string_equal(text,
 			    "{\"op\":\"get:1,put:2\",\"keys\":12345678901,"
-			    "\"p50_us\":1.5,\"cpu_s_per_gb\":null}");
+			    "\"p50_us\":1.5,\"cpu_s_per_gb\":null,"
+			    "\"from\":null}");
 	free(text);
 	json_decref(o);
+}
+
+static void what_lacks_memory_is_nothing_at_all(void **state)
+{
+	json_t *object = json_object(), *array = json_array();
+
+	(void)state;
+	tei_json_set(&object, "a", json_integer(1));
+	tei_json_append(&array, json_integer(1));
+	assert_int_equal(json_object_size(object), 1);
+	assert_int_equal(json_array_size(array), 1);
+	tei_json_set(&object, "b", NULL);
+	tei_json_append(&array, NULL);
+	assert_null(object);
+	assert_null(array);
+	tei_json_set(&object, "c", json_integer(1));
+	tei_json_append(&array, json_integer(1));
+	assert_null(object);
+	assert_null(array);
 }
 
 int main(void)
@@ -60,6 +81,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(csv_has_a_line_of_names_and_a_line_of_values),
 		cmocka_unit_test(json_has_null_for_what_is_not_known),
+		cmocka_unit_test(what_lacks_memory_is_nothing_at_all),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
