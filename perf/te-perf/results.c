@@ -1,270 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* results.c - te-perf's rows: medians, tables, JSON, a drawing */
+/* results.c - te-perf's rows for people: tables and what follows them */
 #include "perf/te-perf/results.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <te/te.h>
 
 #include "base/mem.h"
-#include "perf/lib/csv.h"
-#include "perf/lib/plot.h"
 #include "perf/lib/reference.h"
 #include "perf/lib/report.h"
-
-static json_t *real_or_null(double v)
-{
-	return isnan(v) || isinf(v) ? json_null() : json_real(v);
-}
-
-static void set_number(json_t *o, const char *name, double v)
-{
-	json_object_set_new(o, name, real_or_null(v));
-}
-
-/* Medians of the figures first .. last - 1. */
-static void set_figures(json_t *o, const struct row *row, enum figure first,
-			enum figure last)
-{
-	for (enum figure f = first; f < last; f++)
-		set_number(o, figure_names[f], row_median(row, f));
-}
-
-static json_t *spread_json(const struct row *row)
-{
-	json_t *o = json_object(), *pair;
-
-	for (enum figure f = 0; f < N_FIGURES; f++) {
-		if (isnan(row_median(row, f)))
-			continue;
-		pair = json_array();
-		json_array_append_new(pair, real_or_null(row_min(row, f)));
-		json_array_append_new(pair, real_or_null(row_max(row, f)));
-		json_object_set_new(o, figure_names[f], pair);
-	}
-	return o;
-}
-
-static json_t *rail_json(const struct rail_bytes *rail, uint64_t sum)
-{
-	double share = sum ? (double)rail->bytes / (double)sum : 0;
-
-	return json_pack("{s:s, s:s, s:I, s:i, s:s, s:I, s:f}", "name",
-			 rail->name, "backend", rail->backend, "speed_bps",
-			 (json_int_t)rail->speed_bps, "numa_node",
-			 rail->numa_node, "state",
-			 te_rail_state_name(rail->state), "bytes",
-			 (json_int_t)rail->bytes, "share", share);
-}
-
-static json_t *rails_json(const struct rails *rails)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < rails->n; i++)
-		json_array_append_new(
-			list, rail_json(&rails->v[i], rails_sum(rails)));
-	return list;
-}
-
-static json_t *point_json(const struct row *row, const struct series_point *p)
-{
-	json_t *rails = json_object(), *o = json_object();
-
-	for (size_t i = 0; i < row->point_rails.n; i++)
-		json_object_set_new(rails, row->point_rails.v[i].name,
-				    json_integer((json_int_t)p->rail_bytes[i]));
-	set_number(o, "end_s", p->end_s);
-	set_number(o, "gb_per_s", p->gb_per_s);
-	set_number(o, "ops_per_s", p->ops_per_s);
-	set_number(o, "gap_ms", p->gap_ms);
-	json_object_set_new(o, "rail_bytes", rails);
-	return o;
-}
-
-static json_t *series_json(const struct row *row)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < row->n_points; i++)
-		json_array_append_new(list, point_json(row, &row->points[i]));
-	return list;
-}
-
-static json_t *errors_json(const struct row *row)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < LOAD_ERRORS; i++)
-		if (row->errors[i].n)
-			json_array_append_new(
-				list,
-				json_pack("{s:i, s:s, s:I}", "error",
-					  row->errors[i].error, "text",
-					  te_strerror(row->errors[i].error),
-					  "requests",
-					  (json_int_t)row->errors[i].n));
-	return list;
-}
-
-static json_t *kind_json(const struct row *row, const char *kind,
-			 enum figure rate, enum figure share)
-{
-	json_t *o = json_object();
-
-	json_object_set_new(o, "kind", json_string(kind));
-	set_number(o, "gb_per_s", row_median(row, rate));
-	set_number(o, "share", row_median(row, share));
-	return o;
-}
-
-static void add_reference(json_t *o, const struct row *row)
-{
-	json_t *reference = json_object();
-
-	set_figures(reference, row, STREAM_GB_PER_S, RAW_GB_PER_S);
-	set_figures(reference, row, OF_PINGPONG_SPINNING, N_FIGURES);
-	if (row->kernel)
-		json_object_set_new(reference, "best_copy_kernel",
-				    json_string(row->kernel));
-	json_object_set_new(o, "reference", reference);
-	if (row->raw)
-		json_object_set_new(
-			o, "raw",
-			kind_json(row, row->raw, RAW_GB_PER_S, OF_RAW));
-	if (row->bound)
-		json_object_set_new(
-			o, "bound",
-			kind_json(row, row->bound, BOUND_GB_PER_S, OF_BOUND));
-}
-
-static json_t *row_json(const struct row *row, const struct options *o)
-{
-	json_t *j = json_pack(
-		"{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "backend",
-		o->backend, "carrier", row->carrier, "op", row->op, "size",
-		(json_int_t)row->size, "batch", (json_int_t)row->batch,
-		"threads", (json_int_t)row->threads, "rounds",
-		(json_int_t)row->n_rounds, "checked_bytes",
-		(json_int_t)row->checked_bytes, "wrong_bytes",
-		(json_int_t)row->wrong_bytes, "failed",
-		(json_int_t)row_failed(row));
-
-	set_figures(j, row, 0, FIGURES_OURS);
-	if (o->rate)
-		json_object_set_new(j, "behind",
-				    json_integer((json_int_t)row->behind));
-	json_object_set_new(j, "spread", spread_json(row));
-	json_object_set_new(j, "rails", rails_json(&row->rails));
-	json_object_set_new(j, "errors", errors_json(row));
-	if (row->from) {
-		json_object_set_new(j, "from", json_string(row->from));
-		json_object_set_new(j, "to", json_string(row->to));
-	}
-	if (o->location)
-		json_object_set_new(j, "location", json_string(o->location));
-	if (o->remote_location)
-		json_object_set_new(j, "remote_location",
-				    json_string(o->remote_location));
-	if (o->interval)
-		json_object_set_new(j, "series", series_json(row));
-	if (o->reference)
-		add_reference(j, row);
-	if (strcmp(o->fault, "none")) {
-		json_object_set_new(j, "fault_quiet",
-				    json_boolean(row->fault_quiet));
-		json_object_set_new(
-			j, "bystander",
-			json_pack("{s:I, s:I}", "requests",
-				  (json_int_t)row->bystander_requests, "errors",
-				  (json_int_t)row->bystander_errors));
-	}
-	return j;
-}
-
-static json_t *choices_json(const struct results *r)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < r->n_choices; i++) {
-		const struct copy_choice *c = &r->choices[i];
-
-		json_array_append_new(list,
-				      json_pack("{s:s, s:s, s:f}", "copies",
-						c->copies, "kernel", c->kernel,
-						"gb_per_s", c->gb_per_s));
-	}
-	return list;
-}
-
-/* The two ways; -ENOMEM, -EIO. */
-static int print_json(const struct results *r, const struct options *o)
-{
-	json_t *list = json_array(), *report;
-
-	for (size_t i = 0; i < r->n_rows; i++)
-		json_array_append_new(list, row_json(&r->row[i], o));
-	report = json_pack(
-		"{s:o, s:I, s:b, s:b, s:b, s:b, s:b, s:s, s:f, s:I, s:o, s:o}",
-		"rows", list, "working_set", (json_int_t)o->working_set, "hot",
-		o->hot, "random", o->random, "unaligned", o->unaligned,
-		"pinned", o->pin, "foreign", o->foreign, "fault", o->fault,
-		"verify_percent", o->verify, "wrong_bytes",
-		(json_int_t)results_wrong_bytes(r), "choices", choices_json(r),
-		"machine", tei_machine_json());
-	if (report && o->rate)
-		json_object_set_new(report, "rate",
-				    json_integer((json_int_t)o->rate));
-	if (report && o->reference)
-		json_object_set_new(report, "congestion",
-				    json_string(r->congestion));
-	return tei_report_json("te-perf", report);
-}
-
-/* ---- CSV ---- */
-
-static const char *const csv_names[] = {
-	"backend", "carrier",       "from",       "to",     "op",
-	"size",    "batch",         "threads",    "rounds", "failed",
-	"behind",  "checked_bytes", "wrong_bytes"};
-
-static void csv_row(struct tei_csv *c, const struct row *row,
-		    const struct options *o, enum figure end)
-{
-	tei_csv_text(c, o->backend);
-	tei_csv_text(c, row->carrier);
-	tei_csv_text(c, row->from ? row->from : "");
-	tei_csv_text(c, row->from ? row->to : "");
-	tei_csv_text(c, row->op);
-	tei_csv_integer(c, row->size);
-	tei_csv_integer(c, row->batch);
-	tei_csv_integer(c, row->threads);
-	tei_csv_integer(c, row->n_rounds);
-	tei_csv_integer(c, row_failed(row));
-	tei_csv_integer(c, row->behind);
-	tei_csv_integer(c, row->checked_bytes);
-	tei_csv_integer(c, row->wrong_bytes);
-	for (enum figure f = 0; f < end; f++)
-		tei_csv_real(c, row_median(row, f));
-	tei_csv_end(c);
-}
-
-static int print_csv(const struct results *r, const struct options *o)
-{
-	struct tei_csv c = {.out = stdout};
-	enum figure end = o->reference ? N_FIGURES : FIGURES_OURS;
-
-	for (size_t i = 0; i < sizeof(csv_names) / sizeof(*csv_names); i++)
-		tei_csv_text(&c, csv_names[i]);
-	tei_csv_names(&c, figure_names, end);
-	for (size_t i = 0; i < r->n_rows; i++)
-		csv_row(&c, &r->row[i], o, end);
-	return 0; /* errors of stdout: tei_tool_main() */
-}
 
 /* ---- histograms ---- */
 
@@ -292,146 +39,6 @@ static int write_histograms(struct results *r)
 		tei_percentiles_add(&r->histograms, title, row->latency);
 	}
 	return tei_percentiles_close(&r->histograms);
-}
-
-/* ---- a drawing ---- */
-
-#define OURS_MAX 6
-
-static bool same_line(const struct row *a, const struct row *b)
-{
-	return !strcmp(a->op, b->op) && a->batch == b->batch &&
-	       a->threads == b->threads;
-}
-
-/* Points of all rows on @like's line. */
-static void add_line(struct tei_plot *plot, const struct results *r,
-		     const struct row *like, enum figure f,
-		     enum tei_plot_style style, const char *name)
-{
-	struct tei_plot_line *line = tei_plot_line(plot, style, name);
-
-	for (size_t i = 0; line && i < r->n_rows; i++)
-		if (same_line(&r->row[i], like))
-			tei_plot_point(line, (double)r->row[i].size,
-				       row_median(&r->row[i], f),
-				       row_min(&r->row[i], f),
-				       row_max(&r->row[i], f));
-}
-
-/* The first row of each line. */
-static size_t heads(const struct results *r, const struct row *out[OURS_MAX])
-{
-	size_t n = 0, k;
-
-	for (size_t i = 0; i < r->n_rows; i++) {
-		for (k = 0; k < n && !same_line(out[k], &r->row[i]); k++)
-			;
-		if (k == n && n < OURS_MAX)
-			out[n++] = &r->row[i];
-	}
-	return n;
-}
-
-static const char *name_of(const struct row *row, bool one_shape,
-			   char out[TEI_PLOT_NAME])
-{
-	if (one_shape)
-		snprintf(out, TEI_PLOT_NAME, "%s %s", row->carrier, row->op);
-	else
-		snprintf(out, TEI_PLOT_NAME, "%s %s x %u, %u thr.",
-			 row->carrier, row->op, row->batch, row->threads);
-	return out;
-}
-
-static bool has_curve(const struct results *r, enum figure f)
-{
-	for (size_t i = 0; i < r->n_rows; i++)
-		if (!isnan(row_median(&r->row[i], f)))
-			return true;
-	return false;
-}
-
-static void fill_rates(struct tei_plot *plot, const struct results *r,
-		       const struct row *const head[], size_t n, bool one_shape)
-{
-	char name[TEI_PLOT_NAME];
-
-	snprintf(plot->y_label, sizeof(plot->y_label), "GB/s");
-	for (size_t i = 0; i < n; i++)
-		add_line(plot, r, head[i], GB_PER_S, TEI_PLOT_OURS,
-			 name_of(head[i], one_shape, name));
-	if (has_curve(r, RAW_GB_PER_S)) {
-		snprintf(name, sizeof(name), "raw: bare %s",
-			 head[0]->raw ? head[0]->raw : "");
-		add_line(plot, r, head[0], RAW_GB_PER_S, TEI_PLOT_RAW, name);
-	}
-	if (has_curve(r, BOUND_GB_PER_S)) {
-		snprintf(name, sizeof(name), "bound: bare %s",
-			 head[0]->bound ? head[0]->bound : "");
-		add_line(plot, r, head[0], BOUND_GB_PER_S, TEI_PLOT_BOUND,
-			 name);
-	}
-}
-
-static void fill_latencies(struct tei_plot *plot, const struct results *r,
-			   const struct row *const head[], size_t n,
-			   bool one_shape)
-{
-	char name[TEI_PLOT_NAME];
-
-	plot->log_y = plot->time_y = true;
-	snprintf(plot->y_label, sizeof(plot->y_label), "p50 of a batch");
-	for (size_t i = 0; i < n; i++)
-		add_line(plot, r, head[i], P50_US, TEI_PLOT_OURS,
-			 name_of(head[i], one_shape, name));
-	if (has_curve(r, EXCHANGE_P50_US))
-		add_line(plot, r, head[0], EXCHANGE_P50_US, TEI_PLOT_RAW,
-			 "raw: bare exchange");
-}
-
-static void fill_titles(struct tei_plot *plot, const struct options *o,
-			const struct row *row, bool one_shape)
-{
-	char shape[64] = "";
-
-	if (one_shape)
-		snprintf(shape, sizeof(shape), "batches of %u, %u thread%s, ",
-			 row->batch, row->threads, row->threads > 1 ? "s" : "");
-	snprintf(plot->title, sizeof(plot->title),
-		 "te-perf: %s over request size", row->carrier);
-	snprintf(plot->subtitle, sizeof(plot->subtitle),
-		 "%s%s data, median of %d round%s%s", shape,
-		 o->hot ? "hot" : "cold", (int)o->rounds,
-		 o->rounds > 1 ? "s" : "",
-		 o->rounds > 1 ? " (bars: min to max)" : "");
-	snprintf(plot->x_label, sizeof(plot->x_label), "request size");
-}
-
-/* Draw the sweep to o->svg. -errno, said on stderr. */
-static int draw_svg(const struct results *r, const struct options *o)
-{
-	struct tei_plot *plots = tei_calloc(2, sizeof(*plots));
-	const struct row *head[OURS_MAX];
-	size_t n = heads(r, head);
-	bool one_shape = o->batches.n == 1 && o->thread_counts.n == 1;
-	int rc = -ENOMEM;
-
-	if (!plots)
-		return rc;
-	if (n) {
-		fill_titles(&plots[0], o, head[0], one_shape);
-		fill_rates(&plots[0], r, head, n, one_shape);
-		snprintf(plots[1].x_label, sizeof(plots[1].x_label),
-			 "request size");
-		fill_latencies(&plots[1], r, head, n, one_shape);
-	}
-	rc = tei_plot_write(plots, 2, o->svg);
-	if (rc)
-		fprintf(stderr, "te-perf: svg: cannot write %s: %s\n", o->svg,
-			te_strerror(rc));
-	tei_free(plots);
-	return rc;
 }
 
 #define SMALL 4096 /* requests below cost by number, not by bytes */
@@ -744,7 +351,7 @@ static void print_notes(const struct results *r, const struct options *o)
 	print_checked(r);
 }
 
-/* The two ways; -ENOMEM, -EIO. */
+/* -ENOMEM. */
 static int print_table(const struct results *r, const struct options *o)
 {
 	struct tei_table *t = tei_calloc(1, sizeof(*t));
@@ -779,8 +386,11 @@ static void say_what_failed(const struct row *row)
 static int print_rows(const struct results *r, const struct options *o)
 {
 	if (o->json)
-		return print_json(r, o);
-	return o->csv ? print_csv(r, o) : print_table(r, o);
+		return results_json(r, o);
+	if (!o->csv)
+		return print_table(r, o);
+	results_csv(r, o); /* errors of stdout: tei_tool_main() */
+	return 0;
 }
 
 int results_report(struct results *r, const struct options *o)
@@ -789,7 +399,7 @@ int results_report(struct results *r, const struct options *o)
 	int rc = print_rows(r, o);
 
 	if (!rc && tei_path_given(o->svg))
-		rc = draw_svg(r, o);
+		rc = results_draw(r, o);
 	if (!rc)
 		rc = write_histograms(r);
 	for (size_t i = 0; !o->json && i < r->n_rows; i++)

@@ -122,6 +122,12 @@ uint64_t row_failed(const struct row *row);
 void results_forget_unmeasured(struct results *r);
 void results_fini(struct results *r);
 
+/* Prints all rows as one JSON object. -ENOMEM, -EIO: said on stderr. */
+int results_json(const struct results *r, const struct options *o);
+/* Prints a line of names and a line for each row; stdout tells of errors. */
+void results_csv(const struct results *r, const struct options *o);
+/* Draws the sweep to the file of --svg. -errno, said on stderr. */
+int results_draw(const struct results *r, const struct options *o);
 /*
  * Print them to stdout, as asked for. -EIO also when there are wrong bytes,
  * said on stderr.
