@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "perf/lib/fields.h"
 #include "perf/lib/peak.h"
 
 /* ---- what has ended ---- */
@@ -125,12 +126,17 @@ json_t *intervals_json(const struct intervals *s)
 
 	for (size_t i = 0; i < s->n; i++) {
 		const struct interval_point *p = &s->points[i];
+		const struct tei_field fields[] = {
+			TEI_REAL("end_s", p->end_s),
+			TEI_REAL("gb_per_s", p->gb_per_s),
+			TEI_REAL("keys_per_s", p->keys_per_s),
+			TEI_REAL("gap_ms", p->gap_ms),
+		};
 
-		json_array_append_new(
-			list,
-			json_pack("{s:f, s:f, s:f, s:f}", "end_s", p->end_s,
-				  "gb_per_s", p->gb_per_s, "keys_per_s",
-				  p->keys_per_s, "gap_ms", p->gap_ms));
+		tei_json_append(
+			&list,
+			tei_fields_json(fields,
+					sizeof(fields) / sizeof(*fields)));
 	}
 	return list;
 }

@@ -65,7 +65,7 @@ static json_t *row_json(const struct options *o, const struct row *row)
 	fields_of(o, row, fields);
 	j = tei_fields_json(fields, FIELDS);
 	if (row->series)
-		json_object_set(j, "series", row->series);
+		tei_json_set(&j, "series", json_incref(row->series));
 	return j;
 }
 
@@ -88,7 +88,7 @@ static json_t *report_json(const struct results *r, const struct options *o)
 	json_t *list = json_array(), *report;
 
 	for (size_t i = 0; i < r->n_rows; i++)
-		json_array_append_new(list, row_json(o, &r->row[i]));
+		tei_json_append(&list, row_json(o, &r->row[i]));
 	report =
 		json_pack("{s:o, s:I, s:b, s:b, s:s*, s:s*, s:I}", "rows", list,
 			  "working_set", (json_int_t)o->working_set, "pinned",
@@ -96,8 +96,8 @@ static json_t *report_json(const struct results *r, const struct options *o)
 			  o->location, "remote_location", o->remote_location,
 			  "wrong_bytes", (json_int_t)wrong_bytes(r));
 	if (o->reference)
-		json_object_set_new(report, "reference",
-				    tei_reference_json(&r->reference));
+		tei_json_set(&report, "reference",
+			     tei_reference_json(&r->reference));
 	return report;
 }
 
