@@ -32,7 +32,7 @@
 /* ---- set-up ---- */
 
 /* All best effort: the reference is what the machine allows. */
-static void tune(int fd)
+static void tune_socket(int fd)
 {
 	struct timeval limit = {.tv_sec = TEI_BARE_LIMIT_S};
 	int one = 1, room = ROOM;
@@ -58,7 +58,7 @@ int tei_bare_listen(uint16_t *out_port)
 	int fd = tei_listen(NULL, 0, "reference port", out_port);
 
 	if (fd >= 0)
-		tune(fd); /* what is accepted inherits it */
+		tune_socket(fd); /* what is accepted inherits it */
 	return fd;
 }
 
@@ -90,7 +90,7 @@ int tei_bare_connect(const struct tei_bare_peer *peer, size_t i,
 
 	if (fd < 0)
 		return -errno;
-	tune(fd);
+	tune_socket(fd);
 	choose_congestion(fd, peer->congestion);
 	if (connect(fd, (const struct sockaddr *)&a->ss, a->len))
 		rc = -errno;
@@ -125,7 +125,7 @@ struct patience {
 };
 
 /* Decides after a call that failed: 0 to try again, or why not. */
-static int retry(struct patience *p, bool spin)
+static int retry_call(struct patience *p, bool spin)
 {
 	if (errno == EINTR)
 		return 0;
@@ -150,13 +150,13 @@ ssize_t tei_bare_recv_some(int fd, void *to, size_t room, bool spin)
 		n = recv(fd, to, room, spin ? MSG_DONTWAIT : 0);
 		if (n >= 0)
 			return n;
-		rc = retry(&patience, spin);
+		rc = retry_call(&patience, spin);
 	} while (!rc);
 	return rc;
 }
 
 /* Drop the first @done bytes of pieces[n]. */
-static void advance(struct iovec **pieces, uint32_t *n, size_t done)
+static void advance_pieces(struct iovec **pieces, uint32_t *n, size_t done)
 {
 	while (*n && done >= (*pieces)->iov_len) {
 		done -= (*pieces)->iov_len;
@@ -180,9 +180,9 @@ int tei_bare_send_pieces(int fd, struct iovec *pieces, uint32_t n, bool spin)
 
 		moved = sendmsg(fd, &m, flags);
 		if (moved >= 0)
-			advance(&pieces, &n, (size_t)moved);
+			advance_pieces(&pieces, &n, (size_t)moved);
 		else
-			rc = retry(&patience, spin);
+			rc = retry_call(&patience, spin);
 	}
 	return rc;
 }
@@ -198,9 +198,9 @@ int tei_bare_recv_pieces(int fd, struct iovec *pieces, uint32_t n, bool spin)
 
 		moved = recvmsg(fd, &m, spin ? MSG_DONTWAIT : 0);
 		if (moved > 0)
-			advance(&pieces, &n, (size_t)moved);
+			advance_pieces(&pieces, &n, (size_t)moved);
 		else
-			rc = moved ? retry(&patience, spin) : -EPIPE;
+			rc = moved ? retry_call(&patience, spin) : -EPIPE;
 	}
 	return rc;
 }
@@ -299,7 +299,7 @@ int tei_bare_serve(int fd, char *memory, uint64_t len)
 	struct tei_bare_work work;
 	int rc;
 
-	tune(fd);
+	tune_socket(fd);
 	rc = tei_bare_recv(fd, &work, sizeof(work), false);
 	if (rc)
 		return rc;
@@ -400,8 +400,8 @@ int tei_stream_serve(int fd, const struct tei_bare_work *work, char *memory,
 	return rc ? rc : tei_bare_send(fd, "", 1, false);
 }
 
-static int move(int fd, const struct tei_bare_peer *peer,
-		const struct tei_bare_shape *s, uint64_t *bytes)
+static int move_stream(int fd, const struct tei_bare_peer *peer,
+		       const struct tei_bare_shape *s, uint64_t *bytes)
 {
 	struct walk w = walk_of(s->read ? peer->to : peer->from,
 				tei_bare_span(peer, s));
@@ -424,7 +424,7 @@ static int run_one(const struct tei_bare_peer *peer, size_t i,
 	if (fd < 0)
 		return fd;
 	start = tei_now_ns();
-	rc = move(fd, peer, shape, &bytes);
+	rc = move_stream(fd, peer, shape, &bytes);
 	close(fd);
 	if (rc)
 		return rc;
@@ -557,8 +557,8 @@ static int one_ball(int fd, bool spin)
 }
 
 /* @b NULL: balls. */
-static int loop(int fd, struct batch *b, const struct tei_bare_shape *s,
-		struct tei_histogram *rtt, uint64_t *elapsed)
+static int run_loop(int fd, struct batch *b, const struct tei_bare_shape *s,
+		    struct tei_histogram *rtt, uint64_t *elapsed)
 {
 	uint64_t start = tei_now_ns(), now = start, sent;
 	uint64_t end = start + (uint64_t)(s->seconds * 1e9);
@@ -586,7 +586,7 @@ static int run_rounds(const struct tei_bare_peer *peer, enum tei_bare_kind kind,
 	if (!rtt)
 		return -ENOMEM;
 	fd = tei_bare_connect(peer, 0, kind, s);
-	rc = fd < 0 ? fd : loop(fd, b, s, rtt, &elapsed);
+	rc = fd < 0 ? fd : run_loop(fd, b, s, rtt, &elapsed);
 	*out = (struct tei_bare_figure){0};
 	if (!rc)
 		out->p50_us = tei_histogram_us(rtt, 0.5);

@@ -83,7 +83,7 @@ static int move_batch(struct copier *c)
 	return 0;
 }
 
-static int some(struct copier *c)
+static int copy_some(struct copier *c)
 {
 	uint64_t end = c->copied + LOOK_LEN;
 
@@ -102,14 +102,14 @@ static void *copy_thread(void *arg)
 	uint64_t end = start + (uint64_t)(c->shape->seconds * 1e9);
 
 	do {
-		c->error = some(c);
+		c->error = copy_some(c);
 		now = tei_now_ns();
 	} while (!c->error && now < end);
 	c->elapsed_ns = now - start;
 	return NULL;
 }
 
-static void init(struct copier *c, uint32_t index, uint32_t n)
+static void copier_init(struct copier *c, uint32_t index, uint32_t n)
 {
 	uint64_t span = c->peer->len / n;
 
@@ -152,7 +152,7 @@ int tei_copy_rate(const struct tei_bare_peer *peer,
 		c[started].kernel = tei_copier_at(0);
 		if (mover == TEI_MOVER_KERNEL)
 			c[started].kernel = kernel;
-		init(&c[started], started, n_threads);
+		copier_init(&c[started], started, n_threads);
 		if (c[started].span < c[started].step)
 			rc = -EINVAL;
 		else

@@ -44,8 +44,8 @@ static bool has_rdma_rail(const struct te_topo *topo,
 	return false;
 }
 
-static const char *why(const struct te_topo_nic *nic,
-		       const struct tei_nic_rail *rail)
+static const char *why_unused(const struct te_topo_nic *nic,
+			      const struct tei_nic_rail *rail)
 {
 	if (nic->state == TE_TOPO_DOWN || (rail && rail->state == TE_RAIL_DOWN))
 		return "its port is down";
@@ -71,7 +71,7 @@ const char *tei_nic_why_unused(const struct te_topo *topo, uint32_t nic,
 	    it.numa_node != node || !has_rdma_rail(topo, rails, n))
 		return NULL;
 	rail = rail_of(&it, rails, n);
-	return rail && rail->bytes ? NULL : why(&it, rail);
+	return rail && rail->bytes ? NULL : why_unused(&it, rail);
 }
 
 int32_t tei_nic_node_at(const void *addr)

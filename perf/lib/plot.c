@@ -141,7 +141,7 @@ static double at_y(const struct frame *f, double y)
 /* ---- axes ---- */
 
 /* "1.5", "2000"; as a time "10 us", "2 ms". */
-static void number(FILE *out, double v, bool is_time)
+static void print_number(FILE *out, double v, bool is_time)
 {
 	if (!is_time)
 		fprintf(out, "%g", v);
@@ -162,7 +162,7 @@ static void grid_y(FILE *out, const struct frame *f, double v)
 		"y2=\"%.1f\"/>\n<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" "
 		"text-anchor=\"end\">",
 		LEFT, WIDTH - RIGHT, y, y, LEFT - 8, y + 4);
-	number(out, v, f->plot->time_y);
+	print_number(out, v, f->plot->time_y);
 	fputs("</text>\n", out);
 }
 
@@ -345,7 +345,7 @@ static void draw_panel(FILE *out, const struct tei_plot *plot, double top)
 	draw_names(out, &f);
 }
 
-static void draw(FILE *out, const struct tei_plot *plots, size_t n)
+static void draw_plots(FILE *out, const struct tei_plot *plots, size_t n)
 {
 	double height = 0, top = 0;
 
@@ -376,7 +376,7 @@ int tei_plot_write(const struct tei_plot *plots, size_t n, const char *path)
 
 	if (!out)
 		return -errno;
-	draw(out, plots, n);
+	draw_plots(out, plots, n);
 	bad = ferror(out);
 	return fclose(out) || bad ? -EIO : 0;
 }

@@ -38,8 +38,8 @@ struct streams {
  * Runs in the child, between fork and exec. dup2() onto itself would leave
  * close-on-exec set, but none of ours is below 3.
  */
-static _Noreturn void become(char *const argv[], const struct streams *s,
-			     pid_t parent)
+static _Noreturn void become_program(char *const argv[],
+				     const struct streams *s, pid_t parent)
 {
 	sigset_t none;
 
@@ -74,7 +74,7 @@ static int start_process(struct tei_process *p, char *const argv[],
 	fflush(NULL);
 	pid = fork();
 	if (pid == 0)
-		become(argv, s, parent);
+		become_program(argv, s, parent);
 	if (pid < 0) {
 		fprintf(stderr, "%s: fork: %s\n", p->what, strerror(errno));
 		return -EAGAIN;
@@ -398,7 +398,7 @@ unsigned int tei_process_cores(void)
 	return n > 0 ? (unsigned int)n : 1;
 }
 
-static int map(int fd, uint64_t len, void **out)
+static int map_shared(int fd, uint64_t len, void **out)
 {
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
@@ -414,7 +414,7 @@ int tei_shared_create(const char *name, uint64_t len, void **out, int *out_fd)
 
 	if (fd < 0)
 		return -errno;
-	rc = ftruncate(fd, (off_t)len) ? -errno : map(fd, len, out);
+	rc = ftruncate(fd, (off_t)len) ? -errno : map_shared(fd, len, out);
 	if (rc)
 		close(fd);
 	else
@@ -430,7 +430,7 @@ int tei_shared_open(int fd, uint64_t least, void **out)
 		return -errno;
 	if ((uint64_t)st.st_size < least)
 		return -EINVAL;
-	return map(fd, (uint64_t)st.st_size, out);
+	return map_shared(fd, (uint64_t)st.st_size, out);
 }
 
 bool tei_worker_hear(const char *word)

@@ -13,7 +13,7 @@
 
 #define ROUNDS 4
 
-static uint64_t scramble(uint64_t x, unsigned int half_bits)
+static uint64_t scramble_bits(uint64_t x, unsigned int half_bits)
 {
 	uint64_t mask = (1ull << half_bits) - 1;
 	uint64_t left = x >> half_bits, right = x & mask, next;
@@ -35,7 +35,7 @@ uint64_t tei_shuffle(uint64_t n, uint64_t i)
 		return i;
 	bits = 64 - (unsigned int)__builtin_clzll(n - 1);
 	do
-		i = scramble(i, (bits + 1) / 2);
+		i = scramble_bits(i, (bits + 1) / 2);
 	while (i >= n);
 	return i;
 }

@@ -43,7 +43,7 @@ static int make_room(struct client *c)
 	return 0;
 }
 
-static int join(struct client *c, const struct client_place *place)
+static int join_pool(struct client *c, const struct client_place *place)
 {
 	uint64_t start = tei_now_ns();
 	int rc = tei_pool_join(place->master, place->host, place->backends,
@@ -82,7 +82,7 @@ int client_open(struct client *c, const struct client_place *place,
 	else if (other)
 		c->store = other->store;
 	else
-		rc = join(c, place);
+		rc = join_pool(c, place);
 	if (!rc)
 		rc = register_memory(c);
 	if (rc)
@@ -146,7 +146,7 @@ static uint32_t write_key(const struct client *c, uint64_t number, char *to)
 	return (uint32_t)len;
 }
 
-static void prepare(struct client *c, uint64_t first, uint32_t n)
+static void prepare_keys(struct client *c, uint64_t first, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		c->keys[i] = (struct te_store_key){
@@ -194,7 +194,7 @@ static void get_keys(struct client *c, uint32_t n)
 				     c->sizes[i] == (int64_t)c->value_size);
 }
 
-static void exist(struct client *c, uint32_t n)
+static void check_keys(struct client *c, uint32_t n)
 {
 	int code = te_store_exist(c->store, c->keys, n, c->codes);
 
@@ -224,32 +224,32 @@ static uint64_t take_keys(struct client *c, enum client_op op, uint64_t most,
 	return first;
 }
 
-static bool some(struct client *c, enum client_op op, uint64_t most)
+static bool call_some(struct client *c, enum client_op op, uint64_t most)
 {
 	uint64_t done = c->n_done, failed = c->n_failed, first, start;
 	uint32_t n;
 
 	first = take_keys(c, op, most, &n);
-	prepare(c, first, n);
+	prepare_keys(c, first, n);
 	start = tei_schedule_take(&c->schedule, tei_now_ns());
 	if (op == CLIENT_PUT)
 		put_keys(c, n);
 	else if (op == CLIENT_GET)
 		get_keys(c, n);
 	else
-		exist(c, n);
+		check_keys(c, n);
 	tei_histogram_add(&c->latency, tei_now_ns() - start);
 	return c->n_done > done || c->n_failed == failed;
 }
 
 bool client_batch(struct client *c, enum client_op op)
 {
-	return some(c, op, c->batch);
+	return call_some(c, op, c->batch);
 }
 
 bool client_put_some(struct client *c, uint64_t most)
 {
-	return some(c, CLIENT_PUT, most);
+	return call_some(c, CLIENT_PUT, most);
 }
 
 void client_remove_all(struct client *c)
@@ -259,7 +259,7 @@ void client_remove_all(struct client *c)
 	for (uint64_t k = 0; k < c->n_slots; k += n) {
 		n = c->n_slots - k < c->batch ? (uint32_t)(c->n_slots - k)
 					      : c->batch;
-		prepare(c, k, n);
+		prepare_keys(c, k, n);
 		te_store_remove(c->store, c->keys, n, 1, c->codes);
 	}
 }
@@ -291,7 +291,7 @@ static uint64_t check_pool(struct client *c, uint64_t seed)
 
 	for (uint64_t i = 0; recent && i < CHECK_SAMPLES; i++) {
 		key = c->next_put - 1 - recent * i / CHECK_SAMPLES;
-		prepare(c, key, 1);
+		prepare_keys(c, key, 1);
 		memset(c->pieces[0].iov_base, 0, c->value_size);
 		if (te_store_get(c->store, c->keys, c->values, 1, c->sizes) ==
 		    1)

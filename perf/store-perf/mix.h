@@ -41,12 +41,12 @@ enum mix_op {
 	MIX_OPS,
 };
 
-/* "get", as in --mix. */
+/* Returns the word of --mix: "get". */
 const char *mix_op_name(enum mix_op op);
 
 struct mix_plan {
 	char master[TE_NAME_LEN_MAX + 1], host[TE_NAME_LEN_MAX + 1];
-	char backends[64]; /* "": all */
+	char backends[64]; /* the engine's setting; "": as without it */
 	uint64_t run;      /* part of every key */
 	uint64_t n_keys, seed, batch, clients, threads, processes;
 	uint64_t retries;
@@ -102,29 +102,29 @@ struct mix_share {
  * that names the setting.
  */
 int mix_plan_make(const struct options *o, struct mix_plan *out);
-/* Bytes from one value to the next in a worker's memory. */
+/* Returns the bytes from one value to the next in a worker's memory. */
 static inline uint64_t mix_stride(const struct mix_plan *plan)
 {
 	return (plan->max_size + 7) & ~7ull;
 }
-/* Bytes of the value of key @number. */
+/* Returns the bytes of the value of key @number. */
 uint64_t mix_value_size(const struct mix_plan *plan, uint64_t number);
-/* The mean of it. */
+/* Returns the mean of the bytes of all values. */
 double mix_mean_size(const struct mix_plan *plan);
 static inline uint64_t mix_workers(const struct mix_plan *plan)
 {
 	return plan->clients * plan->threads;
 }
 
-/* A mapping with the plan in it. *out_fd: its memfd. -errno. */
+/* Maps a new memfd with the plan in it. *out_fd: the memfd. -errno. */
 int mix_share_create(const struct mix_plan *plan, struct mix_share **out,
 		     int *out_fd);
-/* Map that of another process. -errno. */
+/* Maps the memfd of another process. -errno. */
 int mix_share_open(int fd, struct mix_share **out);
 void mix_share_close(struct mix_share *s); /* NULL is fine */
 
 void mix_count_code(struct mix_figures *f, int code, uint64_t n);
-/* Add what one worker counted to a sum. */
+/* Adds what one worker counted to a sum. */
 void mix_tally_add(struct mix_tally *sum, const struct mix_tally *t);
 
 /*
@@ -134,7 +134,7 @@ void mix_tally_add(struct mix_tally *sum, const struct mix_tally *t);
  */
 int workers_main(const struct options *o);
 
-/* Run a mixed load as @o says and report. An exit code; errors are said. */
+/* Runs a mixed load as @o says, and reports. An exit code; errors are said. */
 int mixed_run(const struct options *o);
 
 #endif

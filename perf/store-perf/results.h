@@ -15,12 +15,12 @@
 struct row {
 	uint64_t value_size;
 	double gb_per_s, keys_per_s, calls_per_s, p50_us, p99_us, p999_us;
-	double cpu_s_per_gb; /* clients, owners, master; NAN: unknown */
-	/* Of one more client, with --first-call; else NAN. */
+	double cpu_s_per_gb; /* of clients, owners, master; NAN: not known */
+	/* --first-call measures these of one more client; else they are NAN. */
 	double join_ms, register_ms, first_us;
 	uint64_t missed, failed, wrong_bytes;
-	uint64_t behind; /* calls of a rate that were due and never begun */
-	json_t *series;  /* of intervals, for JSON; or NULL */
+	uint64_t behind; /* calls that were due by --rate and never begun */
+	json_t *series;  /* array of intervals; NULL: it is not asked for */
 };
 
 struct results {
@@ -29,7 +29,10 @@ struct results {
 	struct tei_reference reference; /* with --reference */
 };
 
-/* Print them to stdout. -EIO also when there are wrong bytes, said. */
+/*
+ * Prints all rows to stdout, as asked for. -ENOMEM; -EIO: stdout cannot be
+ * written, or bytes are wrong; said on stderr.
+ */
 int results_report(const struct results *r, const struct options *o);
 /*
  * Says on stderr that @behind calls of @rate a second were due and never begun,

@@ -109,7 +109,7 @@ static bool await_call(struct worker *w)
 				  w->run->ended);
 }
 
-static void call(struct worker *w)
+static void call_once(struct worker *w)
 {
 	struct client *c = &w->client;
 	uint64_t before = c->n_done, keys;
@@ -150,7 +150,7 @@ static void *run_thread(void *arg)
 	bool goes_on = await_first(w);
 
 	while (goes_on) {
-		call(w);
+		call_once(w);
 		goes_on = !w->failed && await_call(w);
 	}
 	end_thread(w);

@@ -241,7 +241,7 @@ static void get_one(struct mixer *m, uint64_t n)
 		put_one(m, MIX_FILL, left, tei_now_ns());
 }
 
-static void exist(struct mixer *m, uint64_t n)
+static void check_keys(struct mixer *m, uint64_t n)
 {
 	int code = te_store_exist(m->store, m->keys, n, m->codes);
 
@@ -266,7 +266,7 @@ static void take_away(struct mixer *m, uint64_t n)
 			  0);
 }
 
-static void call(struct mixer *m)
+static void call_once(struct mixer *m)
 {
 	const struct mix_plan *plan = &m->share->plan;
 	enum mix_op op = plan->op_of[tei_weights_pick(
@@ -280,7 +280,7 @@ static void call(struct mixer *m)
 	if (op == MIX_GET)
 		get_one(m, n);
 	else if (op == MIX_EXIST)
-		exist(m, n);
+		check_keys(m, n);
 	else if (op == MIX_REMOVE)
 		take_away(m, n);
 	else
@@ -305,7 +305,7 @@ static void call_paced(struct mixer *m)
 	uint64_t bytes_before, bytes, before = count_good(m, &bytes_before);
 	uint64_t good;
 
-	call(m);
+	call_once(m);
 	good = count_good(m, &bytes);
 	pace_note(&m->share->pace, tei_now_ns(), good - before,
 		  bytes - bytes_before);
@@ -394,7 +394,7 @@ static void *mixer_run(void *mixer)
 		if (plan->paced)
 			call_paced(m);
 		else
-			call(m);
+			call_once(m);
 	end_mixer(m);
 	return NULL;
 }

@@ -182,7 +182,7 @@ static int measure_tcp(struct bound *b, struct row *row,
 	return rc;
 }
 
-static uint32_t copiers(const struct row *row)
+static uint32_t count_copiers(const struct row *row)
 {
 	uint32_t cores = tei_process_cores();
 
@@ -203,7 +203,7 @@ static int measure_copies(struct bound *b, struct row *row,
 			  struct tei_bare_shape *s, double v[N_FIGURES])
 {
 	const struct tei_copier *best;
-	uint32_t n = copiers(row);
+	uint32_t n = count_copiers(row);
 	int rc = fit_memory(b, !b->options->foreign);
 
 	if (rc)
@@ -238,7 +238,7 @@ static int measure_process_vm(struct bound *b, struct row *row,
 	s->seconds = b->seconds < COPY_S ? b->seconds : COPY_S;
 	rc = tei_copy_rate(&b->peer, s,
 			   s->read ? TEI_MOVER_VM_READ : TEI_MOVER_VM_WRITE,
-			   NULL, copiers(row), &rate);
+			   NULL, count_copiers(row), &rate);
 	if (rc == -EPERM || rc == -ENOSYS)
 		return 0;
 	row->raw = row->bound = "process_vm";

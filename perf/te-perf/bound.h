@@ -17,11 +17,11 @@ struct bound {
 	double seconds; /* of the longest measurements */
 };
 
-/* Start the peer and map memory. -errno, said on stderr. */
+/* Starts the peer and maps memory. -errno, said on stderr. */
 int bound_open(struct bound *b, const struct options *o, struct target *t);
 /*
- * Measure what belongs to a row whose carrier is known, and put it and our
- * shares of it beside ours in @v. -errno, said.
+ * Measures what belongs to a row whose carrier is known, and sets its figures in
+ * @v, and the engine's divided by them. -errno, said.
  */
 int bound_round(struct bound *b, struct row *row, double v[N_FIGURES]);
 void bound_close(struct bound *b);

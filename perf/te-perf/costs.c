@@ -308,7 +308,7 @@ static void fill_table(struct tei_table *t, const struct run *run)
 	}
 }
 
-static int report(const struct run *run)
+static int report_costs(const struct run *run)
 {
 	struct tei_table *t;
 
@@ -342,7 +342,7 @@ int costs_main(const struct options *o)
 	if (rc)
 		fprintf(stderr, "te-perf: %s\n", te_strerror(rc));
 	else
-		rc = report(&run);
+		rc = report_costs(&run);
 	if (target_close(&run.target) && !rc)
 		rc = -EIO;
 	memory_close(&run.memory);

@@ -82,7 +82,7 @@ static int bystander_open(struct bystander *b, const struct options *o,
 
 /* ---- the fault ---- */
 
-static void *strike(void *arg)
+static void *strike_target(void *arg)
 {
 	struct fault *f = arg;
 	uint64_t half_ms = f->options->duration / 2;
@@ -110,7 +110,7 @@ int fault_begin(struct fault *f, const struct options *o, struct target *target,
 		goto close_bystander;
 	f->options = o;
 	f->struck_ns = UINT64_MAX;
-	rc = tei_thread_start(&f->thread, "fault", strike, f);
+	rc = tei_thread_start(&f->thread, "fault", strike_target, f);
 	if (!rc)
 		return 0;
 	f->options = NULL;
@@ -120,7 +120,7 @@ close_bystander:
 	return rc;
 }
 
-static uint32_t checksum(const struct side *s)
+static uint32_t memory_checksum(const struct side *s)
 {
 	uint32_t crc = 0;
 
@@ -133,12 +133,12 @@ static uint32_t checksum(const struct side *s)
 /* Every request has ended, so nothing may touch our memory any more. */
 static bool stays_quiet(struct fault *f, const struct load *l)
 {
-	uint32_t before = checksum(&l->local);
+	uint32_t before = memory_checksum(&l->local);
 
 	if (!strcmp(f->options->fault, "stop"))
 		kill(f->target->process.pid, SIGCONT);
 	sleep_ms(LINGER_MS);
-	return checksum(&l->local) == before;
+	return memory_checksum(&l->local) == before;
 }
 
 void fault_end(struct fault *f, const struct load *l, struct row *row)

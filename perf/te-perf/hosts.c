@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hosts.c - targets and agents that move bytes among themselves, as we say */
+/* hosts.c - hosts of a scheme, which move bytes among themselves as they are told */
 #include "perf/te-perf/hosts.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #define STOP_MS   30000
 #define LOST_MS   1000 /* of one that is lost there is nothing to wait for */
 
-static int lose(struct host *host, const char *why)
+static int lose_host(struct host *host, const char *why)
 {
 	if (!host->lost)
 		fprintf(stderr, "te-perf: host %s: %s\n", host->name, why);
@@ -27,12 +27,12 @@ static int lose(struct host *host, const char *why)
 
 /* ---- talking to them ---- */
 
-static int say(struct host *host, const char *line)
+static int say_line(struct host *host, const char *line)
 {
 	if (host->lost)
 		return -EIO;
 	if (tei_process_say(&host->process, line))
-		return lose(host, "it has ended");
+		return lose_host(host, "it has ended");
 	return 0;
 }
 
@@ -65,7 +65,7 @@ int host_misheard(struct host *host, const char *answer)
 		 "its answer \"%s\" is not understood; is it a te-perf of this "
 		 "version?",
 		 answer);
-	return lose(host, why);
+	return lose_host(host, why);
 }
 
 int host_hear(struct host *host, const char *word,
@@ -77,22 +77,22 @@ int host_hear(struct host *host, const char *word,
 		return -EIO;
 	rc = tei_process_hear(&host->process, answer, patience_ms(host));
 	if (rc == -EPIPE)
-		return lose(host, "it has ended");
+		return lose_host(host, "it has ended");
 	if (rc)
-		return lose(host, te_strerror(rc));
+		return lose_host(host, te_strerror(rc));
 	tei_text_clean(answer); /* a terminal would obey what a peer says */
 	if (begins_with(answer, word))
 		return 0;
 	if (strncmp(answer, "error ", 6) != 0)
 		return host_misheard(host, answer);
-	return lose(host, answer + 6);
+	return lose_host(host, answer + 6);
 }
 
 void hosts_say(struct hosts *h, const char *line)
 {
 	for (uint32_t i = 0; i < h->n; i++)
 		if (h->host[i].submits)
-			(void)say(&h->host[i], line);
+			(void)say_line(&h->host[i], line);
 }
 
 int hosts_ask(struct hosts *h, bool all, const char *line, const char *word)
@@ -102,8 +102,8 @@ int hosts_ask(struct hosts *h, bool all, const char *line, const char *word)
 	int rc = 0;
 
 	for (uint32_t i = 0; i < h->n; i++)
-		asked[i] =
-			(all || h->host[i].submits) && !say(&h->host[i], line);
+		asked[i] = (all || h->host[i].submits) &&
+			   !say_line(&h->host[i], line);
 	for (uint32_t i = 0; i < h->n; i++)
 		if (asked[i] && host_hear(&h->host[i], word, answer))
 			rc = -EIO;
@@ -132,7 +132,7 @@ uint64_t hosts_cpu_ns(struct hosts *h)
 	uint64_t sum = 0, cpu, rss;
 
 	for (uint32_t i = 0; i < h->n; i++)
-		(void)say(&h->host[i], "usage");
+		(void)say_line(&h->host[i], "usage");
 	for (uint32_t i = 0; i < h->n; i++) {
 		if (host_hear(&h->host[i], "usage ", answer))
 			continue;
@@ -159,10 +159,10 @@ static int start_process(struct hosts *h, struct host *host, char *address)
 	if (!rc)
 		rc = tei_process_start_helper(&host->process, "target",
 					      args.argv, -1);
-	return rc ? lose(host, te_strerror(rc)) : 0;
+	return rc ? lose_host(host, te_strerror(rc)) : 0;
 }
 
-static int reach(struct host *host, char own[TEI_HOST_LEN_MAX + 1])
+static int reach_host(struct host *host, char own[TEI_HOST_LEN_MAX + 1])
 {
 	struct tei_address at;
 	int rc = target_connect(host->name, &host->process, &at, own);
@@ -171,7 +171,7 @@ static int reach(struct host *host, char own[TEI_HOST_LEN_MAX + 1])
 		host->lost = true;
 		return rc;
 	}
-	return rc ? lose(host, te_strerror(rc)) : 0;
+	return rc ? lose_host(host, te_strerror(rc)) : 0;
 }
 
 /* At once, for a host that listens waits for no stranger. */
@@ -183,7 +183,7 @@ static int say_open(const struct hosts *h, struct host *host)
 	snprintf(line, sizeof(line), "open %" PRIu64 " %d %s",
 		 h->options->walked + PROBE_ROOM, h->options->foreign,
 		 locations);
-	return say(host, line);
+	return say_line(host, line);
 }
 
 /* We and our target, which both move bytes: --bidirectional alone. */
@@ -198,7 +198,7 @@ static int reach_two(struct hosts *h)
 	snprintf(target->name, sizeof(target->name), "%s",
 		 connect ? connect : "target");
 	h->n = 2;
-	rc = connect ? reach(target, own) : start_process(h, target, NULL);
+	rc = connect ? reach_host(target, own) : start_process(h, target, NULL);
 	if (!rc)
 		rc = say_open(h, target);
 	if (!rc)
@@ -219,7 +219,7 @@ static int reach_list(struct hosts *h)
 			return -EINVAL;
 		snprintf(host->name, sizeof(host->name), "%.*s",
 			 (int)strcspn(at, ","), at);
-		rc = reach(host, own);
+		rc = reach_host(host, own);
 		if (!rc)
 			rc = say_open(h, host);
 	}
@@ -271,9 +271,9 @@ static int set_up_pair(struct hosts *h, const struct pair *p)
 		       h->host[p->to].engine, p->in, p->out, o->pairs.shares,
 		       o->walked, locations);
 	if (len >= TEI_PROCESS_LINE - 1)
-		return lose(from, "the list of locations is too long");
+		return lose_host(from, "the list of locations is too long");
 	from->submits = true;
-	rc = say(from, line);
+	rc = say_line(from, line);
 	return rc ? rc : host_hear(from, "pair", answer);
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hosts.h - targets and agents that move bytes among themselves, as we say
+ * hosts.h - hosts of a scheme, which move bytes among themselves as they are told
  *
- * They listen on other hosts, are processes that we start, or both: ours moves
- * bytes by such a process, too. What goes wrong with a host is said on stderr
- * with its name, and the host is asked for nothing more.
+ * A host is a te-perf that listens, on another machine, or a process that this
+ * one starts. With --bidirectional alone there are two: a process for this side,
+ * and the target. What goes wrong with a host is said on stderr with its name;
+ * then it is lost, and is asked for nothing more.
  */
 #ifndef PERF_TE_PERF_HOSTS_H
 #define PERF_TE_PERF_HOSTS_H
@@ -19,7 +20,7 @@ struct host {
 	char name[TE_NAME_LEN_MAX + 1]; /* "a:7000", or of a process */
 	struct tei_process process;
 	char engine[TEI_PROCESS_LINE]; /* the name of its engine */
-	bool submits;                  /* it is the first of a pair */
+	bool submits; /* it is the first of a pair: a submitter */
 	bool lost;
 	uint64_t deadline_ns; /* of all its answers; UINT64_MAX: none yet */
 };
@@ -36,18 +37,18 @@ struct hosts {
  * for hosts that serve others, and while memory is touched.
  */
 int hosts_open(struct hosts *h, const struct options *o);
-/* -EIO: one of ours did not end well. */
+/* Ends all processes and connections. -EIO: a process did not end well. */
 int hosts_close(struct hosts *h);
 /*
- * Says a line to all, or to those that submit, and hears the answers, which
- * begin with @word. -EIO: one is lost; the others have answered.
+ * Says a line to all, or to submitters only, and hears the answers, which begin
+ * with @word. -EIO: one is lost; the others have answered.
  */
 int hosts_ask(struct hosts *h, bool all, const char *line, const char *word);
-/* Says @line to those that submit and are not lost. */
+/* Says @line to the submitters that are not lost. */
 void hosts_say(struct hosts *h, const char *line);
 /*
- * Hears the next line of a host, which begins with @word, or with either of two
- * ("one|two"). -EIO: it is lost.
+ * Hears the next line of a host, which begins with @word, or with one of several
+ * ("one|two"). -EIO: the host is lost.
  */
 int host_hear(struct host *host, const char *word,
 	      char answer[TEI_PROCESS_LINE]);
@@ -56,7 +57,7 @@ int host_hear(struct host *host, const char *word,
  * host is lost. Returns -EIO.
  */
 int host_misheard(struct host *host, const char *answer);
-/* CPU time of all so far; 0 when one is lost. */
+/* Returns the CPU time of all so far, or 0 when one is lost. */
 uint64_t hosts_cpu_ns(struct hosts *h);
 bool hosts_lost(const struct hosts *h);
 /*

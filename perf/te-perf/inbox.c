@@ -17,7 +17,7 @@ static void take_all(struct inbox *in)
 		te_notify_free(&message);
 }
 
-static void *take(void *arg)
+static void *take_messages(void *arg)
 {
 	struct inbox *in = arg;
 	struct pollfd fd[2] = {
@@ -43,7 +43,7 @@ int inbox_open(struct inbox *in, struct te_engine *engine)
 	if (in->end < 0)
 		return -errno;
 	in->engine = engine;
-	rc = tei_thread_start(&in->thread, "inbox", take, in);
+	rc = tei_thread_start(&in->thread, "inbox", take_messages, in);
 	if (!rc)
 		return 0;
 	in->engine = NULL;

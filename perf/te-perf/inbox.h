@@ -16,7 +16,7 @@ struct inbox {
 
 /* Starts a thread that takes all that come. -errno. */
 int inbox_open(struct inbox *in, struct te_engine *engine);
-/* Before the engine is destroyed. All zero is fine. */
+/* Ends the thread, before the engine is destroyed. @in may be all zero. */
 void inbox_close(struct inbox *in);
 
 #endif

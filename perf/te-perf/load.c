@@ -36,10 +36,10 @@ struct worker {
 	struct tei_schedule schedule;
 	uint32_t index;
 	uint64_t next;              /* place in the order of slots */
-	uint64_t n_slots;           /* to walk over */
+	uint64_t n_slots;           /* load_slots() */
 	uint64_t share;             /* load_share() */
-	uint64_t n_used;            /* of them so far */
-	uint64_t pass;              /* for stamps */
+	uint64_t n_used;            /* slots that were used so far */
+	uint64_t pass;              /* number of the last stamp */
 	_Atomic uint64_t n_done;    /* written by its thread only */
 	uint64_t start_ns, last_ns; /* of the last batch */
 	int64_t late_ns;            /* as in load_result */
@@ -51,13 +51,13 @@ struct worker {
 struct run {
 	const struct load *load;
 	struct series *series;
-	uint64_t end_ns; /* stop after the batch that is then on */
+	uint64_t end_ns; /* threads stop after the batch in flight then */
 	uint32_t n;
 	struct worker *workers;
 	struct worker *probe; /* or NULL */
 };
 
-/* Relaxed, as each looks again after its batch. */
+/* Relaxed: each thread looks again after its batch. */
 static _Atomic bool ended;
 
 void load_end(void)
@@ -75,15 +75,15 @@ bool load_is_ended(void)
 	return atomic_load_explicit(&ended, memory_order_relaxed);
 }
 
-/* Bytes that no earlier pass has written here. */
-static void stamp(struct worker *w, char *local, uint64_t size)
+/* Writes bytes that no earlier pass has written to the slot. */
+static void stamp_slot(struct worker *w, char *local, uint64_t size)
 {
 	uint64_t word = ++w->pass << 16 | w->index;
 
 	memcpy(local, &word, size < sizeof(word) ? size : sizeof(word));
 }
 
-/* An address of either side: only ours is of this process. */
+/* Returns an address of either side; the remote one is not of this process. */
 static char *place_at(const struct side *side, const struct load *l,
 		      uint64_t place)
 {
@@ -113,10 +113,10 @@ static void prepare_one(struct worker *w, uint32_t i)
 		w->requests[i].remote = 0;
 	}
 	if (l->stamp && !read)
-		stamp(w, local, l->size);
+		stamp_slot(w, local, l->size);
 }
 
-static void prepare(struct worker *w)
+static void prepare_batch(struct worker *w)
 {
 	for (uint32_t i = 0; i < w->run->load->batch; i++) {
 		prepare_one(w, i);
@@ -146,7 +146,7 @@ void load_add_errors(struct load_error to[LOAD_ERRORS],
 			count_errors(to, from[i].error, from[i].n);
 }
 
-/* Wait for all of a batch. *ok: requests that went well. */
+/* Waits for all requests of a batch. *ok: how many went well. */
 static int finish_batch(struct worker *w, uint32_t n, uint32_t *ok)
 {
 	struct te_completion done;
@@ -177,7 +177,7 @@ static void note_late(struct worker *w, uint64_t took_ns)
 		w->late_ns = late;
 }
 
-static int one_batch(struct worker *w)
+static int run_batch(struct worker *w)
 {
 	const struct load *l = w->run->load;
 	uint64_t counted_from;
@@ -185,7 +185,7 @@ static int one_batch(struct worker *w)
 	int rc;
 
 	tei_sleep_ns(l->pause_ns);
-	prepare(w);
+	prepare_batch(w);
 	w->start_ns = tei_now_ns();
 	counted_from = tei_schedule_take(&w->schedule, w->start_ns);
 	rc = te_batch_submit(w->batch, w->requests, l->batch);
@@ -220,7 +220,7 @@ static bool is_over(const struct worker *w)
 	return w->start_ns >= event && w->last_ns - event >= l->after_event_ns;
 }
 
-/* Batches that were due and could not begin in time are dropped. */
+/* Runs batches as they are due; those that cannot begin in time are dropped. */
 static void run_schedule(struct worker *w)
 {
 	const struct run *run = w->run;
@@ -228,7 +228,7 @@ static void run_schedule(struct worker *w)
 
 	while (!w->error && tei_schedule_await(&w->schedule, end, &ended) &&
 	       !is_over(w))
-		w->error = one_batch(w);
+		w->error = run_batch(w);
 }
 
 static void *run_thread(void *arg)
@@ -239,18 +239,16 @@ static void *run_thread(void *arg)
 		run_schedule(w);
 		return NULL;
 	}
-	/*
-	 * Run one at least: a busy machine may start us when the time is over.
-	 */
+	/* A busy machine may start this thread when the time is over. */
 	do
-		w->error = one_batch(w);
+		w->error = run_batch(w);
 	while (!w->error && !is_over(w));
 	return NULL;
 }
 
 /* ---- urgent requests beside ---- */
 
-static int one_probe(struct worker *w)
+static int send_probe(struct worker *w)
 {
 	const struct load *l = w->run->load;
 	uint32_t ok;
@@ -278,12 +276,12 @@ static int one_probe(struct worker *w)
 	return rc;
 }
 
-static void *probe(void *arg)
+static void *send_probes(void *arg)
 {
 	struct worker *w = arg;
 
 	do
-		w->error = one_probe(w);
+		w->error = send_probe(w);
 	while (!w->error && !is_over(w));
 	return NULL;
 }
@@ -352,7 +350,7 @@ static int start_and_join(struct run *run)
 	}
 	probing = !rc && run->probe;
 	if (probing)
-		rc = tei_thread_start(&run->probe->thread, "probe", probe,
+		rc = tei_thread_start(&run->probe->thread, "probe", send_probes,
 				      run->probe);
 	if (!rc)
 		series_watch(run->series, run->end_ns, count_moved, run);
@@ -384,7 +382,7 @@ static uint64_t end_of_time(const struct run *run, uint64_t last)
 	return whole ? run->end_ns : last;
 }
 
-/* Those due at the end itself were not to begin. */
+/* Returns how many batches were due before @end and have not begun. */
 static uint64_t batches_behind(const struct run *run, const struct worker *w,
 			       uint64_t last)
 {

@@ -42,18 +42,17 @@ struct load {
 	uint64_t duration_ms; /* 0: until load_end() */
 	uint64_t rate; /* batches a second of all threads; 0: closed loop */
 	/*
-	 * Time of an event; UINT64_MAX as long as it has not happened, or NULL.
-	 * The load goes on for after_event_ns after it, and begins a batch
-	 * after it.
+	 * NULL, or the time of an event, UINT64_MAX until it has happened: then
+	 * the load ends after_event_ns after it, and begins a batch after it.
 	 */
 	const _Atomic uint64_t *event_ns;
 	uint64_t after_event_ns;
-	uint64_t pause_ns; /* sleep before each batch */
+	uint64_t pause_ns; /* of sleep before each batch */
 	bool hot, random, unaligned;
-	bool notify;     /* messages instead of writes and reads */
-	bool stamp;      /* each write of a slot has other bytes */
+	bool notify;     /* send messages; do not write or read */
+	bool stamp;      /* make the bytes new before each write of a slot */
 	bool keep_going; /* count requests that fail, and go on */
-	bool probe;      /* urgent 8-byte writes beside, behind first parts */
+	bool probe;      /* also write 8 urgent bytes, behind the first parts */
 };
 
 struct load_error {
@@ -77,7 +76,7 @@ struct load_result {
 	struct tei_histogram latency;
 	uint64_t behind; /* batches that were due by the end and not begun */
 	struct tei_histogram probe; /* of urgent requests */
-	/* Slots used by each thread, for the comparison: the first in order. */
+	/* Each thread has used so many slots, the first in its order. */
 	uint64_t slots[LOAD_THREADS_MAX];
 };
 
@@ -86,28 +85,28 @@ void load_add_errors(struct load_error to[LOAD_ERRORS],
 		     const struct load_error from[LOAD_ERRORS]);
 
 /*
- * Run it; @series is filled while it runs. -errno of the first request that
- * failed (unless keep_going), or of threads and memory.
+ * Runs a load, and fills @series meanwhile. -errno of the first request that
+ * failed (unless keep_going), or of threads and memory. Blocks: to its end.
  */
 int load_run(const struct load *l, struct series *series,
 	     struct load_result *out);
 
-/* Ends each thread of each load after the batch that is then on. Threads: any. */
+/* Ends all loads: each thread after its batch in flight. Threads: any. */
 void load_end(void);
-/* Lets the first SIGINT do so; the second ends the process. Set-up only. */
+/* Has the first SIGINT call load_end(), the second end the process. Set-up. */
 void load_end_at_interrupt(void);
-/* Tells whether either has ended the loads. */
+/* Tells whether load_end() has been called. */
 bool load_is_ended(void);
 
 /* ---- the geometry of slots ---- */
 
-/* Distance of one slot to the next: whole words, as patterns want it. */
+/* Returns the bytes from one slot to the next: whole words, for patterns. */
 static inline uint64_t load_stride(const struct load *l)
 {
 	return (l->size + (l->unaligned ? LOAD_SHIFTS : 0) + 7) & ~7ull;
 }
 
-/* Slots of each thread, where it walks over all. */
+/* Returns how many slots each thread has. */
 static inline uint64_t load_share(const struct load *l)
 {
 	uint64_t ours = side_places(&l->local, load_stride(l));
@@ -116,7 +115,7 @@ static inline uint64_t load_share(const struct load *l)
 	return (ours < theirs ? ours : theirs) / l->n_threads;
 }
 
-/* Slots that a thread walks over: hot ones, too, are at each location. */
+/* Returns how many slots a thread walks over, one at each location at least. */
 static inline uint64_t load_slots(const struct load *l)
 {
 	uint64_t all = load_share(l), few = LOAD_HOT_LEN / load_stride(l);
@@ -132,14 +131,14 @@ static inline uint64_t load_slots(const struct load *l)
 	return few < all ? few : all;
 }
 
-/* Number @i of a thread's slots, load_slots() of them, in order of their use. */
+/* Returns the slot that a thread uses as number @i of its load_slots(). */
 static inline uint64_t load_slot(const struct load *l, uint64_t n_slots,
 				 uint64_t i)
 {
 	return l->random ? tei_shuffle(n_slots, i) : i;
 }
 
-/* A slot's place, of a thread that has load_share() slots. */
+/* Returns the place of a slot, of a thread that has load_share() slots. */
 static inline uint64_t load_place(uint64_t share, uint32_t thread,
 				  uint64_t slot)
 {
@@ -147,8 +146,8 @@ static inline uint64_t load_place(uint64_t share, uint32_t thread,
 }
 
 /*
- * Where the bytes of a place begin, from where it does itself on. They do so at
- * any odd address, at half of the places as far from a word on both sides.
+ * Returns how far behind the begin of a place its bytes begin. With @unaligned
+ * that is an odd number; at half of the places both sides have the same one.
  */
 static inline uint64_t load_shift(const struct load *l, const struct side *side,
 				  uint64_t place)
@@ -158,7 +157,7 @@ static inline uint64_t load_shift(const struct load *l, const struct side *side,
 	return l->unaligned ? (place * step & (LOAD_SHIFTS - 1)) | 1 : 0;
 }
 
-/* The position of a place's bytes; @side is that of @l. */
+/* Returns the position of a place's bytes; @side is one of @l. */
 static inline uint64_t load_position(const struct load *l,
 				     const struct side *side, uint64_t place)
 {
@@ -166,7 +165,7 @@ static inline uint64_t load_position(const struct load *l,
 	       load_shift(l, side, place);
 }
 
-/* Tells whether a slot is read; the others are written. The same each time. */
+/* Tells whether a slot is read, each time; the others are written. */
 static inline bool load_reads(const struct load *l, uint64_t slot)
 {
 	return (slot + 1) * l->read_share / 100 != slot * l->read_share / 100;

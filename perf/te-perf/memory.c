@@ -15,8 +15,8 @@
 #define GPU_UNIT   (2u << 20)
 #define OPEN_MS    10000
 
-static int allocate(struct memory *m, struct memory_part *part,
-		    const char *location)
+static int allocate_part(struct memory *m, struct memory_part *part,
+			 const char *location)
 {
 	uint64_t len = part->len;
 	void *addr = NULL;
@@ -47,7 +47,7 @@ static int open_part(struct memory *m, uint32_t i, const char *location,
 	/* Only whole units can be copied between processes by GPUs. */
 	if (part->of_gpu)
 		part->len = (part->len + GPU_UNIT - 1) / GPU_UNIT * GPU_UNIT;
-	rc = allocate(m, part, location);
+	rc = allocate_part(m, part, location);
 	if (rc)
 		return rc;
 	r.length = part->len;
@@ -180,7 +180,8 @@ static int open_bounce(struct memory *m)
 }
 
 /* Moves bytes between a GPU's memory and the bounce memory. -errno. */
-static int move(struct memory *m, uint32_t op, uint64_t position, uint64_t len)
+static int move_bounce(struct memory *m, uint32_t op, uint64_t position,
+		       uint64_t len)
 {
 	uint64_t at = side_at(&m->side, position);
 	struct iovec piece = {(void *)(uintptr_t)at, len};
@@ -200,8 +201,8 @@ static int move(struct memory *m, uint32_t op, uint64_t position, uint64_t len)
  * how many, up to @len; -errno. Of a GPU's memory it is the bounce memory,
  * whose contents are undefined, and *@of_gpu is true.
  */
-static int64_t reach(struct memory *m, uint64_t position, uint64_t len,
-		     char **out, bool *of_gpu)
+static int64_t reach_range(struct memory *m, uint64_t position, uint64_t len,
+			   char **out, bool *of_gpu)
 {
 	uint64_t left = side_left(&m->side, position);
 	int rc = 0;
@@ -219,15 +220,15 @@ static int64_t reach(struct memory *m, uint64_t position, uint64_t len,
 	return rc ? rc : (int64_t)len;
 }
 
-/* As reach(); the contents are those of the memory. */
-static int64_t view(struct memory *m, uint64_t position, uint64_t len,
-		    char **out, bool *of_gpu)
+/* As reach_range(); the contents are those of the memory. */
+static int64_t view_range(struct memory *m, uint64_t position, uint64_t len,
+			  char **out, bool *of_gpu)
 {
-	int64_t n = reach(m, position, len, out, of_gpu);
+	int64_t n = reach_range(m, position, len, out, of_gpu);
 	int rc = 0;
 
 	if (n > 0 && *of_gpu)
-		rc = move(m, TE_WRITE, position, (uint64_t)n);
+		rc = move_bounce(m, TE_WRITE, position, (uint64_t)n);
 	return rc ? rc : n;
 }
 
@@ -241,12 +242,12 @@ int memory_fill(struct memory *m, uint64_t len, uint64_t seed)
 	int rc = 0;
 
 	for (uint64_t at = 0; !rc && at < len; at += (uint64_t)n) {
-		n = reach(m, at, len - at, &bytes, &of_gpu);
+		n = reach_range(m, at, len - at, &bytes, &of_gpu);
 		if (n < 0)
 			return (int)n;
 		tei_pattern_fill(bytes, (uint64_t)n, seed, at);
 		if (of_gpu)
-			rc = move(m, TE_READ, at, (uint64_t)n);
+			rc = move_bounce(m, TE_READ, at, (uint64_t)n);
 	}
 	return rc;
 }
@@ -255,12 +256,12 @@ int memory_spoil(struct memory *m)
 {
 	char *first;
 	bool of_gpu;
-	int64_t n = view(m, 0, 1, &first, &of_gpu);
+	int64_t n = view_range(m, 0, 1, &first, &of_gpu);
 
 	if (n < 0)
 		return (int)n;
 	*first ^= 1;
-	return of_gpu ? move(m, TE_READ, 0, 1) : 0;
+	return of_gpu ? move_bounce(m, TE_READ, 0, 1) : 0;
 }
 
 int memory_wrong(struct memory *m, uint64_t position, uint64_t len,
@@ -272,7 +273,8 @@ int memory_wrong(struct memory *m, uint64_t position, uint64_t len,
 	int64_t n;
 
 	for (; n_done < len; n_done += (uint64_t)n) {
-		n = view(m, position + n_done, len - n_done, &bytes, &of_gpu);
+		n = view_range(m, position + n_done, len - n_done, &bytes,
+			       &of_gpu);
 		if (n < 0)
 			return (int)n;
 		*wrong += tei_pattern_wrong(bytes, (uint64_t)n, seed,
@@ -281,7 +283,7 @@ int memory_wrong(struct memory *m, uint64_t position, uint64_t len,
 	return 0;
 }
 
-static uint64_t differing(const char *a, const char *b, uint64_t len)
+static uint64_t count_differing(const char *a, const char *b, uint64_t len)
 {
 	uint64_t n = 0;
 
@@ -300,10 +302,10 @@ int memory_differing(struct memory *m, uint64_t position, const char *bytes,
 	int64_t n;
 
 	for (; len; position += (uint64_t)n, bytes += n, len -= (uint64_t)n) {
-		n = view(m, position, len, &ours, &of_gpu);
+		n = view_range(m, position, len, &ours, &of_gpu);
 		if (n < 0)
 			return (int)n;
-		*wrong += differing(bytes, ours, (uint64_t)n);
+		*wrong += count_differing(bytes, ours, (uint64_t)n);
 	}
 	return 0;
 }

@@ -82,8 +82,9 @@ static int fill_config(struct te_config *config, const struct options *o)
 	return rc;
 }
 
-static int create(const struct te_config *config, const struct options *o,
-		  const char *host, struct te_engine **out)
+static int create_engine(const struct te_config *config,
+			 const struct options *o, const char *host,
+			 struct te_engine **out)
 {
 	int rc = te_engine_create(config, host, out);
 
@@ -108,7 +109,7 @@ int engine_open(const struct options *o, const char *host,
 	if (fill_config(config, o))
 		rc = -EINVAL;
 	else
-		rc = create(config, o, host, out);
+		rc = create_engine(config, o, host, out);
 	te_config_destroy(config);
 	return rc;
 }
@@ -158,7 +159,7 @@ static bool parse_list(const char *setting, const char *text, uint64_t max,
 	return out->n > 0;
 }
 
-static uint64_t greatest(const struct list *l)
+static uint64_t greatest_of(const struct list *l)
 {
 	uint64_t max = 0;
 
@@ -174,8 +175,8 @@ static uint64_t greatest(const struct list *l)
  */
 static uint64_t places_needed(const struct options *o)
 {
-	uint64_t threads = greatest(&o->thread_counts);
-	uint64_t batches = threads * (o->hot ? 1 : greatest(&o->batches));
+	uint64_t threads = greatest_of(&o->thread_counts);
+	uint64_t batches = threads * (o->hot ? 1 : greatest_of(&o->batches));
 	uint64_t n = o->ours.n > o->theirs.n ? o->ours.n : o->theirs.n;
 
 	/* Each thread has as many, so threads - 1 may be of nobody. */
@@ -262,7 +263,7 @@ static bool pairs_fit(const struct options *o)
 static bool places_fit(const struct options *o, const struct locations *l)
 {
 	uint64_t each = (places_needed(o) + l->n - 1) / l->n;
-	uint64_t len = greatest(&o->sizes) + 8;
+	uint64_t len = greatest_of(&o->sizes) + 8;
 
 	if (o->unaligned)
 		len += LOAD_SHIFTS;
@@ -281,7 +282,7 @@ static bool batches_fit(const struct options *o)
 	fprintf(stderr,
 		"te-perf: working_set: a batch of requests of %s for each "
 		"thread does not fit, give more%s\n",
-		tei_text_bytes(greatest(&o->sizes), text),
+		tei_text_bytes(greatest_of(&o->sizes), text),
 		o->ours.n > 1 || o->theirs.n > 1 ? ", or fewer locations" : "");
 	return false;
 }
@@ -293,7 +294,7 @@ static bool messages_fit(const struct options *o)
 
 	if (strcmp(o->op, "notify") != 0)
 		return true;
-	if (greatest(&o->sizes) > TE_NOTIFY_MAX)
+	if (greatest_of(&o->sizes) > TE_NOTIFY_MAX)
 		wrong = "size: a message has 65536 bytes at most";
 	else if (o->pairs.n || o->reference || strcmp(o->fault, "none") != 0)
 		wrong = "op: notify is not together with scheme, "
@@ -311,11 +312,11 @@ static bool greatest_fits(const struct options *o)
 {
 	char text[24];
 
-	if (greatest(&o->sizes) <= side_span(o->walked, o->ours.n) &&
-	    greatest(&o->sizes) <= side_span(o->walked, o->theirs.n))
+	if (greatest_of(&o->sizes) <= side_span(o->walked, o->ours.n) &&
+	    greatest_of(&o->sizes) <= side_span(o->walked, o->theirs.n))
 		return true;
 	fprintf(stderr, "te-perf: working_set: %s does not fit, give more\n",
-		tei_text_bytes(greatest(&o->sizes), text));
+		tei_text_bytes(greatest_of(&o->sizes), text));
 	return false;
 }
 

@@ -18,10 +18,10 @@
 #include "base/mem.h"
 #include "perf/lib/report.h"
 #include "perf/lib/sleep.h"
-#include "perf/te-perf/agent.h"
 #include "perf/te-perf/errors.h"
 #include "perf/te-perf/hosts.h"
 #include "perf/te-perf/results.h"
+#include "perf/te-perf/submitter.h"
 
 #define LOOK_NS (100 * TEI_NS_PER_MS)
 
@@ -34,12 +34,12 @@ struct run {
 	struct load_result all;
 	uint64_t seed;
 	uint64_t done_ms, total_ms;
-	bool failed; /* a pair's load, said */
+	bool failed; /* the load of a pair has failed, which was said */
 };
 
 /* ---- while it runs ---- */
 
-/* Requests of all hosts so far, and pairs that run. -EIO: a host is lost. */
+/* Asks for the requests of all hosts and the pairs that run. -EIO: one is lost. */
 static int ask_progress(struct run *run, uint64_t *requests, uint32_t *running)
 {
 	struct hosts *h = &run->hosts;
@@ -77,7 +77,7 @@ static void print_interval(const struct run *run, const struct row *row,
 }
 
 /* Waits until all loads are over. -EIO: a host is lost. */
-static int watch(struct run *run, const struct row *row)
+static int watch_loads(struct run *run, const struct row *row)
 {
 	uint64_t start = tei_now_ns(), now = start, begin = now, counted = 0;
 	uint64_t interval = run->options->interval * TEI_NS_PER_MS;
@@ -119,7 +119,7 @@ static void say_pair(const struct row *row, int error)
 		te_strerror(error));
 }
 
-/* Reads a line "failed ERROR N". False: it is none. */
+/* Reads a line "failed ERROR N", or returns false. */
 static bool read_failed(const char *line, struct load_error errors[LOAD_ERRORS])
 {
 	struct load_error kind[LOAD_ERRORS] = {{0}};
@@ -132,7 +132,7 @@ static bool read_failed(const char *line, struct load_error errors[LOAD_ERRORS])
 	return true;
 }
 
-/* Reads a line "bucket I N". False: it is none. */
+/* Reads a line "bucket I N", or returns false. */
 static bool read_bucket(const char *line, struct tei_histogram *h)
 {
 	unsigned int i;
@@ -195,7 +195,7 @@ static int hear_pair(struct run *run, struct host *host, struct row *row,
 	return hear_rest(host, r);
 }
 
-/* Answers come in the order of the pairs of each host. */
+/* Hears results; each host tells of its pairs in their order. */
 static int hear_results(struct run *run, struct row *block)
 {
 	const struct scheme *s = &run->options->pairs;
@@ -268,7 +268,7 @@ static int fill_row(struct run *run, struct row *row,
 	return row_add(row, run->options, r);
 }
 
-/* Bytes that were compared stand in the rows of pairs alone. */
+/* Fills all rows but for compared bytes, which the rows of pairs have alone. */
 static int fill_block(struct run *run, struct row *block, uint64_t cpu_ns)
 {
 	uint32_t n = run->options->pairs.n;
@@ -293,13 +293,14 @@ static unsigned int flags_of(const struct options *o)
 {
 	bool stamp = o->verify >= 100 && !locations_have_gpu(&o->ours);
 
-	return (o->hot ? AGENT_HOT : 0) | (o->random ? AGENT_RANDOM : 0) |
-	       (o->unaligned ? AGENT_UNALIGNED : 0) |
-	       (stamp ? AGENT_STAMP : 0) |
-	       (o->keep_going ? AGENT_KEEP_GOING : 0);
+	return (o->hot ? SUBMITTER_HOT : 0) |
+	       (o->random ? SUBMITTER_RANDOM : 0) |
+	       (o->unaligned ? SUBMITTER_UNALIGNED : 0) |
+	       (stamp ? SUBMITTER_STAMP : 0) |
+	       (o->keep_going ? SUBMITTER_KEEP_GOING : 0);
 }
 
-static int prepare(struct run *run, const struct row *row)
+static int prepare_loads(struct run *run, const struct row *row)
 {
 	const struct options *o = run->options;
 	uint64_t pause_ns = o->pause * TEI_NS_PER_MS;
@@ -319,15 +320,15 @@ static int prepare(struct run *run, const struct row *row)
 static int measure_block(struct run *run, struct row *block)
 {
 	uint64_t before, after;
-	int rc = prepare(run, block), lost;
+	int rc = prepare_loads(run, block), lost;
 
 	if (rc)
 		return rc;
 	before = hosts_cpu_ns(&run->hosts);
 	rc = hosts_ask(&run->hosts, false, "go", "going");
 	if (!rc)
-		rc = watch(run, block);
-	/* What the others have done is told also when a host is lost. */
+		rc = watch_loads(run, block);
+	/* When a host is lost, the others still tell what they have done. */
 	if (rc)
 		(void)hosts_ask(&run->hosts, false, "stop", "stopping");
 	lost = hear_results(run, block);
@@ -424,7 +425,7 @@ static int add_rows(struct run *run)
 
 /* ---- set-up ---- */
 
-static int measure(struct run *run)
+static int measure_pairs(struct run *run)
 {
 	int rc = hosts_open(&run->hosts, run->options), reported;
 
@@ -455,7 +456,7 @@ int pairs_main(const struct options *o)
 		code = 2;
 		goto free_run;
 	}
-	rc = measure(run);
+	rc = measure_pairs(run);
 	closed = hosts_close(&run->hosts);
 	code = rc == -EINVAL ? 2 : rc || closed ? 1 : 0;
 	results_fini(&run->results);

@@ -29,22 +29,22 @@ struct rails {
 	struct rail_bytes v[RAILS_MAX];
 };
 
-/* Reads the rails as they are now; the first RAILS_MAX of them. */
+/* Reads the rails as they are now, up to RAILS_MAX. */
 void rails_read(struct te_engine *engine, struct rails *out);
-/* Bytes that rail @i has moved between two looks at the same engine. */
+/* Returns the bytes that rail @i moved between two readings of one engine. */
 uint64_t rails_moved(const struct rails *before, const struct rails *after,
 		     size_t i);
-/* Bytes moved between two readings. */
+/* Sets @out to the bytes that each rail moved between two readings. */
 void rails_since(const struct rails *before, const struct rails *after,
 		 struct rails *out);
-/* Add bytes of the same engine's rails; an empty @to gets its rails. */
+/* Adds bytes of the same engine's rails; an empty @to gets its rails. */
 void rails_add(struct rails *to, const struct rails *more);
 uint64_t rails_sum(const struct rails *r);
-/* Backend of the rail with the most bytes, "tcp"; "" when nothing moved. */
+/* Returns the backend of the rail with the most bytes, or "": nothing moved. */
 const char *rails_carrier(const struct rails *r);
 /*
- * A line to stderr for each NIC that is near a part of @memory, by this
- * machine's topology, and of no use though others like it are rails: why.
+ * Says on stderr why a NIC that is near a part of @memory, by this machine's
+ * topology, is of no use though others like it are rails, for each such NIC.
  */
 void rails_warn_unused(const struct rails *r, const struct side *memory);
 

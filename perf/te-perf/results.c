@@ -44,7 +44,7 @@ static int write_histograms(struct results *r)
 #define SMALL 4096 /* requests below cost by number, not by bytes */
 
 /* @format: a digit for the decimals, then what follows the number. */
-static void cell(struct tei_table *t, const char *format, double v)
+static void add_number(struct tei_table *t, const char *format, double v)
 {
 	char text[TEI_TABLE_CELL];
 
@@ -95,24 +95,24 @@ static void table_row(struct tei_table *t, const struct options *o,
 	tei_table_cell(t, "%s", tei_text_bytes(row->size, text));
 	tei_table_cell(t, "%u", row->batch);
 	tei_table_cell(t, "%u", row->threads);
-	cell(t, "2", row_median(row, GB_PER_S));
-	cell(t, "1", row_median(row, OPS_PER_S) / 1e3);
-	cell(t, "1", row_median(row, P50_US));
-	cell(t, "1", row_median(row, P99_US));
-	cell(t, "1", row_median(row, P999_US));
+	add_number(t, "2", row_median(row, GB_PER_S));
+	add_number(t, "1", row_median(row, OPS_PER_S) / 1e3);
+	add_number(t, "1", row_median(row, P50_US));
+	add_number(t, "1", row_median(row, P99_US));
+	add_number(t, "1", row_median(row, P999_US));
 	if (row->size < SMALL)
-		cell(t, "1 us each", row_median(row, CPU_US_PER_REQUEST));
+		add_number(t, "1 us each", row_median(row, CPU_US_PER_REQUEST));
 	else
-		cell(t, "3", row_median(row, CPU_S_PER_GB));
+		add_number(t, "3", row_median(row, CPU_S_PER_GB));
 	if (o->rounds > 1)
 		tei_table_cell(t, "%.2f..%.2f", row_min(row, GB_PER_S),
 			       row_max(row, GB_PER_S));
 	if (!o->reference)
 		return;
-	cell(t, "2", row_median(row, RAW_GB_PER_S));
-	cell(t, "0 %", 100 * row_median(row, OF_RAW));
-	cell(t, "2", row_median(row, BOUND_GB_PER_S));
-	cell(t, "0 %", 100 * row_median(row, OF_BOUND));
+	add_number(t, "2", row_median(row, RAW_GB_PER_S));
+	add_number(t, "0 %", 100 * row_median(row, OF_RAW));
+	add_number(t, "2", row_median(row, BOUND_GB_PER_S));
+	add_number(t, "0 %", 100 * row_median(row, OF_BOUND));
 }
 
 /* ---- the bare system ---- */
@@ -137,7 +137,7 @@ static const struct {
 };
 #define N_COLUMNS (sizeof(columns) / sizeof(*columns))
 
-static bool has(const struct results *r, enum figure f)
+static bool has_figure(const struct results *r, enum figure f)
 {
 	for (size_t i = 0; i < r->n_rows; i++)
 		if (!isnan(row_median(&r->row[i], f)))
@@ -155,9 +155,9 @@ static void reference_row(struct tei_table *t, const struct results *r,
 		       tei_text_bytes(row->size, text), row->batch,
 		       row->threads);
 	for (size_t c = 0; c < N_COLUMNS; c++)
-		if (has(r, columns[c].figure))
-			cell(t, columns[c].format,
-			     row_median(row, columns[c].figure));
+		if (has_figure(r, columns[c].figure))
+			add_number(t, columns[c].format,
+				   row_median(row, columns[c].figure));
 }
 
 static int print_reference(const struct results *r)
@@ -169,7 +169,7 @@ static int print_reference(const struct results *r)
 	tei_table_row(t);
 	tei_table_cell(t, "bare system beside");
 	for (size_t c = 0; c < N_COLUMNS; c++)
-		if (has(r, columns[c].figure))
+		if (has_figure(r, columns[c].figure))
 			tei_table_cell(t, "%s", columns[c].name);
 	for (size_t i = 0; i < r->n_rows; i++)
 		reference_row(t, r, &r->row[i]);

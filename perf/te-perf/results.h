@@ -15,7 +15,7 @@
 #include "perf/te-perf/rails.h"
 #include "perf/te-perf/series.h"
 
-/* Figures that are measured once a round, or NAN. Names: figure_names[]. */
+/* Each figure is measured once a round, or is NAN; figure_names[] has its name. */
 enum figure {
 	/* ours */
 	GB_PER_S,
@@ -30,7 +30,7 @@ enum figure {
 	PROBE_P50_US,
 	PROBE_P99_US,
 	PROBE_P999_US,
-	/* the bare system, from here on only with --reference */
+	/* the bare system's: these and all that follow need --reference */
 	STREAM_GB_PER_S,
 	STREAM_CPU_S_PER_GB,
 	EXCHANGE_GB_PER_S,
@@ -41,18 +41,18 @@ enum figure {
 	MEMCPY_GB_PER_S,
 	BEST_COPY_GB_PER_S,
 	PROCESS_VM_GB_PER_S,
-	RAW_GB_PER_S,   /* the same shape, done by hand */
+	RAW_GB_PER_S,   /* the same shape without the engine */
 	BOUND_GB_PER_S, /* the most that this way of moving bytes allows */
-	/* ours by theirs, in the same round */
+	/* ours divided by the bare system's, of the same round */
 	OF_RAW,
 	OF_BOUND,
 	OF_PINGPONG_SPINNING,
 	OF_PINGPONG_BLOCKING,
 	CPU_OF_STREAM,
-	P99_OF_IDEAL, /* a batch at the bound's rate is ideal */
+	P99_OF_IDEAL, /* divided by the time of a batch at the bound's rate */
 	N_FIGURES,
 };
-#define FIGURES_OURS STREAM_GB_PER_S /* those before it */
+#define FIGURES_OURS STREAM_GB_PER_S /* figures below it are the engine's */
 
 extern const char *const figure_names[N_FIGURES];
 
@@ -74,7 +74,7 @@ struct row {
 	uint64_t checked_bytes, wrong_bytes;
 	struct tei_histogram *latency; /* of all rounds; with --histogram */
 	uint64_t behind; /* batches due and not begun, of all rounds */
-	/* Results of --fault, known after the load. */
+	/* --fault sets these after the load. */
 	bool fault_quiet;
 	uint64_t bystander_requests, bystander_errors;
 };
@@ -103,22 +103,22 @@ struct results {
 int results_open(struct results *r, const struct options *o);
 
 /*
- * Sets our figures of a round; those that it does not have stay as they are.
- * @cpu_ns: of all processes; 0: not known.
+ * Sets the engine's figures of a round; those that it does not have stay as they
+ * are. @cpu_ns: CPU time of all processes; 0: not known.
  */
 void row_figures(const struct row *row, const struct load_result *result,
 		 uint64_t cpu_ns, double v[N_FIGURES]);
 /* Adds errors and latencies of a round to those of the row. -ENOMEM. */
 int row_add(struct row *row, const struct options *o,
 	    const struct load_result *result);
-/* Statistics over all rounds; NAN when there is no value. */
+/* Return a figure's median, least and greatest of all rounds; NAN: it has none. */
 double row_median(const struct row *row, enum figure f);
 double row_min(const struct row *row, enum figure f);
 double row_max(const struct row *row, enum figure f);
 uint64_t results_wrong_bytes(const struct results *r);
-/* Ends of requests that failed, for people: "3 x Connection reset". */
+/* Returns how many requests of the row have failed. */
 uint64_t row_failed(const struct row *row);
-/* Takes the last rows off that have no round: the run was interrupted. */
+/* Removes the last rows that have no round, as the run was interrupted. */
 void results_forget_unmeasured(struct results *r);
 void results_fini(struct results *r);
 
@@ -129,8 +129,8 @@ void results_csv(const struct results *r, const struct options *o);
 /* Draws the sweep to the file of --svg. -errno, said on stderr. */
 int results_draw(const struct results *r, const struct options *o);
 /*
- * Print them to stdout, as asked for. -EIO also when there are wrong bytes,
- * said on stderr.
+ * Prints all rows to stdout, as asked for, and writes the files of --svg and
+ * --histogram. -ENOMEM; -EIO also when bytes are wrong, said on stderr.
  */
 int results_report(struct results *r, const struct options *o);
 

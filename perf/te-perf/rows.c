@@ -41,7 +41,8 @@ const char *const figure_names[N_FIGURES] = {
 };
 
 /* The values that there are; returns how many. */
-static size_t values(const struct row *row, enum figure f, double v[ROUNDS_MAX])
+static size_t list_values(const struct row *row, enum figure f,
+			  double v[ROUNDS_MAX])
 {
 	size_t n = 0;
 
@@ -54,7 +55,7 @@ static size_t values(const struct row *row, enum figure f, double v[ROUNDS_MAX])
 double row_median(const struct row *row, enum figure f)
 {
 	double v[ROUNDS_MAX];
-	size_t n = values(row, f, v);
+	size_t n = list_values(row, f, v);
 
 	return n ? tei_median(v, n) : NAN;
 }

@@ -76,7 +76,7 @@ static void add_rails(struct row *row, const struct rails *before,
 }
 
 /* CPU time of both processes. */
-static int cpu_of(struct run *run, uint64_t *out)
+static int cpu_of_both(struct run *run, uint64_t *out)
 {
 	uint64_t rss;
 	int rc = target_usage(&run->target, out, &rss);
@@ -95,18 +95,18 @@ static int load_with_cpu(struct run *run, const struct load *l,
 	/* A target that is killed, be it before we begin, has no answer. */
 	if (strcmp(run->options->fault, "none") != 0)
 		return load_run(l, &run->series, result);
-	rc = cpu_of(run, &before);
+	rc = cpu_of_both(run, &before);
 	if (!rc)
 		rc = load_run(l, &run->series, result);
 	if (!rc)
-		rc = cpu_of(run, &after);
+		rc = cpu_of_both(run, &after);
 	if (!rc)
 		*cpu_ns = after - before;
 	return rc;
 }
 
-static int compare(struct run *run, struct row *row, const struct load *l,
-		   const struct load_result *result)
+static int compare_bytes(struct run *run, struct row *row, const struct load *l,
+			 const struct load_result *result)
 {
 	const struct options *o = run->options;
 	int rc;
@@ -151,7 +151,7 @@ static int measure_round(struct run *run, struct row *row, double v[N_FIGURES],
 	rc = row_add(row, run->options, result);
 	if (rc)
 		return rc;
-	return compare(run, row, &l, result);
+	return compare_bytes(run, row, &l, result);
 }
 
 /* ---- rows and rounds ---- */
@@ -309,7 +309,7 @@ static void take_choices(struct run *run)
 	}
 }
 
-static int initiate_with(struct run *run)
+static int measure_with_target(struct run *run)
 {
 	const struct options *o = run->options;
 	int rc = target_open(&run->target, run->engine);
@@ -336,7 +336,7 @@ static int initiate_with(struct run *run)
 	return rc;
 }
 
-static int initiate(struct run *run)
+static int measure_target(struct run *run)
 {
 	const struct options *o = run->options;
 	int rc = target_start(&run->target, o, o->walked);
@@ -351,7 +351,7 @@ static int initiate(struct run *run)
 		goto close_target;
 	rc = open_local(run);
 	if (!rc)
-		rc = initiate_with(run);
+		rc = measure_with_target(run);
 close_target:
 	closed = target_close(&run->target);
 	if (!rc && !strcmp(o->fault, "none"))
@@ -375,7 +375,7 @@ int run_main(const struct options *o)
 	rc = results_open(&run->results, o);
 	run->misused = rc != 0;
 	if (!rc)
-		rc = initiate(run);
+		rc = measure_target(run);
 	if (!rc)
 		rc = results_report(&run->results, o);
 	if (rc)

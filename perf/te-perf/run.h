@@ -7,7 +7,7 @@
 
 #include "perf/te-perf/options.h"
 
-/* An exit code. */
+/* Measures and reports. Returns an exit code. */
 int run_main(const struct options *o);
 
 #endif

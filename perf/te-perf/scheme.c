@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static uint32_t greater(uint32_t a, uint32_t b)
+static uint32_t greater_of(uint32_t a, uint32_t b)
 {
 	return a > b ? a : b;
 }
@@ -18,7 +18,7 @@ static void add_pair(struct scheme *s, uint32_t from, uint32_t to)
 		p->out += s->pair[i].from == from;
 		p->in += s->pair[i].to == to;
 	}
-	s->shares = greater(s->shares, greater(p->out, p->in) + 1);
+	s->shares = greater_of(s->shares, greater_of(p->out, p->in) + 1);
 	s->n++;
 }
 

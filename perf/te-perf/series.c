@@ -114,7 +114,7 @@ static void take_point(struct series *s, uint64_t begin_ns, uint64_t now_ns,
 		print_point(s, p);
 }
 
-static void show(struct series *s, uint64_t now_ns)
+static void show_progress(struct series *s, uint64_t now_ns)
 {
 	if (s->progress)
 		tei_progress_show(s->progress,
@@ -123,7 +123,7 @@ static void show(struct series *s, uint64_t now_ns)
 				  s->total_ms);
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
+static uint64_t earlier_of(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
@@ -135,9 +135,10 @@ void series_watch(struct series *s, uint64_t end_ns, series_count_fn *count,
 	uint64_t tick = s->interval_ns ? now + s->interval_ns : end_ns;
 
 	while (now < end_ns) {
-		tei_sleep_until(earlier(earlier(tick, end_ns), now + LOOK_NS));
+		tei_sleep_until(
+			earlier_of(earlier_of(tick, end_ns), now + LOOK_NS));
 		now = tei_now_ns();
-		show(s, now);
+		show_progress(s, now);
 		done = count(arg);
 		if (done == SERIES_STOP)
 			return;

@@ -45,14 +45,14 @@ struct series {
 typedef uint64_t series_count_fn(void *arg);
 #define SERIES_STOP UINT64_MAX
 
-/* Forget all points; a load of requests of @size begins. */
+/* Forgets all points, as a load of requests of @size begins. */
 void series_begin(struct series *s, uint64_t now_ns, uint64_t size);
-/* A batch has ended well. */
+/* Notes that a batch has ended at @now_ns of which a request went well. */
 void series_completed(struct series *s, uint64_t now_ns);
-/* Take points until @end_ns or until @count says so. */
+/* Takes points until @end_ns or until @count says so. */
 void series_watch(struct series *s, uint64_t end_ns, series_count_fn *count,
 		  void *arg);
-/* Longest time without a completed batch, up to @end_ns. */
+/* Returns the longest time without such a batch, up to @end_ns. */
 uint64_t series_gap_ns(struct series *s, uint64_t end_ns);
 void series_fini(struct series *s);
 

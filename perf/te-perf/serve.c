@@ -19,9 +19,9 @@
 #include "base/thread.h"
 #include "perf/lib/process.h"
 #include "perf/lib/reference.h"
-#include "perf/te-perf/agent.h"
 #include "perf/te-perf/inbox.h"
 #include "perf/te-perf/memory.h"
+#include "perf/te-perf/submitter.h"
 
 #define STOP_MS 5000
 #define FIRST_S 3 /* an initiator says something at once, or holds up others */
@@ -31,7 +31,7 @@ struct server {
 	struct te_engine *engine;
 	struct memory memory;
 	struct tei_process reference;
-	struct agent agent;
+	struct submitter submitter;
 	struct inbox inbox;
 };
 
@@ -154,7 +154,7 @@ static bool answer_line(struct server *s, const char *line)
 	else if (!strncmp(line, "reference ", 10))
 		open_reference(s, line);
 	else
-		known = agent_answer(&s->agent, line);
+		known = submitter_answer(&s->submitter, line);
 	if (!known)
 		say_error("command", -EINVAL);
 	fflush(stdout);
@@ -193,13 +193,13 @@ int serve_main(const struct options *o)
 			 o->host ? o->host : "127.0.0.1");
 	if (engine_open(o, host, &s.engine))
 		return 1;
-	s.agent = (struct agent){.options = o, .engine = s.engine};
+	s.submitter = (struct submitter){.options = o, .engine = s.engine};
 	if (remote)
 		expect_work();
 	while (fgets(line, sizeof(line), stdin) && answer_line(&s, line))
 		;
 	tei_process_stop(&s.reference, STOP_MS);
-	agent_fini(&s.agent);
+	submitter_fini(&s.submitter);
 	inbox_close(&s.inbox);
 	memory_close(&s.memory);
 	te_engine_destroy(s.engine);

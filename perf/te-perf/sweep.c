@@ -34,7 +34,8 @@ static void add_line(struct tei_plot *plot, const struct results *r,
 }
 
 /* The first row of each line. */
-static size_t heads(const struct results *r, const struct row *out[OURS_MAX])
+static size_t find_heads(const struct results *r,
+			 const struct row *out[OURS_MAX])
 {
 	size_t n = 0, k;
 
@@ -126,7 +127,7 @@ int results_draw(const struct results *r, const struct options *o)
 {
 	struct tei_plot *plots = tei_calloc(2, sizeof(*plots));
 	const struct row *head[OURS_MAX];
-	size_t n = heads(r, head);
+	size_t n = find_heads(r, head);
 	bool one_shape = o->batches.n == 1 && o->thread_counts.n == 1;
 	int rc = -ENOMEM;
 

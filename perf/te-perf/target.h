@@ -35,19 +35,22 @@ struct target {
 };
 
 /*
- * Reaches a remote one and has a working set of @len bytes there, on which
- * t->host is known. -errno, said on stderr. Blocks: for its answers.
+ * Reaches a remote target, and has it open a working set of @len bytes; sets
+ * t->host. -errno, said on stderr. Blocks: for its answers.
  */
 int target_start(struct target *t, const struct options *o, uint64_t len);
-/* Start one of our own with as much, open its segment. -errno, said. */
+/*
+ * Starts a target that is not remote, with a working set of as many bytes, opens
+ * its segment and finds its memory. -errno, said on stderr.
+ */
 int target_open(struct target *t, struct te_engine *engine);
-/* Has it take notifications from now on. -errno. */
+/* Has the target take notifications from now on. -errno. */
 int target_take(struct target *t);
-/* CPU time and resident bytes of its process so far, 0 when it is ours. */
+/* Sets CPU time and resident bytes of its process so far; 0: it is this one. */
 int target_usage(struct target *t, uint64_t *cpu_ns, uint64_t *rss);
 /*
- * Have it start a peer for raw sockets with @len bytes; @peer gets where.
- * Remote hosts only. -errno.
+ * Has a remote target start a peer for raw sockets with @len bytes, and sets
+ * where @peer is. -errno.
  */
 int target_reference(struct target *t, uint64_t len,
 		     struct tei_bare_peer *peer);
@@ -65,7 +68,7 @@ int target_connect(const char *name, struct tei_process *process,
 int target_side(struct te_engine *engine, te_segment_id segment,
 		const struct locations *locations, uint64_t len,
 		struct side *out);
-/* -EIO: its process did not end well. Also after a failure. */
+/* Ends it, also after a failure. -EIO: its process did not end well. */
 int target_close(struct target *t);
 
 #endif

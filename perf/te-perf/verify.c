@@ -28,7 +28,7 @@ static struct te_request request_of(const struct load *l, uint32_t op,
 
 /* ---- before ---- */
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t smaller_of(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
@@ -37,7 +37,7 @@ static uint64_t least(uint64_t a, uint64_t b)
  * Writes the first @len bytes of the local working set to the same positions of
  * the target's.
  */
-static int prime(const struct load *l, uint64_t len)
+static int write_target(const struct load *l, uint64_t len)
 {
 	struct te_batch *batch;
 	struct te_request r;
@@ -46,8 +46,9 @@ static int prime(const struct load *l, uint64_t len)
 	int rc = te_batch_create(l->engine, 1, &batch);
 
 	for (at = 0; !rc && at < len; at += n) {
-		n = least(side_left(&l->local, at), side_left(&l->remote, at));
-		n = least(n, least(len - at, PRIME_LEN));
+		n = smaller_of(side_left(&l->local, at),
+			       side_left(&l->remote, at));
+		n = smaller_of(n, smaller_of(len - at, PRIME_LEN));
 		piece = (struct iovec){
 			(void *)(uintptr_t)side_at(&l->local, at), n};
 		r = request_of(l, TE_WRITE, at, &piece);
@@ -67,7 +68,7 @@ int verify_prepare(const struct load *l, struct memory *local, uint64_t seed)
 		len = load_stride(l);
 	rc = memory_fill(local, len, 2 * seed);
 	if (!rc)
-		rc = prime(l, len);
+		rc = write_target(l, len);
 	if (!rc)
 		rc = memory_fill(local, all, 2 * seed + 1);
 	return rc;

@@ -241,7 +241,7 @@ static void note_stats(struct client *c)
 	c->tally->put_retries = stats.put_retries;
 }
 
-static void replay(struct client *c)
+static void replay_requests(struct client *c)
 {
 	struct share *s = c->share;
 	uint64_t i, due;
@@ -284,7 +284,7 @@ static void client_fini(struct client *c)
 	share_close(c->share);
 }
 
-static int allocate(struct client *c)
+static int allocate_memory(struct client *c)
 {
 	uint64_t block = c->share->block_bytes, n = c->share->max_blocks + 1;
 
@@ -325,7 +325,7 @@ static int client_init(struct client *c, const struct options *o)
 	s = c->share;
 	c->tally = &s->tally[o->index];
 	c->tenant = o->index % s->n_tenants;
-	rc = allocate(c);
+	rc = allocate_memory(c);
 	if (!rc)
 		rc = tei_pool_join(s->master, s->host, NULL, &c->store);
 	if (!rc &&
@@ -347,7 +347,7 @@ int client_main(const struct options *o)
 	} else {
 		tei_worker_say("ready");
 		if (tei_worker_hear("go")) {
-			replay(&c);
+			replay_requests(&c);
 			tei_worker_say("done");
 			/* Or the end of the input. */
 			(void)tei_worker_hear("end");

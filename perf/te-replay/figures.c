@@ -69,7 +69,8 @@ static double got_bytes(const struct figures *f)
 	return (double)f->sum->got * (double)f->block_bytes;
 }
 
-static double rate(const struct figures *f, double bytes, uint64_t ns)
+static double rate_of_clients(const struct figures *f, double bytes,
+			      uint64_t ns)
 {
 	return ratio(bytes * (double)f->n_clients, (double)ns);
 }
@@ -203,8 +204,10 @@ static json_t *to_json(const struct figures *f)
 
 	bad |= add_real(o, "put_gb", put_bytes(f) / 1e9);
 	bad |= add_real(o, "get_gb", got_bytes(f) / 1e9);
-	bad |= add_real(o, "put_gb_per_s", rate(f, put_bytes(f), t->put_ns));
-	bad |= add_real(o, "get_gb_per_s", rate(f, got_bytes(f), t->get_ns));
+	bad |= add_real(o, "put_gb_per_s",
+			rate_of_clients(f, put_bytes(f), t->put_ns));
+	bad |= add_real(o, "get_gb_per_s",
+			rate_of_clients(f, got_bytes(f), t->get_ns));
 	bad |= add_latency(o, "lookup", &t->lookup);
 	bad |= add_latency(o, "get", &t->get);
 	bad |= add_latency(o, "put", &t->put_time);
@@ -220,7 +223,7 @@ static json_t *to_json(const struct figures *f)
 
 #define FIELDS 8
 
-/* One kind of call; @bytes and @ns of all of them. */
+/* Lists the fields of one kind of call, which moved @bytes in @ns altogether. */
 static void fields_of(const struct figures *f, const char *call,
 		      const struct tei_histogram *h, double bytes, uint64_t ns,
 		      struct tei_field out[FIELDS])
@@ -232,7 +235,7 @@ static void fields_of(const struct figures *f, const char *call,
 		TEI_REAL("p99_us", tei_histogram_us(h, 0.99)),
 		TEI_REAL("p999_us", tei_histogram_us(h, 0.999)),
 		TEI_REAL("gb", bytes / 1e9),
-		TEI_REAL("gb_per_s", rate(f, bytes, ns)),
+		TEI_REAL("gb_per_s", rate_of_clients(f, bytes, ns)),
 		TEI_REAL("hit_ratio", f->hit_ratio),
 	};
 
@@ -266,10 +269,10 @@ void figures_percentiles(const struct figures *f, struct tei_percentiles *p)
 
 /* ---- for people ---- */
 
-static void line(const char *name, const char *format, ...)
+static void print_line(const char *name, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-static void line(const char *name, const char *format, ...)
+static void print_line(const char *name, const char *format, ...)
 {
 	va_list args;
 
@@ -286,15 +289,17 @@ static void print_work(const struct figures *f, const struct options *o,
 	char a[32], b[32], c[24];
 
 	printf("replay of %s\n", trace);
-	line("requests",
-	     "%s in %.1f s, by %" PRIu64 " clients of %" PRIu64 " tenants",
-	     tei_text_count(f->sum->requests, a), f->seconds, f->n_clients,
-	     f->n_tenants);
-	line("blocks", "%s of %s, value check %s",
-	     tei_text_count(f->sum->blocks, b),
-	     tei_text_bytes(f->block_bytes, c), o->value_check ? "on" : "off");
-	line("wrong bytes", "%s", tei_text_count(f->sum->wrong_bytes, a));
-	line("errors", "%s", tei_text_count(f->sum->errors, a));
+	print_line("requests",
+		   "%s in %.1f s, by %" PRIu64 " clients of %" PRIu64
+		   " tenants",
+		   tei_text_count(f->sum->requests, a), f->seconds,
+		   f->n_clients, f->n_tenants);
+	print_line("blocks", "%s of %s, value check %s",
+		   tei_text_count(f->sum->blocks, b),
+		   tei_text_bytes(f->block_bytes, c),
+		   o->value_check ? "on" : "off");
+	print_line("wrong bytes", "%s", tei_text_count(f->sum->wrong_bytes, a));
+	print_line("errors", "%s", tei_text_count(f->sum->errors, a));
 	putchar('\n');
 }
 
@@ -302,14 +307,14 @@ static void print_hits(const struct figures *f)
 {
 	char a[32];
 
-	line("hit ratio", "%6.2f %%  of blocks, %.2f %% of tokens",
-	     100 * f->hit_ratio, 100 * f->token_hit_ratio);
-	line("LRU", "%6.2f %%  (%s blocks, the bytes really kept)",
-	     100 * f->lru_hit_ratio, tei_text_count(f->kept_blocks, a));
-	line("ideal", "%6.2f %%  (a pool without limit)",
-	     100 * f->ideal_hit_ratio);
-	line("lost", "%s blocks evicted between look-up and get",
-	     tei_text_count(f->sum->lost, a));
+	print_line("hit ratio", "%6.2f %%  of blocks, %.2f %% of tokens",
+		   100 * f->hit_ratio, 100 * f->token_hit_ratio);
+	print_line("LRU", "%6.2f %%  (%s blocks, the bytes really kept)",
+		   100 * f->lru_hit_ratio, tei_text_count(f->kept_blocks, a));
+	print_line("ideal", "%6.2f %%  (a pool without limit)",
+		   100 * f->ideal_hit_ratio);
+	print_line("lost", "%s blocks evicted between look-up and get",
+		   tei_text_count(f->sum->lost, a));
 	putchar('\n');
 }
 
@@ -346,9 +351,9 @@ static int print_calls(const struct figures *f)
 		tei_table_cell(t, "%s", head[i]);
 	latency_row(t, "look-up", &s->lookup, 0, 0);
 	latency_row(t, "get", &s->get, got_bytes(f),
-		    rate(f, got_bytes(f), s->get_ns));
+		    rate_of_clients(f, got_bytes(f), s->get_ns));
 	latency_row(t, "put", &s->put_time, put_bytes(f),
-		    rate(f, put_bytes(f), s->put_ns));
+		    rate_of_clients(f, put_bytes(f), s->put_ns));
 	latency_row(t, "all of it", &s->request, 0, 0);
 	tei_table_print(t, stdout);
 	tei_free(t);
@@ -401,26 +406,29 @@ static void print_pool(const struct figures *f)
 	const struct te_store_pool *p = &f->pool;
 	char a[32], b[32];
 
-	line("pool", "%s of %s used (%.1f %%), %s objects",
-	     tei_text_bytes(p->used_bytes, a),
-	     tei_text_bytes(p->capacity_bytes, b),
-	     100 * ratio((double)p->used_bytes, (double)p->capacity_bytes),
-	     tei_text_count(p->objects, (char[32]){0}));
-	line("evicted", "%s objects, %s", tei_text_count(f->evicted_objects, a),
-	     tei_text_bytes(f->evicted_bytes, b));
-	line("put failed", "%s blocks, %s for want of room (-200)",
-	     tei_text_count(f->sum->put_failed, a),
-	     tei_text_count(f->sum->no_room, b));
-	line("put again", "%s blocks, when there was no room at once",
-	     tei_text_count(f->sum->put_retries, a));
-	line("master", "%.0f bytes an object, %.0f of them its key",
-	     bytes_per_object(f, p->master_metadata_bytes),
-	     bytes_per_object(f, p->master_key_bytes));
+	print_line(
+		"pool", "%s of %s used (%.1f %%), %s objects",
+		tei_text_bytes(p->used_bytes, a),
+		tei_text_bytes(p->capacity_bytes, b),
+		100 * ratio((double)p->used_bytes, (double)p->capacity_bytes),
+		tei_text_count(p->objects, (char[32]){0}));
+	print_line("evicted", "%s objects, %s",
+		   tei_text_count(f->evicted_objects, a),
+		   tei_text_bytes(f->evicted_bytes, b));
+	print_line("put failed", "%s blocks, %s for want of room (-200)",
+		   tei_text_count(f->sum->put_failed, a),
+		   tei_text_count(f->sum->no_room, b));
+	print_line("put again", "%s blocks, when there was no room at once",
+		   tei_text_count(f->sum->put_retries, a));
+	print_line("master", "%.0f bytes an object, %.0f of them its key",
+		   bytes_per_object(f, p->master_metadata_bytes),
+		   bytes_per_object(f, p->master_key_bytes));
 	if (f->master_rss)
-		line("", "%s resident", tei_text_bytes(f->master_rss, a));
+		print_line("", "%s resident", tei_text_bytes(f->master_rss, a));
 	if (f->idle_percent >= 0)
-		line("idle afterwards", "%.2f %% of a core, busiest process",
-		     f->idle_percent);
+		print_line("idle afterwards",
+			   "%.2f %% of a core, busiest process",
+			   f->idle_percent);
 }
 
 int figures_report(const struct figures *f, const struct options *o,

@@ -19,20 +19,18 @@ struct figures {
 	uint64_t block_bytes, n_clients, n_tenants;
 	double hit_ratio, lru_hit_ratio, ideal_hit_ratio; /* of blocks */
 	double token_hit_ratio;
-	uint64_t kept_blocks; /* size of that LRU */
+	uint64_t kept_blocks; /* of which the LRU of lru_hit_ratio has room */
 	struct te_store_pool pool;
 	uint64_t evicted_objects, evicted_bytes; /* during the replay */
 	uint64_t master_rss;                     /* 0: unknown */
 	double idle_percent; /* of a core, the busiest process; < 0: unknown */
 };
 
-/*
- * Derive all ratios. All else is set before. -ENOMEM.
- */
+/* Derives all ratios from the other members, which have been set. -ENOMEM. */
 int figures_derive(struct figures *f, const struct tei_trace *t);
 /* Adds the latencies of each kind of call. */
 void figures_percentiles(const struct figures *f, struct tei_percentiles *p);
-/* Print to stdout. -ENOMEM, -EIO. */
+/* Prints all to stdout, as asked for. -ENOMEM, -EIO. */
 int figures_report(const struct figures *f, const struct options *o,
 		   const char *trace);
 

@@ -139,7 +139,7 @@ static int ask_pool(struct replay *r, struct te_store_pool *out)
 	return code ? -EIO : 0;
 }
 
-static int go(struct replay *r)
+static int begin_replay(struct replay *r)
 {
 	int rc = ask_pool(r, &r->before);
 
@@ -152,7 +152,7 @@ static int go(struct replay *r)
 	return rc;
 }
 
-static void show(struct replay *r, struct tei_progress *bar)
+static void show_progress(struct replay *r, struct tei_progress *bar)
 {
 	tei_progress_show(
 		bar,
@@ -192,7 +192,7 @@ static int await_done(struct replay *r)
 			done[i] |= !rc;
 			n += !rc;
 		}
-		show(r, &bar);
+		show_progress(r, &bar);
 		if (n < r->n_clients)
 			poll(NULL, 0, LOOK_MS);
 	}
@@ -302,9 +302,9 @@ static int check_result(const struct replay *r)
 	return t->wrong_bytes || (t->blocks && !t->put && !t->got) ? -EIO : 0;
 }
 
-static int replay(struct replay *r, const char *trace_path)
+static int measure_replay(struct replay *r, const char *trace_path)
 {
-	int rc = go(r);
+	int rc = begin_replay(r);
 
 	if (!rc)
 		rc = await_done(r);
@@ -320,7 +320,7 @@ static int replay(struct replay *r, const char *trace_path)
 }
 
 /* -EIO when a process did not end well: then its figures prove nothing. */
-static int stop(struct replay *r, bool early)
+static int stop_all(struct replay *r, bool early)
 {
 	int bad = 0;
 
@@ -381,8 +381,8 @@ int replay_run(const struct options *o, const struct tei_trace *t,
 	if (!rc)
 		rc = join_pool(r);
 	if (!rc)
-		rc = replay(r, trace_path);
-	if (stop(r, rc != 0))
+		rc = measure_replay(r, trace_path);
+	if (stop_all(r, rc != 0))
 		rc = -EIO;
 	if (tei_percentiles_close(&r->percentiles))
 		rc = -EIO;

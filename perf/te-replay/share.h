@@ -63,9 +63,9 @@ struct share {
 	_Alignas(64) struct tally tally[CLIENTS_MAX];
 };
 
-/* A mapping with @t copied into it. *out_fd: its memfd. -errno. */
+/* Maps a new memfd with a copy of @t. *out_fd: the memfd. -errno. */
 int share_create(const struct tei_trace *t, struct share **out, int *out_fd);
-/* Map that of another process. -errno. */
+/* Maps the memfd of another process. -errno. */
 int share_open(int fd, struct share **out);
 void share_close(struct share *s); /* NULL is fine */
 

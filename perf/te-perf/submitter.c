@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent.c - a target that also submits requests */
-#include "perf/te-perf/agent.h"
+/* submitter.c - a target that also submits requests */
+#include "perf/te-perf/submitter.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 
 #define OPEN_MS 300000 /* other hosts are as busy as ours */
 
-struct agent_pair {
+struct submitter_pair {
 	te_segment_id segment;
 	struct side remote;  /* its share of the other's memory */
 	uint32_t out;        /* its share of ours */
@@ -41,28 +41,29 @@ static void say_error(const char *what, int error)
 
 /* ---- pairs ---- */
 
-static int open_pair(struct agent *a, struct agent_pair *p, const char *name,
-		     const struct locations *theirs, uint64_t len)
+static int open_pair(struct submitter *s, struct submitter_pair *p,
+		     const char *name, const struct locations *theirs,
+		     uint64_t len)
 {
-	int rc = te_segment_open(a->engine, name, OPEN_MS, &p->segment);
+	int rc = te_segment_open(s->engine, name, OPEN_MS, &p->segment);
 
 	return rc ? rc
-		  : target_side(a->engine, p->segment, theirs, len, &p->remote);
+		  : target_side(s->engine, p->segment, theirs, len, &p->remote);
 }
 
-static void close_pair(struct agent *a, struct agent_pair *p)
+static void close_pair(struct submitter *s, struct submitter_pair *p)
 {
 	series_fini(&p->series);
 	memory_share_close(&p->local);
 	if (p->segment)
-		te_segment_close(a->engine, p->segment);
+		te_segment_close(s->engine, p->segment);
 	tei_free(p);
 }
 
-static void add_pair(struct agent *a, const char *line)
+static void add_pair(struct submitter *s, const char *line)
 {
 	char name[TEI_PROCESS_LINE], text[LOCATIONS_LEN];
-	struct agent_pair *p = tei_calloc(1, sizeof(*p));
+	struct submitter_pair *p = tei_calloc(1, sizeof(*p));
 	struct locations theirs;
 	uint32_t in, shares;
 	uint64_t len;
@@ -72,37 +73,37 @@ static void add_pair(struct agent *a, const char *line)
 		say_error("pair", -ENOMEM);
 		return;
 	}
-	if (a->n_pairs < sizeof(a->pair) / sizeof(*a->pair) &&
+	if (s->n_pairs < sizeof(s->pair) / sizeof(*s->pair) &&
 	    sscanf(line, "pair %511s %u %u %u %" SCNu64 " %255s", name, &in,
 		   &p->out, &shares, &len, text) == 6 &&
 	    shares && in < shares && p->out < shares &&
-	    (!a->n_pairs || shares == a->shares) && len &&
+	    (!s->n_pairs || shares == s->shares) && len &&
 	    !locations_parse(&theirs, text))
-		rc = open_pair(a, p, name, &theirs, len);
+		rc = open_pair(s, p, name, &theirs, len);
 	if (rc) {
-		close_pair(a, p);
+		close_pair(s, p);
 		say_error("pair", rc);
 		return;
 	}
-	a->shares = shares;
+	s->shares = shares;
 	p->remote = side_share(&p->remote, in, shares);
-	a->pair[a->n_pairs++] = p;
+	s->pair[s->n_pairs++] = p;
 	puts("pair");
 }
 
-static void open_local(struct agent *a, const char *line)
+static void open_local(struct submitter *s, const char *line)
 {
 	char text[LOCATIONS_LEN];
 	struct locations locations;
 	uint64_t len;
 	int foreign, rc = -EINVAL;
 
-	if (!a->local.side.n &&
+	if (!s->local.side.n &&
 	    sscanf(line, "local %" SCNu64 " %d %255s", &len, &foreign, text) ==
 		    3 &&
-	    len && len <= a->options->working_set &&
+	    len && len <= s->options->working_set &&
 	    !locations_parse(&locations, text))
-		rc = memory_open(&a->local, a->engine, &locations, foreign, len,
+		rc = memory_open(&s->local, s->engine, &locations, foreign, len,
 				 TE_ACCESS_LOCAL);
 	if (rc)
 		say_error("local memory", rc);
@@ -127,22 +128,22 @@ static int read_load(const char *line, struct load *l, uint64_t *interval_ns,
 	    l->batch > LOAD_BATCH_MAX || !l->n_threads ||
 	    l->n_threads > LOAD_THREADS_MAX || l->rate > LOAD_RATE_MAX)
 		return -EINVAL;
-	l->hot = flags & AGENT_HOT;
-	l->random = flags & AGENT_RANDOM;
-	l->unaligned = flags & AGENT_UNALIGNED;
-	l->stamp = flags & AGENT_STAMP;
-	l->keep_going = flags & AGENT_KEEP_GOING;
+	l->hot = flags & SUBMITTER_HOT;
+	l->random = flags & SUBMITTER_RANDOM;
+	l->unaligned = flags & SUBMITTER_UNALIGNED;
+	l->stamp = flags & SUBMITTER_STAMP;
+	l->keep_going = flags & SUBMITTER_KEEP_GOING;
 	return 0;
 }
 
 /* Gives the pair its share of memory and new bytes in it. */
-static int prepare_pair(struct agent *a, struct agent_pair *p,
+static int prepare_pair(struct submitter *s, struct submitter_pair *p,
 			const struct load *wanted, uint64_t interval_ns)
 {
 	memory_share_close(&p->local);
-	p->local = memory_share(&a->local, p->out, a->shares);
+	p->local = memory_share(&s->local, p->out, s->shares);
 	p->load = *wanted;
-	p->load.engine = a->engine;
+	p->load.engine = s->engine;
 	p->load.segment = p->segment;
 	p->load.local = p->local.side;
 	p->load.remote = p->remote;
@@ -155,20 +156,20 @@ static int prepare_pair(struct agent *a, struct agent_pair *p,
 	return verify_prepare(&p->load, &p->local, p->seed);
 }
 
-static void prepare_load(struct agent *a, const char *line)
+static void prepare_load(struct submitter *s, const char *line)
 {
 	struct load wanted = {.size = 0};
 	uint64_t interval_ns, seed;
 	int rc = read_load(line, &wanted, &interval_ns, &seed);
 
-	if (!a->local.side.n)
+	if (!s->local.side.n)
 		rc = -EINVAL;
-	for (uint32_t i = 0; !rc && i < a->n_pairs; i++) {
-		a->pair[i]->seed = seed + i;
-		if (a->pair[i]->started)
+	for (uint32_t i = 0; !rc && i < s->n_pairs; i++) {
+		s->pair[i]->seed = seed + i;
+		if (s->pair[i]->started)
 			rc = -EBUSY;
 		else
-			rc = prepare_pair(a, a->pair[i], &wanted, interval_ns);
+			rc = prepare_pair(s, s->pair[i], &wanted, interval_ns);
 	}
 	if (rc)
 		say_error("load", rc);
@@ -178,20 +179,20 @@ static void prepare_load(struct agent *a, const char *line)
 
 static void *run_pair(void *arg)
 {
-	struct agent_pair *p = arg;
+	struct submitter_pair *p = arg;
 
 	p->error = load_run(&p->load, &p->series, &p->result);
 	atomic_store(&p->running, false);
 	return NULL;
 }
 
-static void start_pair(struct agent *a, struct agent_pair *p)
+static void start_pair(struct submitter *s, struct submitter_pair *p)
 {
 	int rc;
 
 	if (p->started || !p->load.size)
 		return;
-	rails_read(a->engine, &p->before);
+	rails_read(s->engine, &p->before);
 	atomic_store(&p->series.counted, 0);
 	atomic_store(&p->running, true);
 	rc = tei_thread_start(&p->thread, "pair", run_pair, p);
@@ -202,28 +203,28 @@ static void start_pair(struct agent *a, struct agent_pair *p)
 	atomic_store(&p->running, false);
 }
 
-static void start_pairs(struct agent *a)
+static void start_pairs(struct submitter *s)
 {
-	for (uint32_t i = 0; i < a->n_pairs; i++)
-		start_pair(a, a->pair[i]);
+	for (uint32_t i = 0; i < s->n_pairs; i++)
+		start_pair(s, s->pair[i]);
 	puts("going");
 }
 
-static void tell_progress(const struct agent *a)
+static void tell_progress(const struct submitter *s)
 {
 	uint64_t requests = 0;
 	uint32_t running = 0;
 
-	for (uint32_t i = 0; i < a->n_pairs; i++) {
-		requests += atomic_load(&a->pair[i]->series.counted);
-		running += atomic_load(&a->pair[i]->running);
+	for (uint32_t i = 0; i < s->n_pairs; i++) {
+		requests += atomic_load(&s->pair[i]->series.counted);
+		running += atomic_load(&s->pair[i]->running);
 	}
 	printf("progress %" PRIu64 " %u\n", requests, running);
 }
 
 /* ---- what came of it ---- */
 
-static void join_pair(struct agent_pair *p)
+static void join_pair(struct submitter_pair *p)
 {
 	if (p->started)
 		pthread_join(p->thread, NULL);
@@ -246,13 +247,13 @@ static void tell_latency(const struct tei_histogram *h)
 			printf("bucket %u %" PRIu64 "\n", i, h->bucket[i]);
 }
 
-static void tell_pair(const struct agent *a, const struct agent_pair *p)
+static void tell_pair(const struct submitter *s, const struct submitter_pair *p)
 {
 	const struct load_result *r = &p->result;
 	struct rails after, moved;
 	const char *carrier;
 
-	rails_read(a->engine, &after);
+	rails_read(s->engine, &after);
 	rails_since(&p->before, &after, &moved);
 	carrier = rails_carrier(&moved);
 	printf("moved %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRId64
@@ -264,22 +265,22 @@ static void tell_pair(const struct agent *a, const struct agent_pair *p)
 	puts("end");
 }
 
-static void tell_result(struct agent *a)
+static void tell_result(struct submitter *s)
 {
-	for (uint32_t i = 0; i < a->n_pairs; i++)
-		join_pair(a->pair[i]);
-	for (uint32_t i = 0; i < a->n_pairs; i++)
-		tell_pair(a, a->pair[i]);
+	for (uint32_t i = 0; i < s->n_pairs; i++)
+		join_pair(s->pair[i]);
+	for (uint32_t i = 0; i < s->n_pairs; i++)
+		tell_pair(s, s->pair[i]);
 }
 
 /* Bytes of requests that failed are not known. */
-static bool is_comparable(const struct agent_pair *p)
+static bool is_comparable(const struct submitter_pair *p)
 {
 	return !p->started && !p->error && p->load.size &&
 	       !p->result.errors[0].n;
 }
 
-static void check_pairs(struct agent *a, const char *line)
+static void check_pairs(struct submitter *s, const char *line)
 {
 	uint64_t checked, wrong;
 	double percent;
@@ -290,11 +291,11 @@ static void check_pairs(struct agent *a, const char *line)
 		say_error("check", -EINVAL);
 		return;
 	}
-	for (uint32_t i = 0; i < a->n_pairs; i++) {
-		struct agent_pair *p = a->pair[i];
+	for (uint32_t i = 0; i < s->n_pairs; i++) {
+		struct submitter_pair *p = s->pair[i];
 
 		checked = wrong = 0;
-		rc = a->options->spoil && is_comparable(p)
+		rc = s->options->spoil && is_comparable(p)
 			     ? memory_spoil(&p->local)
 			     : 0;
 		if (!rc && is_comparable(p))
@@ -307,22 +308,22 @@ static void check_pairs(struct agent *a, const char *line)
 
 /* ---- lines ---- */
 
-bool agent_answer(struct agent *a, const char *line)
+bool submitter_answer(struct submitter *s, const char *line)
 {
 	if (!strncmp(line, "pair ", 5))
-		add_pair(a, line);
+		add_pair(s, line);
 	else if (!strncmp(line, "local ", 6))
-		open_local(a, line);
+		open_local(s, line);
 	else if (!strncmp(line, "load ", 5))
-		prepare_load(a, line);
+		prepare_load(s, line);
 	else if (!strncmp(line, "go", 2))
-		start_pairs(a);
+		start_pairs(s);
 	else if (!strncmp(line, "progress", 8))
-		tell_progress(a);
+		tell_progress(s);
 	else if (!strncmp(line, "result", 6))
-		tell_result(a);
+		tell_result(s);
 	else if (!strncmp(line, "check ", 6))
-		check_pairs(a, line);
+		check_pairs(s, line);
 	else if (strncmp(line, "stop", 4) != 0)
 		return false;
 	else {
@@ -332,15 +333,15 @@ bool agent_answer(struct agent *a, const char *line)
 	return true;
 }
 
-void agent_fini(struct agent *a)
+void submitter_fini(struct submitter *s)
 {
-	if (!a->n_pairs && !a->local.side.n)
+	if (!s->n_pairs && !s->local.side.n)
 		return;
 	load_end();
-	for (uint32_t i = 0; i < a->n_pairs; i++) {
-		join_pair(a->pair[i]);
-		close_pair(a, a->pair[i]);
+	for (uint32_t i = 0; i < s->n_pairs; i++) {
+		join_pair(s->pair[i]);
+		close_pair(s, s->pair[i]);
 	}
-	a->n_pairs = 0;
-	memory_close(&a->local);
+	s->n_pairs = 0;
+	memory_close(&s->local);
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * agent.h - a target that also submits requests: to other targets, as it is told
+ * submitter.h - a target that also submits requests to other targets
  *
  * The lines of serve.h's protocol that this adds, with their answers:
  *
  *	pair NAME IN OUT SHARES LEN LOCATIONS   pair
- *		the engine NAME lends LEN bytes at LOCATIONS, of which we use
- *		share IN of SHARES with our share OUT
+ *		the engine NAME lends LEN bytes at LOCATIONS; the pair uses
+ *		share IN of SHARES of them, and share OUT of local memory
  *	local LEN FOREIGN LOCATIONS             local
- *		memory of our own for all pairs
+ *		opens local memory, for all pairs
  *	load READ_SHARE SIZE BATCH THREADS DURATION_MS TIMEOUT_MS RATE PAUSE_NS
  *	     INTERVAL_NS FLAGS SEED             prepared
- *		what each pair does next; its bytes are made new
+ *		says what each pair does next, and makes its bytes new
  *	go                                      going
  *	progress                                progress REQUESTS RUNNING
- *		ended well in all pairs; pairs that are not over
+ *		requests of all pairs that ended well; pairs that run
  *	stop                                    stopping
  *	result                                  moved ..
  *	check PERCENT                           checked ..
@@ -33,8 +33,8 @@
  * load_result. A check has a line "checked ERROR BYTES WRONG" for each pair. An
  * ERROR is a name: errors.h.
  */
-#ifndef PERF_TE_PERF_AGENT_H
-#define PERF_TE_PERF_AGENT_H
+#ifndef PERF_TE_PERF_SUBMITTER_H
+#define PERF_TE_PERF_SUBMITTER_H
 
 #include <stdbool.h>
 #include <te/te.h>
@@ -43,30 +43,31 @@
 #include "perf/te-perf/options.h"
 
 /* Flags of a load. */
-enum agent_flags {
-	AGENT_HOT = 1 << 0,
-	AGENT_RANDOM = 1 << 1,
-	AGENT_UNALIGNED = 1 << 2,
-	AGENT_STAMP = 1 << 3,
-	AGENT_KEEP_GOING = 1 << 4,
+enum submitter_flags {
+	SUBMITTER_HOT = 1 << 0,
+	SUBMITTER_RANDOM = 1 << 1,
+	SUBMITTER_UNALIGNED = 1 << 2,
+	SUBMITTER_STAMP = 1 << 3,
+	SUBMITTER_KEEP_GOING = 1 << 4,
 };
 
-struct agent_pair;
+struct submitter_pair;
 
-struct agent {
+struct submitter {
 	const struct options *options; /* not owned; working_set: the most */
 	struct te_engine *engine;      /* not owned */
 	struct memory local;
 	uint32_t n_pairs, shares;
-	struct agent_pair *pair[64]; /* pair[n_pairs] */
+	struct submitter_pair *pair[64]; /* pair[n_pairs] */
 };
 
 /*
- * Answers a line on stdout, by "error" and why what cannot be done. False: it is
- * no line of an agent. Blocks: for memory, requests and the end of a load.
+ * Answers a line on stdout, by "error" and why if it cannot be served. Returns
+ * false if it is no line of a submitter. Blocks: for memory, requests and the
+ * end of a load.
  */
-bool agent_answer(struct agent *a, const char *line);
-/* Ends loads, and closes pairs and memory. All zero is fine. */
-void agent_fini(struct agent *a);
+bool submitter_answer(struct submitter *s, const char *line);
+/* Ends loads, and closes pairs and memory. @s may be all zero. */
+void submitter_fini(struct submitter *s);
 
 #endif
