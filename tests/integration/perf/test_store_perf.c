@@ -2,18 +2,13 @@
 /*
  * test_store_perf.c - store-perf measures a pool of its own and reports
  */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "perf/lib/node.h"
 #include "tests/integration/perf/tool.h"
-#include "tests/lib/process.h"
 #include "tests/lib/test.h"
-
-#define READY_MS 60000
 
 static const char *const columns[] = {"value_size", "batch",      "clients",
 				      "gb_per_s",   "keys_per_s", "p50_us",
@@ -32,17 +27,15 @@ static void assert_op(const char *op)
 				    NULL};
 	json_t *report;
 	const json_t *rows, *row;
-	const char *is_op;
 
 	snprintf(flag, sizeof(flag), "--op=%s", op);
 	report = tool_json("store-perf", args);
 	rows = json_object_get(report, "rows");
 	assert_int_equal(json_array_size(rows), 2);
 	for (size_t i = 0; i < 2; i++) {
-		row = json_array_get(rows, i);
+		row = row_of(report, i);
 		assert_numbers(row, columns);
-		is_op = json_string_value(json_object_get(row, "op"));
-		assert_string_equal(is_op, op);
+		assert_string_equal(text_of(row, "op"), op);
 		assert_int_equal(integer(row, "value_size"), i ? 65536 : 4096);
 		assert_true(number(row, "keys_per_s") > 0);
 		assert_int_equal(integer(row, "failed"), 0);
@@ -80,7 +73,7 @@ static void small_values_are_all_in_the_pool(void **state)
 				    "--json",
 				    NULL};
 	json_t *report = tool_json("store-perf", args);
-	const json_t *row = json_array_get(json_object_get(report, "rows"), 0);
+	const json_t *row = row_of(report, 0);
 
 	(void)state;
 	assert_true(number(row, "keys_per_s") > 0);
@@ -125,20 +118,14 @@ static void what_cannot_fit_is_refused_in_one_line(void **state)
 		{"--remote-location=cpu:1023", "there is no such node"},
 		{"--histogram=/nowhere/file", "histogram: /nowhere/file"},
 	};
-	const char *const mix[] = {"--mix=get:1", "--pool-bytes=65536g", NULL};
-	const char *const both[] = {"--json", "--csv", NULL};
-	const char *const rows[] = {"--duration=0", "--value-size=1k,4k", NULL};
-	char *text = tool_output("store-perf", mix, 2);
+	static const struct tool_conflict conflicts[] = {
+		{{"--mix=get:1", "--pool-bytes=65536g"}, "TiB of memory"},
+		{{"--json", "--csv"}, "csv: not together with json"},
+		{{"--duration=0", "--value-size=1k,4k"}, "duration: 0"},
+	};
 
 	(void)state;
-	assert_non_null(strstr(text, "TiB of memory"));
-	free(text);
-	text = tool_output("store-perf", both, 2);
-	assert_non_null(strstr(text, "csv: not together with json"));
-	free(text);
-	text = tool_output("store-perf", rows, 2);
-	assert_non_null(strstr(text, "duration: 0"));
-	free(text);
+	tool_refuses_together("store-perf", conflicts, TEST_COUNT(conflicts));
 	tool_refuses("store-perf", mistakes, TEST_COUNT(mistakes));
 }
 
@@ -172,8 +159,7 @@ static void what_one_more_client_costs_is_told(void **state)
 					    "--json",
 					    NULL};
 		json_t *report = tool_json("store-perf", args);
-		const json_t *row =
-			json_array_get(json_object_get(report, "rows"), 0);
+		const json_t *row = row_of(report, 0);
 
 		assert_numbers(row, costs);
 		assert_true(number(row, "first_us") > 0);
@@ -249,36 +235,21 @@ static void csv_has_a_header_and_a_line_a_row(void **state)
 	free(text);
 }
 
-static char *file_text(const char *path)
-{
-	char *text = calloc(1, 1u << 20);
-	FILE *f = fopen(path, "re");
-
-	assert_non_null(text);
-	assert_non_null(f);
-	assert_true(fread(text, 1, (1u << 20) - 1, f) > 0);
-	fclose(f);
-	return text;
-}
-
 static void all_latencies_of_each_row_go_to_a_file(void **state)
 {
-	char path[] = "/tmp/test_store_perf_XXXXXX", flag[64], *text;
+	struct tool_file file;
 	const char *const args[] = {"--value-size=1k,4k", "--working-set=4m",
-				    "--duration=20ms", flag, NULL};
-	int fd = mkstemp(path);
+				    "--duration=20ms", file.flag, NULL};
+	char *text;
 
 	(void)state;
-	assert_true(fd >= 0);
-	close(fd);
-	snprintf(flag, sizeof(flag), "--histogram=%s", path);
+	tool_file_init(&file, "--histogram");
 	free(tool_output("store-perf", args, 0));
-	text = file_text(path);
+	text = tool_file_take(&file);
 	assert_non_null(strstr(text, "# put, value_size 1024, batch 32"));
 	assert_non_null(strstr(text, "# put, value_size 4096, batch 32"));
 	assert_non_null(strstr(text, " 1.000000000000 "));
 	free(text);
-	unlink(path);
 }
 
 static void a_histogram_needs_a_path_and_room(void **state)
@@ -317,7 +288,7 @@ static void calls_begin_at_the_rate_that_is_asked_for(void **state)
 				    "--duration=500ms", "--interval=100ms",
 				    "--json",           NULL};
 	json_t *report = tool_json("store-perf", args);
-	const json_t *row = json_array_get(json_object_get(report, "rows"), 0);
+	const json_t *row = row_of(report, 0);
 
 	(void)state;
 	assert_int_equal(integer(row, "rate"), 1000);
@@ -344,13 +315,10 @@ static void a_rate_that_is_too_much_is_told(void **state)
 
 static void assert_interrupted(const char *const args[], const char *tells)
 {
-	struct test_process *p = test_process_start("store-perf", args);
+	char *text = tool_interrupted("store-perf", args, " keys/s  gap ");
 
-	assert_non_null(test_process_line(p, " keys/s  gap ", READY_MS));
-	test_process_signal(p, SIGINT);
-	assert_int_equal(test_process_wait(p, READY_MS), 0);
-	assert_non_null(strstr(test_process_output(p), tells));
-	test_process_end(p);
+	test_contains(text, tells);
+	free(text);
 }
 
 static void what_came_of_an_interrupted_load_is_told(void **state)

@@ -2,11 +2,8 @@
 /*
  * test_store_perf_mix.c - mixed loads of store-perf: what they report
  */
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tests/integration/perf/tool.h"
 #include "tests/lib/process.h"
@@ -180,40 +177,32 @@ static void an_interrupt_ends_the_load_of_all_processes(void **state)
 				    "--duration=0",    "--interval=20ms",
 				    "--value-size=4k", "--working-set=1m",
 				    "--rate=100",      NULL};
-	struct test_process *p = test_process_start("store-perf", args);
+	char *text = tool_interrupted("store-perf", args, " keys/s  gap ");
 
 	(void)state;
-	assert_non_null(test_process_line(p, " keys/s  gap ", LIMIT_MS));
-	test_process_signal(p, SIGINT);
-	assert_int_equal(test_process_wait(p, LIMIT_MS), 0);
-	assert_non_null(strstr(test_process_output(p), "wrong bytes: 0"));
-	test_process_end(p);
+	test_contains(text, "wrong bytes: 0");
+	free(text);
 }
 
 static void latencies_of_each_kind_of_call_go_to_a_file(void **state)
 {
-	char path[] = "/tmp/test_store_perf_XXXXXX", flag[64], text[65536];
+	struct tool_file file;
 	const char *const args[] = {"--mix=exist:1",
 				    "--count=20",
 				    "--duration=60",
 				    "--value-size=1k",
 				    "--working-set=1m",
-				    flag,
+				    file.flag,
 				    NULL};
-	int fd = mkstemp(path);
-	ssize_t n;
+	char *text;
 
 	(void)state;
-	assert_true(fd >= 0);
-	snprintf(flag, sizeof(flag), "--histogram=%s", path);
+	tool_file_init(&file, "--histogram");
 	free(tool_output("store-perf", args, 0));
-	n = read(fd, text, sizeof(text) - 1);
-	assert_true(n > 0);
-	text[n] = 0;
+	text = tool_file_take(&file);
 	assert_non_null(strstr(text, "# exist of exist:1, value_size 1k"));
 	assert_non_null(strstr(text, "Total count    =           20]"));
-	close(fd);
-	unlink(path);
+	free(text);
 }
 
 /* ---- a worker that dies ---- */

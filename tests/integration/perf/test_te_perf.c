@@ -10,7 +10,6 @@
 #include "perf/lib/room.h"
 #include "tests/integration/perf/tool.h"
 #include "tests/lib/test.h"
-#include "tests/lib/tmpdir.h"
 
 static const char *const columns[] = {
 	"size",   "batch",  "threads", "gb_per_s",     "ops_per_s",
@@ -19,14 +18,11 @@ static const char *const columns[] = {
 static void assert_row(const json_t *report, size_t i, const char *backend,
 		       const char *op, json_int_t size)
 {
-	const json_t *row = json_array_get(json_object_get(report, "rows"), i);
-	const char *is_backend, *is_op;
+	const json_t *row = row_of(report, i);
 
 	assert_numbers(row, columns);
-	is_backend = json_string_value(json_object_get(row, "backend"));
-	is_op = json_string_value(json_object_get(row, "op"));
-	assert_string_equal(is_backend, backend);
-	assert_string_equal(is_op, op);
+	assert_string_equal(text_of(row, "backend"), backend);
+	assert_string_equal(text_of(row, "op"), op);
 	assert_int_equal(integer(row, "size"), size);
 	assert_true(number(row, "ops_per_s") > 0);
 	assert_int_equal(integer(row, "wrong_bytes"), 0);
@@ -34,19 +30,6 @@ static void assert_row(const json_t *report, size_t i, const char *backend,
 
 static const char *const points[] = {"end_s", "gb_per_s", "ops_per_s", "gap_ms",
 				     NULL};
-
-static const json_t *first_row(const json_t *report)
-{
-	return json_array_get(json_object_get(report, "rows"), 0);
-}
-
-static const char *text_of(const json_t *o, const char *name)
-{
-	const char *text = json_string_value(json_object_get(o, name));
-
-	assert_non_null(text);
-	return text;
-}
 
 static void both_directions_of_tcp_are_measured_with_right_bytes(void **state)
 {
@@ -98,7 +81,7 @@ static void any_order_and_address_has_right_bytes(void **state)
 			"--unaligned", "--verify=100",     "--duration=50ms",
 			"--json",      "--working-set=1m", NULL};
 		json_t *report = tool_json("te-perf", args);
-		const json_t *row = first_row(report);
+		const json_t *row = row_of(report, 0);
 
 		assert_true(integer(row, "checked_bytes") > 0);
 		assert_int_equal(integer(report, "wrong_bytes"), 0);
@@ -124,7 +107,7 @@ static void tcp_is_held_against_raw_sockets(void **state)
 		"--working-set=4m", "--rounds=2", "--reference",
 		"--op=read",        "--json",     NULL};
 	json_t *report = tool_json("te-perf", args);
-	const json_t *row = first_row(report), *reference, *bound;
+	const json_t *row = row_of(report, 0), *reference, *bound;
 
 	(void)state;
 	reference = json_object_get(row, "reference");
@@ -148,7 +131,7 @@ static void memory_is_held_against_copies(void **state)
 		"--backend=loop",   "--size=64k",  "--duration=50ms", "--hot",
 		"--working-set=4m", "--reference", "--json",          NULL};
 	json_t *report = tool_json("te-perf", args);
-	const json_t *row = first_row(report), *reference;
+	const json_t *row = row_of(report, 0), *reference;
 
 	(void)state;
 	reference = json_object_get(row, "reference");
@@ -227,7 +210,7 @@ static void choices_of_copies_are_shown(void **state)
 	assert_non_null(tei_copier_find(text_of(choice, "kernel")));
 	assert_sane(number(choice, "gb_per_s"));
 	assert_non_null(tei_copier_find(
-		text_of(json_object_get(first_row(report), "reference"),
+		text_of(json_object_get(row_of(report, 0), "reference"),
 			"best_copy_kernel")));
 	json_decref(report);
 }
@@ -264,7 +247,7 @@ static void mixed_requests_are_all_compared(void **state)
 		"--working-set=1m", "--verify=100",    "--priority-probe",
 		"--json",           "--foreign",       NULL};
 	json_t *report = tool_json("te-perf", args);
-	const json_t *row = first_row(report);
+	const json_t *row = row_of(report, 0);
 
 	(void)state;
 	assert_string_equal(text_of(row, "op"), "mixed");
@@ -299,7 +282,7 @@ static void rails_and_intervals_add_up(void **state)
 		"--verify=0", "--working-set=4m", "--json",
 		NULL};
 	json_t *report = tool_json("te-perf", args);
-	const json_t *row = first_row(report), *rail, *series, *rails;
+	const json_t *row = row_of(report, 0), *rail, *series, *rails;
 	double share = 0;
 	size_t i;
 
@@ -323,27 +306,20 @@ static void rails_and_intervals_add_up(void **state)
 
 static void a_sweep_is_drawn(void **state)
 {
-	char dir[TEST_PATH_MAX], flag[TEST_PATH_MAX + 32], *text;
+	struct tool_file file;
 	const char *const args[] = {
-		"--size=4k..64k",   "--duration=10ms", "--op=both", flag,
+		"--size=4k..64k",   "--duration=10ms", "--op=both", file.flag,
 		"--working-set=2m", "--reference",     NULL};
-	FILE *f;
+	char *text;
 
 	(void)state;
-	test_tmpdir_create(dir);
-	snprintf(flag, sizeof(flag), "--svg=%s/sweep.svg", dir);
+	tool_file_init(&file, "--svg");
 	free(tool_output("te-perf", args, 0));
-	f = fopen(flag + strlen("--svg="), "r");
-	text = calloc(1, 1 << 18);
-	assert_non_null(f);
-	assert_non_null(text);
-	assert_true(fread(text, 1, (1 << 18) - 1, f) > 0);
-	fclose(f);
+	text = tool_file_take(&file);
 	assert_non_null(strstr(text, ">tcp write<"));
 	assert_non_null(strstr(text, ">tcp read<"));
 	assert_non_null(strstr(text, ">bound: bare stream<"));
 	free(text);
-	test_tmpdir_remove(dir);
 }
 
 static void a_picture_that_cannot_be_written_is_an_error(void **state)

@@ -39,11 +39,6 @@ static void stop_hosts(struct hosts *h)
 		fake_host_stop(h->host[--h->n]);
 }
 
-static const json_t *row_of(const json_t *report, size_t i)
-{
-	return json_array_get(json_object_get(report, "rows"), i);
-}
-
 static json_int_t failed_by(const json_t *row, int error)
 {
 	const json_t *list = json_object_get(row, "errors"), *kind;

@@ -2,23 +2,11 @@
 /*
  * test_te_perf_loads.c - rates, loads without an end, CSV and histograms
  */
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/integration/perf/tool.h"
-#include "tests/lib/process.h"
 #include "tests/lib/test.h"
-#include "tests/lib/tmpdir.h"
-
-#define READY_MS 60000
-#define LIMIT_MS 60000
-
-static const json_t *first_row(const json_t *report)
-{
-	return json_array_get(json_object_get(report, "rows"), 0);
-}
 
 static size_t count_of(const char *text, const char *part)
 {
@@ -38,7 +26,7 @@ static void no_more_begins_than_the_rate_says(void **state)
 		"--threads=2",  "--duration=200ms", "--working-set=1m",
 		"--verify=100", "--json",           NULL};
 	json_t *report = tool_json("te-perf", args);
-	double ops = number(first_row(report), "ops_per_s");
+	double ops = number(row_of(report, 0), "ops_per_s");
 
 	(void)state;
 	assert_true(ops > 0 && ops < 100.001);
@@ -60,8 +48,8 @@ static void what_the_rate_leaves_behind_is_told(void **state)
 	json_t *report = tool_json("te-perf", args);
 
 	(void)state;
-	assert_true(integer(first_row(report), "behind") > 0);
-	assert_true(number(first_row(report), "p50_us") > 0);
+	assert_true(integer(row_of(report, 0), "behind") > 0);
+	assert_true(number(row_of(report, 0), "p50_us") > 0);
 	json_decref(report);
 }
 
@@ -75,7 +63,7 @@ static void batches_with_a_failure_have_no_latency(void **state)
 		"--keep-going",      "--duration=200ms", "--verify=0",
 		"--working-set=80m", "--json",           NULL};
 	json_t *report = tool_json("te-perf", args);
-	const json_t *row = first_row(report);
+	const json_t *row = row_of(report, 0);
 
 	(void)state;
 	assert_true(integer(row, "failed") > 0);
@@ -100,9 +88,9 @@ static void messages_are_counted_as_requests(void **state)
 			"--working-set=1m", "--json",      NULL};
 		json_t *report = tool_json("te-perf", args);
 
-		assert_true(number(first_row(report), "ops_per_s") > 0);
-		assert_true(number(first_row(report), "p50_us") > 0);
-		assert_int_equal(integer(first_row(report), "failed"), 0);
+		assert_true(number(row_of(report, 0), "ops_per_s") > 0);
+		assert_true(number(row_of(report, 0), "p50_us") > 0);
+		assert_int_equal(integer(row_of(report, 0), "failed"), 0);
 		json_decref(report);
 	}
 }
@@ -113,16 +101,12 @@ static void a_load_without_an_end_goes_on_until_interrupted(void **state)
 {
 	const char *const args[] = {"--duration=0", "--interval=20ms",
 				    "--size=4k", "--working-set=1m", NULL};
-	struct test_process *p = test_process_start("te-perf", args);
+	char *text = tool_interrupted("te-perf", args, " requests/s ");
 
 	(void)state;
-	for (int i = 0; i < 3; i++)
-		assert_non_null(test_process_line(p, " requests/s ", READY_MS));
-	test_process_signal(p, SIGINT);
-	assert_int_equal(test_process_wait(p, LIMIT_MS), 0);
-	test_contains(test_process_output(p), "4 KiB");
-	test_contains(test_process_output(p), "0 wrong bytes");
-	test_process_end(p);
+	test_contains(text, "4 KiB");
+	test_contains(text, "0 wrong bytes");
+	free(text);
 }
 
 /* The second row would begin in an hour. */
@@ -136,16 +120,11 @@ static void rows_that_were_not_measured_are_not_reported(void **state)
 			kinds[i],           "--size=4k,8k",
 			"--duration=3600",  "--interval=20ms",
 			"--working-set=1m", NULL};
-		struct test_process *p = test_process_start("te-perf", args);
-		const char *text;
+		char *text = tool_interrupted("te-perf", args, " requests/s");
 
-		assert_non_null(test_process_line(p, " requests/s", READY_MS));
-		test_process_signal(p, SIGINT);
-		assert_int_equal(test_process_wait(p, LIMIT_MS), 0);
-		text = test_process_output(p);
 		test_contains(text, "4 KiB");
 		assert_null(strstr(text, "8 KiB"));
-		test_process_end(p);
+		free(text);
 	}
 }
 
@@ -171,34 +150,25 @@ static void csv_has_a_line_a_row(void **state)
 	free(text);
 }
 
-static void read_file(const char *path, char out[1 << 16])
-{
-	FILE *f = fopen(path, "re");
-
-	assert_non_null(f);
-	out[fread(out, 1, (1 << 16) - 1, f)] = 0;
-	fclose(f);
-}
-
 static void each_row_has_a_histogram_in_the_file(void **state)
 {
-	char dir[TEST_PATH_MAX], flag[TEST_PATH_MAX + 32];
-	static char text[1 << 16];
+	struct tool_file file;
 	const char *const args[] = {
-		flag,         "--op=both",       "--size=4k",
+		file.flag,    "--op=both",       "--size=4k",
 		"--rounds=2", "--duration=30ms", "--working-set=1m",
 		NULL};
 
+	char *text;
+
 	(void)state;
-	test_tmpdir_create(dir);
-	snprintf(flag, sizeof(flag), "--histogram=%s/latencies", dir);
+	tool_file_init(&file, "--histogram");
 	free(tool_output("te-perf", args, 0));
-	read_file(strchr(flag, '=') + 1, text);
+	text = tool_file_take(&file);
 	assert_non_null(strstr(text, "# tcp write, size 4096, batch 16, "
 				     "threads 1\n"));
 	assert_non_null(strstr(text, "# tcp read, size 4096"));
 	assert_int_equal(count_of(text, "Total count"), 2);
-	test_tmpdir_remove(dir);
+	free(text);
 }
 
 /* As without the flags. */
@@ -231,30 +201,23 @@ static void why_a_histogram_is_not_written_is_told(void **state)
 
 static void what_does_not_fit_together_is_refused(void **state)
 {
-	static const char *const bad[][3] = {
-		{"--csv", "--json", "csv"},
-		{"--rate=10", "--pause=1ms", "rate"},
-		{"--duration=0", "--size=4k,8k", "duration"},
-		{"--duration=0", "--op=both", "duration"},
-		{"--op=notify", "--size=128k", "size"},
-		{"--op=notify", "--bidirectional", "size"},
-		{"--duration=0", "--rounds=2", "duration"},
-		{"--duration=0", "--reference", "duration"},
-		{"--duration=0", "--idle", "duration"},
-		{"--duration=0", "--fault=kill", "duration"},
-		{"--histogram=/nonexistent/x", "--size=4k", "/nonexistent/x"},
-		{"--rate=1000000001", "--size=4k", "rate"},
+	static const struct tool_conflict bad[] = {
+		{{"--csv", "--json"}, "csv"},
+		{{"--rate=10", "--pause=1ms"}, "rate"},
+		{{"--duration=0", "--size=4k,8k"}, "duration"},
+		{{"--duration=0", "--op=both"}, "duration"},
+		{{"--op=notify", "--size=128k"}, "size"},
+		{{"--op=notify", "--bidirectional"}, "size"},
+		{{"--duration=0", "--rounds=2"}, "duration"},
+		{{"--duration=0", "--reference"}, "duration"},
+		{{"--duration=0", "--idle"}, "duration"},
+		{{"--duration=0", "--fault=kill"}, "duration"},
+		{{"--histogram=/nonexistent/x", "--size=4k"}, "/nonexistent/x"},
+		{{"--rate=1000000001", "--size=4k"}, "rate"},
 	};
 
 	(void)state;
-	for (size_t i = 0; i < TEST_COUNT(bad); i++) {
-		const char *const args[] = {bad[i][0], bad[i][1], NULL};
-		char *text = tool_output("te-perf", args, 2);
-
-		assert_non_null(strstr(text, bad[i][2]));
-		assert_int_equal(count_of(text, "\n"), 1);
-		free(text);
-	}
+	tool_refuses_together("te-perf", bad, TEST_COUNT(bad));
 }
 
 int main(void)

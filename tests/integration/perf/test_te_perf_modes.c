@@ -2,8 +2,6 @@
 /*
  * test_te_perf_modes.c - two hosts, faults, idle peers, bursts of connects
  */
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,11 +11,6 @@
 
 #define READY_MS 60000
 #define LIMIT_MS 60000
-
-static const json_t *first_row(const json_t *report)
-{
-	return json_array_get(json_object_get(report, "rows"), 0);
-}
 
 /* ---- a target that listens ---- */
 
@@ -42,10 +35,10 @@ static void initiators_are_served_one_after_another(void **state)
 	for (int i = 0; i < 2; i++) {
 		report = tool_json("te-perf", args);
 		assert_int_equal(integer(report, "wrong_bytes"), 0);
-		assert_true(number(first_row(report), "gb_per_s") > 0);
-		assert_true(number(json_object_get(first_row(report), "bound"),
+		assert_true(number(row_of(report, 0), "gb_per_s") > 0);
+		assert_true(number(json_object_get(row_of(report, 0), "bound"),
 				   "gb_per_s") > 0);
-		assert_true(number(first_row(report), "cpu_s_per_gb") > 0);
+		assert_true(number(row_of(report, 0), "cpu_s_per_gb") > 0);
 		json_decref(report);
 	}
 	assert_non_null(test_process_line(p, "session ended", READY_MS));
@@ -58,14 +51,11 @@ static void what_came_of_an_interrupted_row_is_told(void **state)
 	const char *const args[] = {"--size=4k",       "--duration=3600s",
 				    "--interval=20ms", "--working-set=1m",
 				    "--verify=100",    NULL};
-	struct test_process *p = test_process_start("te-perf", args);
+	char *text = tool_interrupted("te-perf", args, " requests/s ");
 
 	(void)state;
-	assert_non_null(test_process_line(p, " requests/s ", READY_MS));
-	test_process_signal(p, SIGINT);
-	assert_int_equal(test_process_wait(p, LIMIT_MS), 0);
-	test_contains(test_process_output(p), "4 KiB");
-	test_process_end(p);
+	test_contains(text, "4 KiB");
+	free(text);
 }
 
 static void a_target_lends_no_more_than_it_was_told(void **state)
@@ -128,7 +118,7 @@ static void assert_fault(const char *fault, const char *op)
 				    "--json",
 				    NULL};
 	json_t *report = tool_json("te-perf", args);
-	const json_t *row = first_row(report), *bystander;
+	const json_t *row = row_of(report, 0), *bystander;
 
 	bystander = json_object_get(row, "bystander");
 	assert_true(integer(row, "failed") > 0);
@@ -280,27 +270,21 @@ static void an_unknown_backend_is_refused_with_those_there_are(void **state)
 
 static void modes_that_exclude_each_other_are_refused(void **state)
 {
-	static const char *const bad[][3] = {
-		{"--listen=1", "--connect=a:1", "listen"},
-		{"--backend=loop", "--connects=3", "backend"},
-		{"--backend=loop", "--connect=a:1", "backend"},
-		{"--fault=kill", "--connect=a:1", "fault"},
-		{"--fault=kill", "--backend=loop", "fault"},
-		{"--registration", "--first-request", "registration"},
-		{"--registration", "--duration=0", "duration"},
-		{"--registration", "--location=cpu:0,*", "location"},
-		{"--registration", "--bidirectional", "registration"},
-		{"--first-request", "--backend=loop", "backend"},
+	static const struct tool_conflict bad[] = {
+		{{"--listen=1", "--connect=a:1"}, "listen"},
+		{{"--backend=loop", "--connects=3"}, "backend"},
+		{{"--backend=loop", "--connect=a:1"}, "backend"},
+		{{"--fault=kill", "--connect=a:1"}, "fault"},
+		{{"--fault=kill", "--backend=loop"}, "fault"},
+		{{"--registration", "--first-request"}, "registration"},
+		{{"--registration", "--duration=0"}, "duration"},
+		{{"--registration", "--location=cpu:0,*"}, "location"},
+		{{"--registration", "--bidirectional"}, "registration"},
+		{{"--first-request", "--backend=loop"}, "backend"},
 	};
 
 	(void)state;
-	for (size_t i = 0; i < TEST_COUNT(bad); i++) {
-		const char *const args[] = {bad[i][0], bad[i][1], NULL};
-		char *text = tool_output("te-perf", args, 2);
-
-		assert_non_null(strstr(text, bad[i][2]));
-		free(text);
-	}
+	tool_refuses_together("te-perf", bad, TEST_COUNT(bad));
 }
 
 int main(void)

@@ -2,7 +2,6 @@
 /*
  * test_te_perf_pairs.c - both directions at once, and many hosts at once
  */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,22 +14,13 @@
 #define LIMIT_MS 60000
 #define N_HOSTS  3
 
-static const json_t *row_of(const json_t *report, size_t i)
-{
-	return json_array_get(json_object_get(report, "rows"), i);
-}
-
 static void assert_row(const json_t *report, size_t i, const char *from,
 		       const char *to)
 {
 	const json_t *row = row_of(report, i);
-	const char *is_from, *is_to;
 
-	assert_non_null(row);
-	is_from = json_string_value(json_object_get(row, "from"));
-	is_to = json_string_value(json_object_get(row, "to"));
-	assert_string_equal(is_from, from);
-	assert_string_equal(is_to, to);
+	assert_string_equal(text_of(row, "from"), from);
+	assert_string_equal(text_of(row, "to"), to);
 	assert_true(number(row, "ops_per_s") > 0);
 	assert_true(number(row, "p99_us") > 0);
 	assert_int_equal(integer(row, "failed"), 0);
@@ -130,16 +120,12 @@ static void pairs_without_an_end_stop_when_interrupted(void **state)
 				    "--working-set=1m",
 				    "--backend=shm",
 				    NULL};
-	struct test_process *p = test_process_start("te-perf", args);
+	char *text = tool_interrupted("te-perf", args, " requests/s");
 
 	(void)state;
-	for (int i = 0; i < 2; i++)
-		assert_non_null(test_process_line(p, " requests/s", READY_MS));
-	test_process_signal(p, SIGINT);
-	assert_int_equal(test_process_wait(p, LIMIT_MS), 0);
-	test_contains(test_process_output(p), "initiator");
-	test_contains(test_process_output(p), "0 wrong bytes");
-	test_process_end(p);
+	test_contains(text, "initiator");
+	test_contains(text, "0 wrong bytes");
+	free(text);
 }
 
 /* ---- listening ones ---- */
@@ -280,36 +266,28 @@ static void a_host_that_is_not_there_is_named(void **state)
 
 static void what_pairs_cannot_do_is_refused(void **state)
 {
-	static const char *const bad[][4] = {
-		{"--scheme=some", "--size=4k", NULL, "scheme"},
-		{"--scheme=pairs", "--processes=3", NULL, "even"},
-		{"--scheme=all", "--processes=65", NULL, "processes"},
-		{"--scheme=all", "--processes=60", NULL, "rows are too many"},
-		{"--scheme=all", "--connect=a:1", NULL, "two hosts"},
-		{"--scheme=all", "--connect=a:1,a:1", NULL, "each once"},
-		{"--scheme=all", "--connect=a:1,,b:1", NULL, "each once"},
-		{"--scheme=all", "--connect=a,b:1", "--size=4k", "host:port"},
-		{"--bidirectional", "--reference", NULL, "reference"},
-		{"--bidirectional", "--fault=kill", NULL, "fault"},
-		{"--bidirectional", "--backend=loop", NULL, "backend"},
-		{"--bidirectional", "--priority-probe", NULL, "probe"},
-		{"--bidirectional", "--svg=x", NULL, "svg"},
-		{"--bidirectional", "--pin", NULL, "pin"},
-		{"--bidirectional", "--idle", NULL, "idle"},
-		{"--scheme=manytoone", "--working-set=1m", "--batch=4",
+	static const struct tool_conflict bad[] = {
+		{{"--scheme=some", "--size=4k"}, "scheme"},
+		{{"--scheme=pairs", "--processes=3"}, "even"},
+		{{"--scheme=all", "--processes=65"}, "processes"},
+		{{"--scheme=all", "--processes=60"}, "rows are too many"},
+		{{"--scheme=all", "--connect=a:1"}, "two hosts"},
+		{{"--scheme=all", "--connect=a:1,a:1"}, "each once"},
+		{{"--scheme=all", "--connect=a:1,,b:1"}, "each once"},
+		{{"--scheme=all", "--connect=a,b:1", "--size=4k"}, "host:port"},
+		{{"--bidirectional", "--reference"}, "reference"},
+		{{"--bidirectional", "--fault=kill"}, "fault"},
+		{{"--bidirectional", "--backend=loop"}, "backend"},
+		{{"--bidirectional", "--priority-probe"}, "probe"},
+		{{"--bidirectional", "--svg=x"}, "svg"},
+		{{"--bidirectional", "--pin"}, "pin"},
+		{{"--bidirectional", "--idle"}, "idle"},
+		{{"--scheme=manytoone", "--working-set=1m", "--batch=4"},
 		 "working_set"},
 	};
 
 	(void)state;
-	for (size_t i = 0; i < TEST_COUNT(bad); i++) {
-		const char *const args[] = {bad[i][0], bad[i][1], bad[i][2],
-					    NULL};
-		char *text = tool_output("te-perf", args, 2);
-
-		test_contains(text, bad[i][3]);
-		assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
-		free(text);
-	}
+	tool_refuses_together("te-perf", bad, TEST_COUNT(bad));
 }
 
 int main(void)

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tests/integration/perf/tool.h"
 #include "tests/lib/process.h"
@@ -69,24 +68,16 @@ static void a_pool_with_room_for_all_is_ideal_for_one_client(void **state)
 
 static void calls_go_to_csv_and_latencies_to_a_file(void **state)
 {
-	char path[] = "/tmp/test_te_replay_XXXXXX", flag[64], text[65536];
-	const char *const args[] = {"--limit=50",
-				    "--block-bytes=1k",
-				    "--pool-bytes=64m",
-				    "--owners=1",
-				    "--idle=0",
-				    "--rate=1000x",
-				    "--csv",
-				    flag,
-				    NULL};
+	struct tool_file file;
+	const char *const args[] = {
+		"--limit=50", "--block-bytes=1k", "--pool-bytes=64m",
+		"--owners=1", "--idle=0",         "--rate=1000x",
+		"--csv",      file.flag,          NULL};
+	char *out, *text;
 	const char *rows;
-	int fd = mkstemp(path);
-	char *out;
-	ssize_t n;
 
 	(void)state;
-	assert_true(fd >= 0);
-	snprintf(flag, sizeof(flag), "--histogram=%s", path);
+	tool_file_init(&file, "--histogram");
 	out = tool_output("te-replay", args, 0);
 	rows = strstr(out, "call,calls,p50_us,p99_us,p999_us,gb,gb_per_s,"
 			   "hit_ratio\r\nlookup,50,");
@@ -95,13 +86,10 @@ static void calls_go_to_csv_and_latencies_to_a_file(void **state)
 	assert_non_null(strstr(rows, "\r\nput,"));
 	assert_non_null(strstr(rows, "\r\nrequest,50,"));
 	free(out);
-	n = read(fd, text, sizeof(text) - 1);
-	assert_true(n > 0);
-	text[n] = 0;
+	text = tool_file_take(&file);
 	assert_non_null(strstr(text, "# lookup of a request\n"));
 	assert_non_null(strstr(text, "# request\n"));
-	close(fd);
-	unlink(path);
+	free(text);
 }
 
 static void tenants_share_nothing_and_each_client_is_told_of(void **state)

@@ -33,17 +33,30 @@ json_t *tool_json(const char *program, const char *const args[])
 	return o;
 }
 
+static void assert_refused(const char *program, const char *const args[],
+			   const char *names)
+{
+	char *text = tool_output(program, args, 2);
+
+	test_contains(text, names);
+	assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+	free(text);
+}
+
 void tool_refuses(const char *program, const struct tool_mistake *mistakes,
 		  size_t n)
 {
-	for (size_t i = 0; i < n; i++) {
-		const char *const args[] = {mistakes[i].arg, NULL};
-		char *text = tool_output(program, args, 2);
+	for (size_t i = 0; i < n; i++)
+		assert_refused(program,
+			       (const char *const[]){mistakes[i].arg, NULL},
+			       mistakes[i].names);
+}
 
-		assert_non_null(strstr(text, mistakes[i].names));
-		assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
-		free(text);
-	}
+void tool_refuses_together(const char *program,
+			   const struct tool_conflict *conflicts, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		assert_refused(program, conflicts[i].args, conflicts[i].names);
 }
 
 struct test_process *tool_listener(const char *const args[], char flag[64])
@@ -133,6 +146,64 @@ void tool_interrupt(struct test_process *p)
 	test_process_signal(p, SIGINT);
 	assert_int_equal(test_process_wait(p, LIMIT_MS), 0);
 	test_process_end(p);
+}
+
+char *tool_interrupted(const char *program, const char *const args[],
+		       const char *line)
+{
+	struct test_process *p = test_process_start(program, args);
+	char *text;
+
+	for (int i = 0; i < 2; i++)
+		assert_non_null(test_process_line(p, line, LIMIT_MS));
+	test_process_signal(p, SIGINT);
+	assert_int_equal(test_process_wait(p, LIMIT_MS), 0);
+	text = strdup(test_process_output(p));
+	assert_non_null(text);
+	test_process_end(p);
+	return text;
+}
+
+/* ---- files ---- */
+
+#define FILE_MAX (1u << 20)
+
+void tool_file_init(struct tool_file *f, const char *name)
+{
+	test_tmpdir_create(f->dir);
+	(void)snprintf(f->path, sizeof(f->path), "%s/file", f->dir);
+	(void)snprintf(f->flag, sizeof(f->flag), "%s=%s", name, f->path);
+}
+
+char *tool_file_take(struct tool_file *f)
+{
+	char *text = calloc(1, FILE_MAX);
+	FILE *in = fopen(f->path, "re");
+
+	assert_non_null(text);
+	assert_non_null(in);
+	assert_true(fread(text, 1, FILE_MAX - 1, in) > 0);
+	fclose(in);
+	test_tmpdir_remove(f->dir);
+	return text;
+}
+
+/* ---- reports ---- */
+
+const json_t *row_of(const json_t *report, size_t i)
+{
+	const json_t *row = json_array_get(json_object_get(report, "rows"), i);
+
+	assert_non_null(row);
+	return row;
+}
+
+const char *text_of(const json_t *o, const char *name)
+{
+	const char *text = json_string_value(json_object_get(o, name));
+
+	assert_non_null(text);
+	return text;
 }
 
 void assert_numbers(const json_t *o, const char *const names[])
