@@ -325,10 +325,11 @@ int mixed_report(const struct mixed_results *r, const struct options *o)
 		tei_free(sum);
 		return 0;
 	}
-	printf("%s of %s keys (%s), %.1f s, %" PRIu64 " clients in %" PRIu64
-	       " processes\n",
+	printf("%s of %s keys (%s), %.1f s, %" PRIu64 " client%s in %" PRIu64
+	       " process%s\n",
 	       o->mix, tei_text_count(r->plan->n_keys, text), o->popularity,
-	       r->seconds, r->plan->clients, r->plan->processes);
+	       r->seconds, r->plan->clients, r->plan->clients > 1 ? "s" : "",
+	       r->plan->processes, r->plan->processes > 1 ? "es" : "");
 	rc = print_operations(r);
 	print_rest(r, o, sum);
 	tei_free(sum);

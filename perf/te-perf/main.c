@@ -62,8 +62,9 @@ static const struct tei_setting rows[] = {
 	  .def = "0", .help = "both sides submit requests at once" },
 	{ TEI_SETTING(struct options, scheme), .type = TEI_CONF_CHOICE,
 	  .def = "none", .choices = SCHEMES,
-	  .help = "hosts of --connect that submit requests to others of them, "
-		  "at once: the others to the first, the first to the others" },
+	  .help = "which hosts of --connect submit requests to which others, "
+		  "all at once: each first to its second, all others to the "
+		  "first, the first to all others, each to each" },
 	{ TEI_SETTING(struct options, processes), .type = TEI_CONF_UINT,
 	  .def = "4", .min = 2, .max = HOSTS_MAX,
 	  .help = "processes of this host that are a scheme's, without "

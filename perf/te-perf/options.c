@@ -338,6 +338,9 @@ static bool costs_fit(const struct options *o)
 		 tei_path_given(o->histogram) || strcmp(o->fault, "none") != 0)
 		wrong = "registration, first_request: not together with scheme, "
 			"bidirectional, reference, rate, histogram or fault";
+	else if (tei_path_given(o->svg))
+		wrong = "svg: draws rows, which registration and first_request "
+			"do not have";
 	else if (!o->duration)
 		wrong = "duration: registration and first_request need an end";
 	else if (o->ours.n > 1)
@@ -346,6 +349,31 @@ static bool costs_fit(const struct options *o)
 		wrong = "backend: this one has no peers to connect";
 	if (wrong)
 		fprintf(stderr, "te-perf: %s\n", wrong);
+	return !wrong;
+}
+
+/* Tells whether what is asked for can be had with peers instead of rows. */
+static bool peers_fit(const struct options *o)
+{
+	const char *wrong = NULL;
+
+	if (!o->idle && !o->connects)
+		return true;
+	if (o->idle && o->connects)
+		wrong = "idle";
+	else if (o->csv)
+		wrong = "csv";
+	else if (tei_path_given(o->histogram))
+		wrong = "histogram";
+	else if (tei_path_given(o->svg))
+		wrong = "svg";
+	else if (o->rate)
+		wrong = "rate";
+	else if (is_cost(o))
+		wrong = "registration, first_request";
+	if (wrong)
+		fprintf(stderr, "te-perf: %s: not together with %s\n", wrong,
+			o->connects ? "connects" : "idle");
 	return !wrong;
 }
 
@@ -464,7 +492,7 @@ bool options_derive(struct options *o)
 	    !parse_locations("remote_location", o->remote_location,
 			     &o->theirs) ||
 	    !roles_fit(o) || !reports_fit(o) || !derive_pairs(o) ||
-	    !pairs_fit(o))
+	    !pairs_fit(o) || !peers_fit(o))
 		return false;
 	if (!o->duration && !o->interval)
 		o->interval = 1000;

@@ -281,6 +281,14 @@ static void modes_that_exclude_each_other_are_refused(void **state)
 		{{"--registration", "--location=cpu:0,*"}, "location"},
 		{{"--registration", "--bidirectional"}, "registration"},
 		{{"--first-request", "--backend=loop"}, "backend"},
+		{{"--registration", "--svg=x"}, "svg"},
+		{{"--idle", "--connects=2"}, "idle"},
+		{{"--idle", "--csv"}, "csv"},
+		{{"--connects=2", "--csv"}, "csv"},
+		{{"--idle", "--histogram=x"}, "histogram"},
+		{{"--idle", "--svg=x"}, "svg"},
+		{{"--connects=2", "--rate=5"}, "rate"},
+		{{"--idle", "--registration"}, "registration"},
 	};
 
 	(void)state;
