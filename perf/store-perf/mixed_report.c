@@ -179,7 +179,8 @@ static int report_json(const struct mixed_results *r, const struct options *o,
 		       const struct mix_figures *sum)
 {
 	json_t *report = json_pack(
-		"{s:o, s:f, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:f}",
+		"{s:o, s:f, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:f, "
+		"s:o}",
 		"plan", plan_json(r->plan, o), "seconds", r->seconds,
 		"operations", ops_json(r), "pool", pool_json(r),
 		"cpu_ns_per_key", cpu_json(r, sum), "wrong_bytes",
@@ -189,7 +190,7 @@ static int report_json(const struct mixed_results *r, const struct options *o,
 		(json_int_t)r->location_hits, "location_misses",
 		(json_int_t)r->location_misses, "behind",
 		(json_int_t)r->sum.behind, "gb_per_s",
-		per_second(r, sum->bytes) / 1e9);
+		per_second(r, sum->bytes) / 1e9, "machine", tei_machine_json());
 
 	if (o->reference)
 		tei_json_set(&report, "reference",

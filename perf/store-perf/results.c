@@ -89,12 +89,12 @@ static json_t *report_json(const struct results *r, const struct options *o)
 
 	for (size_t i = 0; i < r->n_rows; i++)
 		tei_json_append(&list, row_json(o, &r->row[i]));
-	report =
-		json_pack("{s:o, s:I, s:b, s:b, s:s*, s:s*, s:I}", "rows", list,
-			  "working_set", (json_int_t)o->working_set, "pinned",
-			  o->pin, "unaligned", o->unaligned, "location",
-			  o->location, "remote_location", o->remote_location,
-			  "wrong_bytes", (json_int_t)wrong_bytes(r));
+	report = json_pack(
+		"{s:o, s:I, s:b, s:b, s:s*, s:s*, s:I, s:o}", "rows", list,
+		"working_set", (json_int_t)o->working_set, "pinned", o->pin,
+		"unaligned", o->unaligned, "location", o->location,
+		"remote_location", o->remote_location, "wrong_bytes",
+		(json_int_t)wrong_bytes(r), "machine", tei_machine_json());
 	if (o->reference)
 		tei_json_set(&report, "reference",
 			     tei_reference_json(&r->reference));

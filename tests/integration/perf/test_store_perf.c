@@ -30,6 +30,7 @@ static void assert_op(const char *op)
 
 	snprintf(flag, sizeof(flag), "--op=%s", op);
 	report = tool_json("store-perf", args);
+	assert_non_null(text_of(json_object_get(report, "machine"), "cpu"));
 	rows = json_object_get(report, "rows");
 	assert_int_equal(json_array_size(rows), 2);
 	for (size_t i = 0; i < 2; i++) {

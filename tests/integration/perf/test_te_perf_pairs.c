@@ -111,6 +111,23 @@ static void a_wrong_byte_of_a_pair_is_told(void **state)
 	free(text);
 }
 
+/* 64 MiB in a millisecond are more than any host moves over tcp. */
+static void how_late_requests_of_pairs_fail_is_told(void **state)
+{
+	const char *const args[] = {
+		"--bidirectional",   "--size=16m",   "--batch=4",
+		"--timeout=1ms",     "--keep-going", "--duration=100ms",
+		"--working-set=80m", "--json",       NULL};
+	json_t *report = tool_json("te-perf", args);
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		assert_true(integer(row_of(report, i), "failed") > 0);
+		assert_true(number(row_of(report, i), "late_ms") > 0);
+	}
+	json_decref(report);
+}
+
 static void pairs_without_an_end_stop_when_interrupted(void **state)
 {
 	const char *const args[] = {"--bidirectional",
@@ -296,6 +313,7 @@ int main(void)
 		cmocka_unit_test(both_sides_submit_at_once),
 		cmocka_unit_test(each_scheme_moves_right_bytes),
 		cmocka_unit_test(a_wrong_byte_of_a_pair_is_told),
+		cmocka_unit_test(how_late_requests_of_pairs_fail_is_told),
 		cmocka_unit_test(pairs_without_an_end_stop_when_interrupted),
 		cmocka_unit_test(hosts_of_a_list_do_their_shares),
 		cmocka_unit_test(a_listening_target_submits_as_well),
