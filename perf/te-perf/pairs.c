@@ -383,22 +383,12 @@ static void add_block(struct run *run, const struct row *shape)
 
 static void add_directions(struct run *run, struct row *shape)
 {
-	const char *op = run->options->op;
-	bool both = !strcmp(op, "both");
+	struct direction each[2];
+	size_t n = results_directions(run->options, each);
 
-	if (both || !strcmp(op, "write")) {
-		shape->op = "write";
-		shape->read_share = 0;
-		add_block(run, shape);
-	}
-	if (both || !strcmp(op, "read")) {
-		shape->op = "read";
-		shape->read_share = 100;
-		add_block(run, shape);
-	}
-	if (!strcmp(op, "mixed")) {
-		shape->op = "mixed";
-		shape->read_share = (uint32_t)run->options->read_share;
+	for (size_t i = 0; i < n; i++) {
+		shape->op = each[i].op;
+		shape->read_share = each[i].read_share;
 		add_block(run, shape);
 	}
 }

@@ -137,14 +137,6 @@ static const struct {
 };
 #define N_COLUMNS (sizeof(columns) / sizeof(*columns))
 
-static bool has_figure(const struct results *r, enum figure f)
-{
-	for (size_t i = 0; i < r->n_rows; i++)
-		if (!isnan(row_median(&r->row[i], f)))
-			return true;
-	return false;
-}
-
 static void reference_row(struct tei_table *t, const struct results *r,
 			  const struct row *row)
 {
@@ -155,7 +147,7 @@ static void reference_row(struct tei_table *t, const struct results *r,
 		       tei_text_bytes(row->size, text), row->batch,
 		       row->threads);
 	for (size_t c = 0; c < N_COLUMNS; c++)
-		if (has_figure(r, columns[c].figure))
+		if (results_have(r, columns[c].figure))
 			add_number(t, columns[c].format,
 				   row_median(row, columns[c].figure));
 }
@@ -169,7 +161,7 @@ static int print_reference(const struct results *r)
 	tei_table_row(t);
 	tei_table_cell(t, "bare system beside");
 	for (size_t c = 0; c < N_COLUMNS; c++)
-		if (has_figure(r, columns[c].figure))
+		if (results_have(r, columns[c].figure))
 			tei_table_cell(t, "%s", columns[c].name);
 	for (size_t i = 0; i < r->n_rows; i++)
 		reference_row(t, r, &r->row[i]);

@@ -5,6 +5,7 @@
 #ifndef PERF_TE_PERF_RESULTS_H
 #define PERF_TE_PERF_RESULTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -57,7 +58,7 @@ enum figure {
 extern const char *const figure_names[N_FIGURES];
 
 struct row {
-	const char *op;        /* static: "write", "read", "mixed" */
+	const char *op;        /* of a direction */
 	const char *from, *to; /* hosts of a scheme, not owned; else NULL */
 	uint64_t size;
 	uint32_t batch, threads, read_share;
@@ -102,6 +103,14 @@ struct results {
  */
 int results_open(struct results *r, const struct options *o);
 
+/* What the rows of one size, batch and number of threads do. */
+struct direction {
+	const char *op;      /* static: "write", "read", "mixed", "notify" */
+	uint32_t read_share; /* percent of the requests */
+};
+/* Lists the directions that --op asks for; returns how many, 1 or 2. */
+size_t results_directions(const struct options *o, struct direction out[2]);
+
 /*
  * Sets the engine's figures of a round; those that it does not have stay as they
  * are. @cpu_ns: CPU time of all processes; 0: not known.
@@ -115,6 +124,8 @@ int row_add(struct row *row, const struct options *o,
 double row_median(const struct row *row, enum figure f);
 double row_min(const struct row *row, enum figure f);
 double row_max(const struct row *row, enum figure f);
+/* Tells whether a row has a value of the figure. */
+bool results_have(const struct results *r, enum figure f);
 uint64_t results_wrong_bytes(const struct results *r);
 /* Returns how many requests of the row have failed. */
 uint64_t row_failed(const struct row *row);

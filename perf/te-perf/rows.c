@@ -2,6 +2,7 @@
 /* rows.c - what a row gets of each of its rounds, and statistics over them */
 #include <errno.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "perf/lib/reference.h"
@@ -40,7 +41,24 @@ const char *const figure_names[N_FIGURES] = {
 	[P99_OF_IDEAL] = "p99_of_ideal",
 };
 
-/* The values that there are; returns how many. */
+size_t results_directions(const struct options *o, struct direction out[2])
+{
+	bool both = !strcmp(o->op, "both");
+
+	out[0] = (struct direction){"write", 0};
+	out[1] = (struct direction){"read", 100};
+	if (both)
+		return 2;
+	if (!strcmp(o->op, "read"))
+		out[0] = out[1];
+	else if (!strcmp(o->op, "notify"))
+		out[0].op = "notify";
+	else if (!strcmp(o->op, "mixed"))
+		out[0] = (struct direction){"mixed", (uint32_t)o->read_share};
+	return 1;
+}
+
+/* Lists the values that there are; returns how many. */
 static size_t list_values(const struct row *row, enum figure f,
 			  double v[ROUNDS_MAX])
 {
@@ -77,6 +95,14 @@ double row_max(const struct row *row, enum figure f)
 	for (size_t i = 0; i < row->n_rounds; i++)
 		max = fmax(max, row->v[i][f]);
 	return max;
+}
+
+bool results_have(const struct results *r, enum figure f)
+{
+	for (size_t i = 0; i < r->n_rows; i++)
+		if (!isnan(row_median(&r->row[i], f)))
+			return true;
+	return false;
 }
 
 uint64_t row_failed(const struct row *row)

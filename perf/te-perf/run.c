@@ -205,33 +205,21 @@ static int measure_row(struct run *run, struct row *row)
 	return run->options->reference ? bound_round(&run->bound, row, v) : 0;
 }
 
-static void add_row(struct run *run, const char *op, uint32_t read_share,
-		    uint64_t size, uint64_t batch, uint64_t threads)
-{
-	run->results.row[run->results.n_rows++] = (struct row){
-		.op = op,
-		.read_share = read_share,
-		.size = size,
-		.batch = (uint32_t)batch,
-		.threads = (uint32_t)threads,
-	};
-}
-
 static void add_directions(struct run *run, uint64_t size, uint64_t batch,
 			   uint64_t threads)
 {
-	const struct options *o = run->options;
-	bool both = !strcmp(o->op, "both");
+	struct results *r = &run->results;
+	struct direction each[2];
+	size_t n = results_directions(run->options, each);
 
-	if (both || !strcmp(o->op, "write"))
-		add_row(run, "write", 0, size, batch, threads);
-	if (both || !strcmp(o->op, "read"))
-		add_row(run, "read", 100, size, batch, threads);
-	if (!strcmp(o->op, "notify"))
-		add_row(run, "notify", 0, size, batch, threads);
-	if (!strcmp(o->op, "mixed"))
-		add_row(run, "mixed", (uint32_t)o->read_share, size, batch,
-			threads);
+	for (size_t i = 0; i < n; i++)
+		r->row[r->n_rows++] = (struct row){
+			.op = each[i].op,
+			.read_share = each[i].read_share,
+			.size = size,
+			.batch = (uint32_t)batch,
+			.threads = (uint32_t)threads,
+		};
 }
 
 static void add_rows(struct run *run)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sweep.c - a drawing of te-perf's rows over the size of requests */
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <te/te.h>
@@ -59,14 +58,6 @@ static const char *name_of(const struct row *row, bool one_shape,
 	return out;
 }
 
-static bool has_curve(const struct results *r, enum figure f)
-{
-	for (size_t i = 0; i < r->n_rows; i++)
-		if (!isnan(row_median(&r->row[i], f)))
-			return true;
-	return false;
-}
-
 static void fill_rates(struct tei_plot *plot, const struct results *r,
 		       const struct row *const head[], size_t n, bool one_shape)
 {
@@ -76,12 +67,12 @@ static void fill_rates(struct tei_plot *plot, const struct results *r,
 	for (size_t i = 0; i < n; i++)
 		add_line(plot, r, head[i], GB_PER_S, TEI_PLOT_OURS,
 			 name_of(head[i], one_shape, name));
-	if (has_curve(r, RAW_GB_PER_S)) {
+	if (results_have(r, RAW_GB_PER_S)) {
 		snprintf(name, sizeof(name), "raw: bare %s",
 			 head[0]->raw ? head[0]->raw : "");
 		add_line(plot, r, head[0], RAW_GB_PER_S, TEI_PLOT_RAW, name);
 	}
-	if (has_curve(r, BOUND_GB_PER_S)) {
+	if (results_have(r, BOUND_GB_PER_S)) {
 		snprintf(name, sizeof(name), "bound: bare %s",
 			 head[0]->bound ? head[0]->bound : "");
 		add_line(plot, r, head[0], BOUND_GB_PER_S, TEI_PLOT_BOUND,
@@ -100,7 +91,7 @@ static void fill_latencies(struct tei_plot *plot, const struct results *r,
 	for (size_t i = 0; i < n; i++)
 		add_line(plot, r, head[i], P50_US, TEI_PLOT_OURS,
 			 name_of(head[i], one_shape, name));
-	if (has_curve(r, EXCHANGE_P50_US))
+	if (results_have(r, EXCHANGE_P50_US))
 		add_line(plot, r, head[0], EXCHANGE_P50_US, TEI_PLOT_RAW,
 			 "raw: bare exchange");
 }
