@@ -155,7 +155,7 @@ ssize_t tei_bare_recv_some(int fd, void *to, size_t room, bool spin)
 	return rc;
 }
 
-/* Drop the first @done bytes of pieces[n]. */
+/* Drops the first @done bytes of pieces[n]. */
 static void advance_pieces(struct iovec **pieces, uint32_t *n, size_t done)
 {
 	while (*n && done >= (*pieces)->iov_len) {
@@ -474,7 +474,7 @@ static struct batch *batch_create(char *memory, uint64_t len,
 	return b;
 }
 
-/* The next pieces; the calls that move them use them up. */
+/* Returns the next pieces, which the calls that move them use up. */
 static struct iovec *next_iovec(struct batch *b)
 {
 	for (uint32_t i = 0; i < b->n; i++) {

@@ -63,7 +63,7 @@ enum tei_bare_kind {
 	TEI_BARE_STREAM = 1,
 	TEI_BARE_EXCHANGE,
 	TEI_BARE_PINGPONG,
-	TEI_BARE_USAGE, /* answers with the CPU time of the peer so far, in ns */
+	TEI_BARE_USAGE, /* answers with the ns of CPU of the peer so far */
 };
 
 /* The first bytes of a connection; both sides are of one build. */
@@ -75,7 +75,7 @@ struct tei_bare_work {
 	char congestion[TEI_CONGESTION];
 };
 
-/* A listening socket for peers: wildcard, the kernel's port. fd or -errno. */
+/* Opens a socket that listens on all addresses. Returns its fd, or -errno. */
 int tei_bare_listen(uint16_t *out_port);
 /* Serve one connection until its end. memory[len] is source and destination. */
 int tei_bare_serve(int fd, char *memory, uint64_t len);
@@ -84,13 +84,13 @@ int tei_bare_serve(int fd, char *memory, uint64_t len);
 int tei_bare_connect(const struct tei_bare_peer *peer, size_t i,
 		     enum tei_bare_kind kind,
 		     const struct tei_bare_shape *shape);
-/* CPU time of both sides so far. -errno. */
+/* Sets the CPU time of both sides so far. -errno. */
 int tei_bare_cpu_ns(const struct tei_bare_peer *peer, uint64_t *out);
 /* Congestion control that sockets to the peer really have; "" when unknown. */
 void tei_bare_congestion(const struct tei_bare_peer *peer,
 			 char out[TEI_CONGESTION]);
 
-/* Bytes that a shape walks over. */
+/* Returns the bytes that a shape walks over. */
 static inline uint64_t tei_bare_span(const struct tei_bare_peer *peer,
 				     const struct tei_bare_shape *shape)
 {

@@ -25,8 +25,8 @@ struct tei_cluster {
 
 /*
  * Start a master and 1 .. TEI_CLUSTER_OWNERS_MAX owners that lend it
- * @pool_bytes together, of NUMA node @node (TEI_NODE_ANY). Owners mount by and by: see tei_cluster_await().
- * -errno, said on stderr; nothing is left then.
+ * @pool_bytes together, of NUMA node @node (TEI_NODE_ANY). Owners mount by and
+ * by: see tei_cluster_await(). -errno, said on stderr; nothing is left then.
  */
 int tei_cluster_start(struct tei_cluster *c, unsigned int n_owners,
 		      uint64_t pool_bytes, int node);
@@ -46,7 +46,7 @@ int tei_cluster_stop(struct tei_cluster *c);
  */
 int tei_backends_check(const char *program, const char *backends);
 /*
- * Join the pool of master @master as a client that lends nothing. -errno, said
+ * Joins the pool of master @master as a client that lends nothing. -errno, said
  * on stderr; of the store's own codes -ECONNREFUSED.
  */
 int tei_pool_join(const char *master, const char *host, const char *backends,
@@ -57,7 +57,7 @@ int tei_pool_join(const char *master, const char *host, const char *backends,
  */
 int tei_pool_join_as(struct te_store_config *config, const char *backends,
 		     struct te_store **out);
-/* Bytes of a block's extent in the pool, header included. */
+/* Returns the bytes of a block's extent in the pool, header included. */
 uint64_t tei_pool_extent_bytes(uint64_t block_bytes);
 
 #endif

@@ -21,10 +21,10 @@ struct tei_csv {
 	bool in_row; /* a field has been written */
 };
 
-/* The next field of a row. */
+/* Writes the next field of a row. */
 void tei_csv_text(struct tei_csv *c, const char *text);
 void tei_csv_integer(struct tei_csv *c, uint64_t value);
-/* Nine significant digits; NAN and infinities are not known. */
+/* Writes nine significant digits; NAN and infinities are not known. */
 void tei_csv_real(struct tei_csv *c, double value);
 /* Ends the row. */
 void tei_csv_end(struct tei_csv *c);

@@ -27,15 +27,15 @@ struct tei_histogram {
 void tei_histogram_add(struct tei_histogram *h, uint64_t value);
 void tei_histogram_merge(struct tei_histogram *into,
 			 const struct tei_histogram *from);
-/* The greatest value that bucket[@i] counts; the next has those above. */
+/* Returns the greatest value that bucket[@i] counts. */
 uint64_t tei_histogram_bucket_last(unsigned int i);
 /*
- * The value that a share @q (0 .. 1) of all values does not exceed: the upper
- * end of its bucket, never above the largest value. 0 when empty.
+ * Returns the value that a share @q (0 .. 1) of all values does not exceed: the
+ * upper end of its bucket, never above the largest value. 0 when empty.
  */
 uint64_t tei_histogram_quantile(const struct tei_histogram *h, double q);
 
-/* A quantile of nanoseconds in microseconds. */
+/* Returns a quantile of nanoseconds in microseconds. */
 double tei_histogram_us(const struct tei_histogram *h, double q);
 
 #endif

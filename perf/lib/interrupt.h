@@ -9,8 +9,8 @@
 
 /*
  * From now on the first SIGINT sets *@flag, which stays to the end of the
- * process, and the second ends the process at once. Relaxed, as whoever looks at
- * the flag looks again. Threads: set-up only.
+ * process, and the second ends the process at once. Relaxed, as whoever looks
+ * at the flag looks again. Threads: set-up only.
  */
 void tei_interrupt_catch(_Atomic bool *flag);
 

@@ -27,7 +27,10 @@ const char *tei_nic_why_unused(const struct te_topo *topo, uint32_t nic,
 			       int32_t node, const struct tei_nic_rail *rails,
 			       size_t n);
 
-/* The NUMA node of the page at @addr, which has been touched; -1: unknown. */
+/*
+ * Returns the NUMA node of the page at @addr, which has been touched; -1:
+ * unknown.
+ */
 int32_t tei_nic_node_at(const void *addr);
 
 #endif

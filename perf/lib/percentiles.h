@@ -47,7 +47,7 @@ int tei_percentiles_open(struct tei_percentiles *p, const char *program,
 			 const char *path);
 void tei_percentiles_add(struct tei_percentiles *p, const char *title,
 			 const struct tei_histogram *h);
-/* -EIO, said: what was added could not be written. */
+/* Closes the file. -EIO, said: what was added could not be written. */
 int tei_percentiles_close(struct tei_percentiles *p);
 
 #endif

@@ -276,7 +276,7 @@ static void draw_line(FILE *out, const struct frame *f, size_t index)
 			at_x(f, line->x[i]), at_y(f, line->y[i]), color);
 }
 
-/* Place the names at their line's end, pushed down where they touch. */
+/* Places the names at their line's end, pushed down where they touch. */
 static void place_names(const struct frame *f, double y[TEI_PLOT_LINES],
 			size_t order[TEI_PLOT_LINES])
 {

@@ -40,13 +40,13 @@ struct tei_plot_line *tei_plot_line(struct tei_plot *plot,
 				    enum tei_plot_style style,
 				    const char *name);
 /*
- * Add a point with the spread around it. Left out: without room, x not above
+ * Adds a point with the spread around it. Left out: without room, x not above
  * 0, values that are not numbers, with a logarithmic axis y not above 0.
  */
 void tei_plot_point(struct tei_plot_line *line, double x, double y, double low,
 		    double high);
 
-/* Panels plots[n], one below the other, into a file. -errno. */
+/* Draws panels plots[n], one below the other, into a file. -errno. */
 int tei_plot_write(const struct tei_plot *plots, size_t n, const char *path);
 
 #endif

@@ -27,7 +27,7 @@ static double density_at(const struct tei_popularity *p, double x)
 	return exp(-p->theta * log(x));
 }
 
-/* The integral of the density, and back. */
+/* Returns the integral of the density up to @x; below is its inverse. */
 static double area_up_to(const struct tei_popularity *p, double x)
 {
 	double e = 1 - p->theta;

@@ -49,7 +49,7 @@ int tei_process_start_helper(struct tei_process *p, const char *what,
 /* Start one whose input and output are @fd; it ends when that does. */
 int tei_process_start_session(struct tei_process *p, const char *what,
 			      char *const argv[], int fd);
-/* Talk by lines over a socket, which is closed by stop(); no process. */
+/* Makes lines go over a socket, which stop() closes; there is no process. */
 void tei_process_adopt(struct tei_process *p, const char *what, int fd);
 
 /*
@@ -66,9 +66,9 @@ int tei_process_say(struct tei_process *p, const char *line);
 int tei_process_hear(struct tei_process *p, char line[TEI_PROCESS_LINE],
 		     uint64_t timeout_ms);
 
-/* Nanoseconds of CPU that it has used so far; 0 when it is gone. */
+/* Returns the ns of CPU that it has used so far; 0: it is gone. */
 uint64_t tei_process_cpu_ns(const struct tei_process *p);
-/* Bytes resident; 0 when unknown. */
+/* Returns the bytes resident; 0: not known. */
 uint64_t tei_process_rss(const struct tei_process *p);
 bool tei_process_alive(const struct tei_process *p);
 
@@ -79,7 +79,7 @@ bool tei_process_alive(const struct tei_process *p);
  */
 int tei_process_stop(struct tei_process *p, uint64_t timeout_ms);
 
-/* The same, with SIGTERM for all of them. */
+/* Does the same, with SIGTERM for helpers, too. */
 int tei_process_terminate(struct tei_process *p, uint64_t timeout_ms);
 
 /*
@@ -89,11 +89,11 @@ int tei_process_terminate(struct tei_process *p, uint64_t timeout_ms);
 int tei_process_path(const char *name, char out[PATH_MAX]);
 /* Bind the calling thread, and those it starts, to one core. Best effort. */
 void tei_process_pin(unsigned int core);
-/* Cores of this host, 1 or more. */
+/* Returns the cores of this host, 1 or more. */
 unsigned int tei_process_cores(void);
 /* Raises the limit of open files to what this process may have. */
 void tei_process_many_files(void);
-/* CPU time of this process, all threads. */
+/* Returns the CPU time of this process, of all threads. */
 uint64_t tei_process_own_cpu_ns(void);
 
 /*

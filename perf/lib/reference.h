@@ -54,7 +54,7 @@ int tei_reference_open(struct tei_reference_run *r, uint64_t working_set,
 		       double seconds, bool pin);
 /* Measure once more; rounds beyond the room are not kept. -errno, said. */
 int tei_reference_round(struct tei_reference_run *r);
-/* The median of each figure over all rounds. */
+/* Returns the median of each figure over all rounds. */
 struct tei_reference tei_reference_median(const struct tei_reference_run *r);
 void tei_reference_close(struct tei_reference_run *r);
 
@@ -76,11 +76,11 @@ void tei_reference_memory_free(struct tei_bare_peer *peer);
  */
 int tei_reference_peer_main(uint64_t working_set, bool pin, bool insecure);
 
-/* New reference to the object of the four figures; NULL: no memory. */
+/* Returns a new object of the figures; NULL: no memory. */
 json_t *tei_reference_json(const struct tei_reference *ref);
 void tei_reference_print(const struct tei_reference *ref, FILE *out);
 
-/* Median of v[n], which is sorted on the way; 0 when @n is 0. */
+/* Returns the median of v[n], which it sorts; 0 when @n is 0. */
 double tei_median(double *v, size_t n);
 /*
  * Maps @len bytes, 1 or more, for munmap(), and touches them. They begin at a

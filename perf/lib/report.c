@@ -117,7 +117,7 @@ int tei_tool_main(struct tei_conf *conf, int argc, char **argv,
 
 #define TEXT_LEN 128
 
-/* First line of a file, without its end; "" when there is none. */
+/* Reads the first line of a file, without its end; "": there is none. */
 static void first_line(const char *path, char out[TEXT_LEN])
 {
 	FILE *f = fopen(path, "re");

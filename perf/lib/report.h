@@ -60,17 +60,20 @@ struct tei_table {
 	char cell[TEI_TABLE_ROWS][TEI_TABLE_COLUMNS][TEI_TABLE_CELL];
 };
 
-/* Begin the next row; rows and cells beyond the room are dropped. */
+/* Begins the next row; rows and cells beyond the room are dropped. */
 void tei_table_row(struct tei_table *t);
-/* The row's next cell; longer texts are cut. */
+/* Sets the row's next cell; longer texts are cut. */
 void tei_table_cell(struct tei_table *t, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-/* First column to the left, the others to the right, a line under the head. */
+/*
+ * Prints the first column to the left, others to the right, a line below the
+ * head.
+ */
 void tei_table_print(const struct tei_table *t, FILE *out);
 
-/* "16 KiB", "1.5 GiB", "100 B". Returns @out. */
+/* Writes "16 KiB", "1.5 GiB", "100 B". Returns @out. */
 const char *tei_text_bytes(uint64_t bytes, char out[24]);
-/* "288,500". Returns @out. */
+/* Writes "288,500". Returns @out. */
 const char *tei_text_count(uint64_t n, char out[32]);
 
 struct tei_progress {

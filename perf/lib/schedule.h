@@ -39,7 +39,7 @@ struct tei_schedule {
 void tei_schedule_init(struct tei_schedule *s, uint64_t rate, uint64_t thread,
 		       uint64_t n_threads, uint64_t start_ns);
 
-/* When the next call is due, in ns; 0 in a closed loop. */
+/* Returns when the next call is due, in ns; 0 in a closed loop. */
 uint64_t tei_schedule_due(const struct tei_schedule *s);
 
 /* Calls that are due by @now_ns and have not begun. 0 in a closed loop. */
@@ -56,8 +56,8 @@ uint64_t tei_schedule_take(struct tei_schedule *s, uint64_t now_ns);
  * False: it is not to begin, because @end_ns (UINT64_MAX: never) has come, or
  * comes before it is due, or because *@ended, which may be NULL, is set: it is
  * looked at ten times a second. Calls that are due then are never made;
- * tei_schedule_behind() tells how many. Sets the timer slack of the calling thread to
- * the least, at the first sleep.
+ * tei_schedule_behind() tells how many. Sets the timer slack of the calling
+ * thread to the least, at the first sleep.
  */
 bool tei_schedule_await(struct tei_schedule *s, uint64_t end_ns,
 			const _Atomic bool *ended);

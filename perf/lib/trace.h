@@ -37,7 +37,10 @@ void tei_trace_free(struct tei_trace *t);
 
 #define TEI_TRACE_BLOCK_TOKENS 512u
 
-/* Tokens of the request's first @n blocks; its last block may be partial. */
+/*
+ * Returns the tokens of the request's first @n blocks; its last block may be
+ * partial.
+ */
 uint64_t tei_trace_tokens(const struct tei_trace_request *r, uint64_t n);
 
 /*
@@ -47,13 +50,13 @@ uint64_t tei_trace_tokens(const struct tei_trace_request *r, uint64_t n);
  */
 uint64_t tei_trace_tenant_id(uint64_t id, uint64_t tenant);
 /*
- * The ids of a trace, each once and sorted: ids[*n]; tei_free(). NULL: no
- * memory.
+ * Returns the ids of a trace, each once and sorted: ids[*n]; tei_free(). NULL:
+ * no memory.
  */
 uint64_t *tei_trace_distinct(const struct tei_trace *t, size_t *n);
-/* The place of @id, which is one of them. */
+/* Returns the place of @id, which is one of them. */
 size_t tei_trace_rank(const uint64_t *distinct, size_t n, uint64_t id);
-/* The ids of all requests dealt to @n tenants; tei_free(). NULL: no memory. */
+/* Returns ids of requests dealt to @n tenants; tei_free(). NULL: no memory. */
 uint64_t *tei_trace_deal(const struct tei_trace *t, uint64_t n);
 
 #define TEI_LRU_UNLIMITED UINT64_MAX

@@ -26,7 +26,7 @@ struct tei_weights {
  * twice, too many, or nothing weighs anything.
  */
 int tei_weights_parse(const char *text, struct tei_weights *out);
-/* Pick one of them by @chance, any number. */
+/* Picks one of them by @chance, any number. */
 uint32_t tei_weights_pick(const struct tei_weights *w, uint64_t chance);
 
 #endif

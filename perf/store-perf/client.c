@@ -204,7 +204,7 @@ static void check_keys(struct client *c, uint32_t n)
 			code != TE_STORE_INVALID_PARAMS && c->codes[i] == 1);
 }
 
-/* The next at most @most keys that @op is about; *out_n of them. */
+/* Takes the next keys for @op, *out_n, @most at most. Returns the first. */
 static uint64_t take_keys(struct client *c, enum client_op op, uint64_t most,
 			  uint32_t *out_n)
 {

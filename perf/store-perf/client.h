@@ -58,8 +58,8 @@ struct client_place {
 };
 
 /*
- * Joins the pool, or with @other calls through that one's store, which has to be
- * closed later. -errno, said on stderr; then nothing is left to be closed.
+ * Joins the pool, or with @other calls through that one's store, which has to
+ * be closed later. -errno, said on stderr; then nothing is left to be closed.
  */
 int client_open(struct client *c, const struct client_place *place,
 		uint64_t memory_len, uint32_t batch,
@@ -67,8 +67,8 @@ int client_open(struct client *c, const struct client_place *place,
 void client_close(struct client *c);
 
 /*
- * Begins a row of keys that were never used, by @prefix. The memory has room for
- * @n_slots values.
+ * Begins a row of keys that were never used, by @prefix. The memory has room
+ * for @n_slots values.
  */
 void client_begin(struct client *c, const char *prefix, uint64_t value_size,
 		  uint64_t n_slots);
@@ -76,7 +76,9 @@ void client_begin(struct client *c, const char *prefix, uint64_t value_size,
 void client_fill(struct client *c, uint64_t seed);
 /* Sets all results to 0. */
 void client_reset(struct client *c);
-/* Puts the next @most keys, a batch at most. Returns what client_batch() does. */
+/*
+ * Puts the next @most keys, a batch at most. Returns what client_batch() does.
+ */
 bool client_put_some(struct client *c, uint64_t most);
 /*
  * Runs a batch of @op. Returns false if a key failed, with last_code, and none
@@ -86,8 +88,9 @@ bool client_batch(struct client *c, enum client_op op);
 /* Removes keys 0 .. n_slots - 1. */
 void client_remove_all(struct client *c);
 /*
- * Compares a sample with the pattern of @seed: after gets of the memory, else of
- * the values that the pool has of the last puts. Returns how many bytes differ.
+ * Compares a sample with the pattern of @seed: after gets of the memory, else
+ * of the values that the pool has of the last puts. Returns how many bytes
+ * differ.
  */
 uint64_t client_check(struct client *c, enum client_op op, uint64_t seed);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * intervals.c - what a load of store-perf does over time: rates and gaps of each
- * interval
+ * intervals.c - what a load of store-perf does over time: rates and gaps of
+ * each interval
  */
 #include "perf/store-perf/intervals.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * intervals.h - what a load of store-perf does over time: rates and gaps of each
- * interval
+ * intervals.h - what a load of store-perf does over time: rates and gaps of
+ * each interval
  *
  * Threads: those that call the pool note what has ended, one thread takes the
  * points.
@@ -23,7 +23,7 @@ struct pace {
 };
 
 void pace_begin(struct pace *p, uint64_t now_ns);
-/* A call has ended; @keys of it went well. */
+/* Notes that a call has ended at @now_ns, @keys of which went well. */
 void pace_note(struct pace *p, uint64_t now_ns, uint64_t keys, uint64_t bytes);
 
 struct interval_point {
@@ -50,9 +50,11 @@ void intervals_begin(struct intervals *s, struct pace *pace, uint64_t now_ns);
  * until the next, 1 .. @most_ms.
  */
 int intervals_look(struct intervals *s, uint64_t now_ns, int most_ms);
-/* Takes the last point, of an interval that is shorter, but a tenth at least. */
+/*
+ * Takes the last point, of an interval that is shorter, but a tenth at least.
+ */
 void intervals_end(struct intervals *s, uint64_t now_ns);
-/* A new array of the points; NULL: no memory. */
+/* Returns a new array of the points; NULL: no memory. */
 json_t *intervals_json(const struct intervals *s);
 void intervals_fini(struct intervals *s);
 

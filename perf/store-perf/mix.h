@@ -29,7 +29,7 @@
 #define MIX_WORKERS_MAX   4096
 #define MIX_PROCESSES_MAX 64
 #define MIX_CODES         8          /* different ones of an operation */
-#define MIX_SPARE_BYTES   (4u << 20) /* places of values in memory differ by it */
+#define MIX_SPARE_BYTES   (4u << 20) /* by which places of values differ */
 
 enum mix_op {
 	MIX_GET,
@@ -98,8 +98,8 @@ struct mix_share {
 
 /*
  * Makes the plan of the options. The caller adds what is known later: master,
- * run, and n_keys where the options leave that 0. -EINVAL after a line on stderr
- * that names the setting.
+ * run, and n_keys where the options leave that 0. -EINVAL after a line on
+ * stderr that names the setting.
  */
 int mix_plan_make(const struct options *o, struct mix_plan *out);
 /* Returns the bytes from one value to the next in a worker's memory. */

@@ -264,7 +264,7 @@ static struct mixed_cpu cpu_of_all(const struct mixed *m)
 	return cpu;
 }
 
-/* For how long the workers may take, in ns. */
+/* Returns how long the workers may take, in ns. */
 static uint64_t longest_load(const struct mix_plan *plan)
 {
 	return plan->duration_ns
@@ -385,7 +385,7 @@ static int check_result(const struct mixed *m)
 	return t->wrong_bytes || keys == failed ? -EIO : 0;
 }
 
-/* -EIO when a process did not end well: then its figures prove nothing. */
+/* Ends all. -EIO: a process did not end well, so its figures prove nothing. */
 static int stop_all(struct mixed *m, bool early)
 {
 	int bad = 0, code;

@@ -82,7 +82,7 @@ static void derive_memory(struct options *o)
 		o->own_pool = o->pool_bytes;
 }
 
-/* The most objects that a row has in the own pool at a time. */
+/* Returns the most objects that a row has in the own pool at a time. */
 static uint64_t most_objects(const struct options *o)
 {
 	uint64_t threads = o->clients * o->threads, most = 0;

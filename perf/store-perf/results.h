@@ -36,8 +36,8 @@ struct results {
 int results_report(const struct results *r, const struct options *o);
 /*
  * Says on stderr that @behind calls of @rate a second were due and never begun,
- * unless each of @n_threads may have had one under way at the end: latencies are
- * then those of a queue that grows while the load lasts.
+ * unless each of @n_threads may have had one under way at the end: latencies
+ * are then those of a queue that grows while the load lasts.
  */
 void results_warn_behind(uint64_t behind, uint64_t n_threads, uint64_t rate);
 void results_fini(struct results *r);

@@ -181,7 +181,9 @@ static uint64_t last_end_ns(const struct run *run)
 	return last;
 }
 
-/* Shows on a terminal how far the warm-up is, until all @n threads have ended. */
+/*
+ * Shows on a terminal how far the warm-up is, until all @n threads have ended.
+ */
 static void show_warm_up(struct run *run, unsigned int n)
 {
 	struct tei_progress bar;

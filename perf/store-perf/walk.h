@@ -7,7 +7,10 @@
 
 #include "perf/store-perf/options.h"
 
-/* Measures all rows that @o asks for, and reports. An exit code; errors are said. */
+/*
+ * Measures all rows that @o asks for, and reports. An exit code; errors are
+ * said.
+ */
 int walk_run(const struct options *o);
 
 #endif

@@ -287,7 +287,7 @@ static void call_once(struct mixer *m)
 		put_one(m, op, n, m->begin_ns);
 }
 
-/* Keys that went well so far, and their bytes. */
+/* Sums up keys that went well so far, and their bytes. */
 static uint64_t count_good(const struct mixer *m, uint64_t *out_bytes)
 {
 	uint64_t good = 0;
@@ -332,7 +332,7 @@ static void *mixer_fill(void *mixer)
 	return NULL;
 }
 
-/* When counting begins. */
+/* Returns when counting begins. */
 static uint64_t counted_from(const struct mixer *m)
 {
 	return m->share->start_ns + m->share->plan.warm_up_ns;
@@ -345,7 +345,9 @@ static uint64_t planned_end(const struct mixer *m)
 	return duration ? counted_from(m) + duration : UINT64_MAX;
 }
 
-/* Waits until the next call is due and takes it; false: the plan is fulfilled. */
+/*
+ * Waits until the next call is due and takes it; false: the plan is fulfilled.
+ */
 static bool begin_call(struct mixer *m)
 {
 	const struct mix_plan *plan = &m->share->plan;

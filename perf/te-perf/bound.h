@@ -20,8 +20,8 @@ struct bound {
 /* Starts the peer and maps memory. -errno, said on stderr. */
 int bound_open(struct bound *b, const struct options *o, struct target *t);
 /*
- * Measures what belongs to a row whose carrier is known, and sets its figures in
- * @v, and the engine's divided by them. -errno, said.
+ * Measures what belongs to a row whose carrier is known, and sets its figures
+ * in @v, and the engine's divided by them. -errno, said.
  */
 int bound_round(struct bound *b, struct row *row, double v[N_FIGURES]);
 void bound_close(struct bound *b);

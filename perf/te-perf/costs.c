@@ -86,7 +86,7 @@ static int register_for_long(struct run *run, struct cost *c)
 	return rc;
 }
 
-/* Memory that is allocated and touched, in no region. */
+/* Opens memory that is allocated and touched, and in no region. */
 static int open_unregistered(struct run *run)
 {
 	const struct options *o = run->options;

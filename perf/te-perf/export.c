@@ -26,7 +26,7 @@ static void set_figures(json_t **o, const struct row *row, enum figure first,
 
 #define FIELDS_MAX (13 + N_FIGURES)
 
-/* The fields of a row, with medians of the figures up to @end; how many. */
+/* Lists a row's fields, with figures below @end; returns how many. */
 static size_t fields_of(const struct row *row, const struct options *o,
 			enum figure end, struct tei_field out[FIELDS_MAX])
 {

@@ -28,8 +28,8 @@ struct fault {
 };
 
 /*
- * Half of the duration from now the target is killed or stopped, as
- * options->fault says; the bystander works all the time. -errno.
+ * Starts threads: one kills or stops the target after half of the duration, as
+ * options->fault says; the bystander's works all the time. -errno.
  */
 int fault_begin(struct fault *f, const struct options *o, struct target *target,
 		struct te_engine *engine);

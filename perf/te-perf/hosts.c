@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hosts.c - hosts of a scheme, which move bytes among themselves as they are told */
+/*
+ * hosts.c - hosts of a scheme, which move bytes among themselves as they are
+ * told
+ */
 #include "perf/te-perf/hosts.h"
 
 #include <errno.h>
@@ -174,7 +177,7 @@ static int reach_host(struct host *host, char own[TEI_HOST_LEN_MAX + 1])
 	return rc ? lose_host(host, te_strerror(rc)) : 0;
 }
 
-/* At once, for a host that listens waits for no stranger. */
+/* Asks for memory at once, as a listener hangs up on who says nothing. */
 static int say_open(const struct hosts *h, struct host *host)
 {
 	char line[64 + LOCATIONS_LEN], locations[LOCATIONS_LEN];
@@ -186,7 +189,9 @@ static int say_open(const struct hosts *h, struct host *host)
 	return say_line(host, line);
 }
 
-/* We and our target, which both move bytes: --bidirectional alone. */
+/*
+ * Reaches the target and starts a process for this side: --bidirectional alone.
+ */
 static int reach_two(struct hosts *h)
 {
 	struct host *us = &h->host[0], *target = &h->host[1];

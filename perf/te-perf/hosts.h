@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hosts.h - hosts of a scheme, which move bytes among themselves as they are told
+ * hosts.h - hosts of a scheme, which move bytes among themselves as they are
+ * told
  *
  * A host is a te-perf that listens, on another machine, or a process that this
- * one starts. With --bidirectional alone there are two: a process for this side,
- * and the target. What goes wrong with a host is said on stderr with its name;
- * then it is lost, and is asked for nothing more.
+ * one starts. With --bidirectional alone there are two: a process for this
+ * side, and the target. What goes wrong with a host is said on stderr with its
+ * name; then it is lost, and is asked for nothing more.
  */
 #ifndef PERF_TE_PERF_HOSTS_H
 #define PERF_TE_PERF_HOSTS_H
@@ -47,8 +48,8 @@ int hosts_ask(struct hosts *h, bool all, const char *line, const char *word);
 /* Says @line to the submitters that are not lost. */
 void hosts_say(struct hosts *h, const char *line);
 /*
- * Hears the next line of a host, which begins with @word, or with one of several
- * ("one|two"). -EIO: the host is lost.
+ * Hears the next line of a host, which begins with @word, or with one of
+ * several ("one|two"). -EIO: the host is lost.
  */
 int host_hear(struct host *host, const char *word,
 	      char answer[TEI_PROCESS_LINE]);
@@ -61,8 +62,8 @@ int host_misheard(struct host *host, const char *answer);
 uint64_t hosts_cpu_ns(struct hosts *h);
 bool hosts_lost(const struct hosts *h);
 /*
- * Gives all hosts ten more seconds for all their answers together: requests to a
- * host that is lost may never end.
+ * Gives all hosts ten more seconds for all their answers together: requests to
+ * a host that is lost may never end.
  */
 void hosts_hurry(struct hosts *h);
 

@@ -4,8 +4,9 @@
  *
  * A thread has one batch in flight: submit, wait for all of it, look at every
  * result, start over. Latency is therefore that of the batch's last request;
- * with a batch of 1 it is that of the request. A batch with a failure has none. With a rate (perf/lib/schedule.h)
- * batches begin when they are due, and latency counts from then on.
+ * with a batch of 1 it is that of the request. A batch with a failure has none.
+ * With a rate (perf/lib/schedule.h) batches begin when they are due, and
+ * latency counts from then on.
  */
 #include "perf/te-perf/load.h"
 

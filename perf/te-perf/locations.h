@@ -37,34 +37,34 @@ struct side {
 	uint64_t at[LOCATIONS_MAX]; /* addresses of the parts */
 };
 
-/* Bytes of each of @n parts, which are @len together or a few more. */
+/* Returns the bytes of each of @n parts, of @len together or a few more. */
 static inline uint64_t side_span(uint64_t len, uint32_t n)
 {
 	return ((len + n - 1) / n + 7) & ~7ull;
 }
 
-/* The address of the byte at a position. */
+/* Returns the address of the byte at a position. */
 static inline uint64_t side_at(const struct side *s, uint64_t position)
 {
 	return s->at[position / s->span] + position % s->span;
 }
 
-/* Share @i of @n of a side: of each of its parts, in whole words. */
+/* Returns share @i of @n of a side: of each of its parts, in whole words. */
 struct side side_share(const struct side *s, uint32_t i, uint32_t n);
 
-/* Bytes from a position on to the end of its part. */
+/* Returns the bytes from a position on to the end of its part. */
 static inline uint64_t side_left(const struct side *s, uint64_t position)
 {
 	return s->span - position % s->span;
 }
 
-/* Places of @stride bytes that all parts have together. */
+/* Returns how many places of @stride bytes all parts have together. */
 static inline uint64_t side_places(const struct side *s, uint64_t stride)
 {
 	return s->n * (s->span / stride);
 }
 
-/* The position of a place; places take the parts by turns. */
+/* Returns the position of a place; places take the parts by turns. */
 static inline uint64_t side_place(const struct side *s, uint64_t stride,
 				  uint64_t place)
 {

@@ -220,7 +220,7 @@ static int64_t reach_range(struct memory *m, uint64_t position, uint64_t len,
 	return rc ? rc : (int64_t)len;
 }
 
-/* As reach_range(); the contents are those of the memory. */
+/* Does what reach_range() does; the contents are those of the memory. */
 static int64_t view_range(struct memory *m, uint64_t position, uint64_t len,
 			  char **out, bool *of_gpu)
 {

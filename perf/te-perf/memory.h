@@ -63,7 +63,9 @@ int memory_spoil(struct memory *m);
  */
 int memory_wrong(struct memory *m, uint64_t position, uint64_t len,
 		 uint64_t seed, uint64_t origin, uint64_t *wrong);
-/* Adds to *@wrong how many bytes from @position on differ from @bytes. -errno. */
+/*
+ * Adds to *@wrong how many bytes from @position on differ from @bytes. -errno.
+ */
 int memory_differing(struct memory *m, uint64_t position, const char *bytes,
 		     uint64_t len, uint64_t *wrong);
 /*

@@ -452,7 +452,7 @@ static bool roles_fit(const struct options *o)
 	return !wrong;
 }
 
-/* Bytes of a side's working set that are in memory of the host. */
+/* Returns the bytes of a side's working set that are in memory of the host. */
 static uint64_t bytes_of_host(const struct options *o,
 			      const struct locations *l)
 {

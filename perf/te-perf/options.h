@@ -51,19 +51,19 @@ struct role_args {
 	char pin[8], insecure[16], spoil[8], host[TE_NAME_LEN_MAX + 8];
 	char *argv[10];
 };
-/* 0, -ENAMETOOLONG. */
+/* Makes the command line of @role. -ENAMETOOLONG. */
 int role_args(struct role_args *a, const struct options *o, const char *role);
 
-/* Derive and check; false: wrong, said on stderr. */
+/* Derives and checks; false: a setting is wrong, said on stderr. */
 bool options_derive(struct options *o);
-/* Hosts of a list "a:1,b:2"; 0: one has no name, or is there twice. */
+/* Counts the hosts of "a:1,b:2"; 0: one has no name, or is there twice. */
 uint32_t options_count_hosts(const char *list);
 /* Tells whether the backend cannot leave a process. */
 bool options_in_process(const struct options *o);
 
 /*
- * An engine named @host with --backend, --insecure and what --engine asks for.
- * -errno, said on stderr; -EINVAL: one of the settings is wrong.
+ * Creates an engine named @host with --backend, --insecure and what --engine
+ * asks for. -errno, said on stderr; -EINVAL: one of the settings is wrong.
  */
 int engine_open(const struct options *o, const char *host,
 		struct te_engine **out);

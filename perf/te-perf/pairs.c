@@ -39,7 +39,9 @@ struct run {
 
 /* ---- while it runs ---- */
 
-/* Asks for the requests of all hosts and the pairs that run. -EIO: one is lost. */
+/*
+ * Asks for the requests of all hosts and the pairs that run. -EIO: one is lost.
+ */
 static int ask_progress(struct run *run, uint64_t *requests, uint32_t *running)
 {
 	struct hosts *h = &run->hosts;

@@ -301,7 +301,7 @@ static void print_checked(const struct results *r)
 		       tei_text_bytes(checked, text), results_wrong_bytes(r));
 }
 
-/* The kernels that large copies went by, as the engine measured them. */
+/* Prints the kernels of large copies, as the engine measured them. */
 static void print_choices(const struct results *r, const struct options *o)
 {
 	for (size_t i = 0; i < r->n_choices; i++) {
@@ -343,7 +343,7 @@ static void print_notes(const struct results *r, const struct options *o)
 	print_checked(r);
 }
 
-/* -ENOMEM. */
+/* Prints tables, and what follows them. -ENOMEM. */
 static int print_table(const struct results *r, const struct options *o)
 {
 	struct tei_table *t = tei_calloc(1, sizeof(*t));

@@ -16,7 +16,9 @@
 #include "perf/te-perf/rails.h"
 #include "perf/te-perf/series.h"
 
-/* Each figure is measured once a round, or is NAN; figure_names[] has its name. */
+/*
+ * Each figure is measured once a round, or is NAN; figure_names[] has its name.
+ */
 enum figure {
 	/* ours */
 	GB_PER_S,
@@ -112,15 +114,17 @@ struct direction {
 size_t results_directions(const struct options *o, struct direction out[2]);
 
 /*
- * Sets the engine's figures of a round; those that it does not have stay as they
- * are. @cpu_ns: CPU time of all processes; 0: not known.
+ * Sets the engine's figures of a round; those that it does not have stay as
+ * they are. @cpu_ns: CPU time of all processes; 0: not known.
  */
 void row_figures(const struct row *row, const struct load_result *result,
 		 uint64_t cpu_ns, double v[N_FIGURES]);
 /* Adds errors and latencies of a round to those of the row. -ENOMEM. */
 int row_add(struct row *row, const struct options *o,
 	    const struct load_result *result);
-/* Return a figure's median, least and greatest of all rounds; NAN: it has none. */
+/*
+ * Return a figure's median, least and greatest of all rounds; NAN: it has none.
+ */
 double row_median(const struct row *row, enum figure f);
 double row_min(const struct row *row, enum figure f);
 double row_max(const struct row *row, enum figure f);

@@ -78,7 +78,7 @@ double row_median(const struct row *row, enum figure f)
 	return n ? tei_median(v, n) : NAN;
 }
 
-/* fmin() and fmax() pass over NAN. */
+/* Both pass over NAN, as fmin() and fmax() do. */
 double row_min(const struct row *row, enum figure f)
 {
 	double min = NAN;

@@ -11,7 +11,9 @@
 #define HOSTS_MAX 64
 #define PAIRS_MAX (HOSTS_MAX * (HOSTS_MAX - 1))
 
-/* Words of --scheme; "none" has no pairs, and scheme_init() does not take it. */
+/*
+ * Words of --scheme; "none" has no pairs, and scheme_init() does not take it.
+ */
 #define SCHEMES "none|pairs|pairwise|manytoone|onetomany|all"
 
 /* One host that submits requests, and the one whose memory they name. */
@@ -29,10 +31,11 @@ struct scheme {
 
 /*
  * Sets the pairs of @n_hosts by a word of SCHEMES. Who submits requests: with
- * "pairs" (or "pairwise") the first host to the second, the third to the fourth;
- * with "manytoone" all others to the first; with "onetomany" the first to all
- * others; with "all" each to each other. @bidirectional: each pair is also there
- * the other way round. Returns NULL, or static words that tell what is wrong.
+ * "pairs" (or "pairwise") the first host to the second, the third to the
+ * fourth; with "manytoone" all others to the first; with "onetomany" the first
+ * to all others; with "all" each to each other. @bidirectional: each pair is
+ * also there the other way round. Returns NULL, or static words that tell what
+ * is wrong.
  */
 const char *scheme_init(struct scheme *s, const char *word, uint32_t n_hosts,
 			bool bidirectional);

@@ -140,7 +140,7 @@ static void open_inbox(struct server *s)
 		puts("notify");
 }
 
-/* False: no initiator says that. */
+/* Answers a line. Returns false if it is none of an initiator's. */
 static bool answer_line(struct server *s, const char *line)
 {
 	bool known = true;
@@ -267,7 +267,7 @@ static void end_session(struct listener *l)
 	fflush(stdout);
 }
 
-/* While a session runs, others wait in the backlog. */
+/* Serves one session after another; meanwhile others wait in the backlog. */
 static void serve_session(struct listener *l)
 {
 	struct pollfd pfd[2] = {{.fd = l->signals, .events = POLLIN}};
@@ -296,7 +296,7 @@ static int open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-/* "port" or "host:port". */
+/* Splits "port" or "host:port"; without a host it is "". */
 static int split_address(const char *text, char host[TEI_HOST_LEN_MAX + 1],
 			 uint16_t *port)
 {

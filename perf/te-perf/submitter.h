@@ -28,8 +28,8 @@
  *	bucket I N
  *	end
  *
- * with the load's error, each kind of error of its requests and how many had it,
- * and the buckets of its histogram that are not empty. LATE_NS is that of a
+ * with the load's error, each kind of error of its requests and how many had
+ * it, and the buckets of its histogram that are not empty. LATE_NS is that of a
  * load_result. A check has a line "checked ERROR BYTES WRONG" for each pair. An
  * ERROR is a name: errors.h.
  */

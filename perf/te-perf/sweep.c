@@ -32,7 +32,7 @@ static void add_line(struct tei_plot *plot, const struct results *r,
 				       row_max(&r->row[i], f));
 }
 
-/* The first row of each line. */
+/* Finds the first row of each line; returns how many. */
 static size_t find_heads(const struct results *r,
 			 const struct row *out[OURS_MAX])
 {

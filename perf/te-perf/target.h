@@ -40,8 +40,8 @@ struct target {
  */
 int target_start(struct target *t, const struct options *o, uint64_t len);
 /*
- * Starts a target that is not remote, with a working set of as many bytes, opens
- * its segment and finds its memory. -errno, said on stderr.
+ * Starts a target that is not remote, with a working set of as many bytes,
+ * opens its segment and finds its memory. -errno, said on stderr.
  */
 int target_open(struct target *t, struct te_engine *engine);
 /* Has the target take notifications from now on. -errno. */
@@ -56,8 +56,8 @@ int target_reference(struct target *t, uint64_t len,
 		     struct tei_bare_peer *peer);
 /*
  * Connects to a te-perf that listens at @name, "host:port": lines go by
- * @process. @at gets its address, @host ours as it sees it. -errno; -EINVAL: the
- * name is wrong, said on stderr.
+ * @process. @at gets its address, @host ours as it sees it. -errno; -EINVAL:
+ * the name is wrong, said on stderr.
  */
 int target_connect(const char *name, struct tei_process *process,
 		   struct tei_address *at, char host[TEI_HOST_LEN_MAX + 1]);

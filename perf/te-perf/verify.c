@@ -114,7 +114,7 @@ static int read_back(struct checker *c)
 	return rc;
 }
 
-/* Number @i of the slots in order of their use. */
+/* Returns number @i of the slots in order of their use. */
 static int check_slot(struct checker *c, uint32_t thread, uint64_t i,
 		      uint64_t seed)
 {

@@ -223,7 +223,9 @@ static json_t *to_json(const struct figures *f)
 
 #define FIELDS 8
 
-/* Lists the fields of one kind of call, which moved @bytes in @ns altogether. */
+/*
+ * Lists the fields of one kind of call, which moved @bytes in @ns altogether.
+ */
 static void fields_of(const struct figures *f, const char *call,
 		      const struct tei_histogram *h, double bytes, uint64_t ns,
 		      struct tei_field out[FIELDS])

@@ -319,7 +319,7 @@ static int measure_replay(struct replay *r, const char *trace_path)
 	return check_result(r) ? -EIO : rc;
 }
 
-/* -EIO when a process did not end well: then its figures prove nothing. */
+/* Ends all. -EIO: a process did not end well, so its figures prove nothing. */
 static int stop_all(struct replay *r, bool early)
 {
 	int bad = 0;

@@ -8,7 +8,9 @@
 #include "perf/lib/trace.h"
 #include "perf/te-replay/options.h"
 
-/* Replays @t as @o says, and reports. An exit code; errors are said on stderr. */
+/*
+ * Replays @t as @o says, and reports. An exit code; errors are said on stderr.
+ */
 int replay_run(const struct options *o, const struct tei_trace *t,
 	       const char *trace_path, double rate);
 
