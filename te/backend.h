@@ -155,6 +155,24 @@ struct tei_slice {
 	_Alignas(max_align_t) unsigned char priv[];
 };
 
+/*
+ * Returns how many of the @n bytes from @at of the slice its checksum covers;
+ * *from, unless none: how far behind @at they begin.
+ */
+static inline uint64_t tei_slice_summed(const struct tei_slice *slice,
+					uint64_t at, uint64_t n, uint64_t *from)
+{
+	uint64_t first = slice->crc_from > at ? slice->crc_from : at;
+	uint64_t end = slice->crc_from + slice->crc_len;
+
+	if (end > at + n)
+		end = at + n;
+	if (!slice->crc_len || first >= end)
+		return 0;
+	*from = first - at;
+	return end - first;
+}
+
 typedef int tei_device_fn(const struct tei_device *device, void *arg);
 
 /* Arguments of probe(); all memory is the core's. */

@@ -216,20 +216,11 @@ static int loop_flush(struct tei_endpoint *ep, int err)
 	return half->flushing ? -EINPROGRESS : 0;
 }
 
-/* Returns how many of the next @n bytes are summed; *from: which is first. */
+/* Returns tei_slice_summed() of the next @n bytes. */
 static uint64_t summed(const struct tei_slice *slice, uint64_t n,
 		       uint64_t *from)
 {
-	uint64_t at = loop_slice(slice)->at;
-	uint64_t first = slice->crc_from > at ? slice->crc_from : at;
-	uint64_t end = slice->crc_from + slice->crc_len;
-
-	if (end > at + n)
-		end = at + n;
-	if (!slice->crc_len || first >= end)
-		return 0;
-	*from = first - at;
-	return end - first;
+	return tei_slice_summed(slice, loop_slice(slice)->at, n, from);
 }
 
 static void take_crc(struct tei_slice *slice, const uint8_t *bytes, uint64_t n)

@@ -66,14 +66,5 @@ void tei_shm_slice_pass(struct tei_slice *slice, uint64_t n)
 uint64_t tei_shm_slice_crc(const struct tei_slice *slice, uint64_t n,
 			   uint64_t *from)
 {
-	uint64_t at = shm_slice(slice)->at;
-	uint64_t first = slice->crc_from > at ? slice->crc_from : at;
-	uint64_t end = slice->crc_from + slice->crc_len;
-
-	if (end > at + n)
-		end = at + n;
-	if (!slice->crc_len || first >= end)
-		return 0;
-	*from = first - at;
-	return end - first;
+	return tei_slice_summed(slice, shm_slice(slice)->at, n, from);
 }

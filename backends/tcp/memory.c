@@ -56,18 +56,11 @@ uint64_t tei_tcp_gather(const struct tei_slice *slice, struct tcp_cursor *c,
 static void take_crc(struct tei_slice *slice, uint64_t at,
 		     const struct iovec *run)
 {
-	uint64_t from = slice->crc_from;
-	uint64_t end = from + slice->crc_len;
-	uint64_t run_end = at + run->iov_len;
+	uint64_t from, len = tei_slice_summed(slice, at, run->iov_len, &from);
 
-	if (from < at)
-		from = at;
-	if (end > run_end)
-		end = run_end;
-	if (from >= end)
-		return;
-	slice->crc = tei_crc32c_raw(
-		slice->crc, (uint8_t *)run->iov_base + (from - at), end - from);
+	if (len)
+		slice->crc = tei_crc32c_raw(
+			slice->crc, (uint8_t *)run->iov_base + from, len);
 }
 
 void tei_tcp_pass(struct tei_slice *slice, uint64_t n)
