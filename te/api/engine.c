@@ -95,6 +95,7 @@ static struct te_engine *make_engine(void)
 	if (!whole)
 		return NULL;
 	whole->engine.worker = &whole->worker;
+	whole->engine.n_workers = 1;
 	whole->engine.regions = &whole->regions;
 	whole->engine.transfer = &whole->transfer;
 	whole->engine.control = &whole->control;
@@ -373,7 +374,8 @@ static void free_all(struct te_engine *engine)
 		tei_gated_end(tei_list_entry(at, struct te_batch, link));
 	}
 	tei_list_for_each (at, &engine->peers) {
-		tei_peer_end_links(tei_list_entry(at, struct tei_peer, link));
+		tei_peer_end_links(
+			tei_list_entry(at, struct tei_peer, link)->works);
 	}
 	tei_inbound_peers_break_links(engine);
 	tei_drive_until_closed(engine->worker);

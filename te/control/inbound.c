@@ -81,7 +81,7 @@ void tei_inbound_peer_drop_link(struct tei_link *link)
 	if (link->in.dropping || link->in.is_gone)
 		return;
 	link->in.dropping = true;
-	tei_worker_post(link->engine->worker, &link->in.drop);
+	tei_worker_post(link->rail->worker, &link->in.drop);
 }
 
 /* Steps of a connection in which a peer without one may come back. */
@@ -799,7 +799,7 @@ static void handle_connect(struct tei_inbound_conn *v,
 	link->in.connect_id = f->id;
 	tei_list_add_tail(&v->inbound->links, &link->link);
 	v->inbound->n_links++;
-	tei_worker_post(v->engine->worker, &link->in.open);
+	tei_worker_post(box->worker, &link->in.open);
 }
 
 static void control_connected(struct tei_link *link)

@@ -240,7 +240,6 @@ static void init(struct tei_peer *peer, struct te_engine *engine,
 	tei_list_init(&peer->c->of_names);
 	tei_notify_out_init(&peer->c->notify);
 	peer->asks_call.fn = asks_came;
-	tei_peer_work_init(peer);
 }
 
 static bool has_self_rail(const struct te_engine *engine)
@@ -291,8 +290,7 @@ static int make_peer(struct te_engine *engine, const char *name,
 {
 	struct whole *whole = tei_calloc(1, sizeof(*whole));
 	struct tei_peer *peer;
-	int rc = -ENOMEM;
-	uint32_t i;
+	int rc = 0;
 
 	if (!whole)
 		return -ENOMEM;
@@ -300,17 +298,12 @@ static int make_peer(struct te_engine *engine, const char *name,
 	peer->c = &whole->c;
 	peer->c->peer = peer;
 	init(peer, engine, name);
-	peer->w.pairs =
-		tei_calloc(engine->worker->n_rails, sizeof(*peer->w.pairs));
-	if (!peer->w.pairs)
-		goto free_peer;
-	for (i = 0; i < engine->worker->n_rails; i++)
-		tei_list_init(&peer->w.pairs[i].slot);
-	if (!strcmp(name, engine->name) && has_self_rail(engine)) {
+	if (!strcmp(name, engine->name) && has_self_rail(engine))
 		rc = tell_self(peer);
-		if (rc)
-			goto free_peer;
-	}
+	if (!rc)
+		rc = tei_peer_works_make(peer);
+	if (rc)
+		goto free_peer;
 	tei_name_split(name, peer->host, &peer->port);
 	*out = peer;
 	return 0;
@@ -374,8 +367,7 @@ void tei_peer_free(struct tei_peer *peer)
 	if (!peer)
 		return;
 	tei_remote_put(peer->announced.remote);
-	tei_remote_put(peer->w.remote);
-	tei_free(peer->w.pairs);
+	tei_peer_works_free(peer);
 	tei_free(TEI_CONTAINER(peer, struct whole, peer));
 }
 
@@ -397,7 +389,7 @@ static bool is_drop_urgent(const struct tei_peer *peer)
 static bool is_wanted(const struct tei_peer *peer)
 {
 	return !tei_list_empty(&peer->c->openers) || is_drop_urgent(peer) ||
-	       tei_notify_wants(peer) || atomic_load(&peer->want) ||
+	       tei_notify_wants(peer) || atomic_load(&peer->n_want) ||
 	       (atomic_load(&peer->asks) & TEI_ASK_PROBE);
 }
 

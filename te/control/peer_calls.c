@@ -494,7 +494,7 @@ const struct tei_frame_ops tei_peer_frame_ops = {
 static void answer_connect(struct tei_link *link, int err)
 {
 	link->out.err = err;
-	tei_worker_post(link->engine->worker, &link->out.answer);
+	tei_worker_post(link->rail->worker, &link->out.answer);
 }
 
 /* ---- connect ---- */
@@ -510,7 +510,7 @@ static int take_connected(struct tei_link *link, const struct tei_frame *f)
 	if (!m)
 		return -EPROTO;
 	if (m->epoch)
-		tei_peer_tell_epoch(link->out.peer, m->epoch);
+		tei_peer_tell_epoch(link->out.peer->of, m->epoch);
 	rc = tei_status_to_errno(m->status);
 	if (rc)
 		return rc;
@@ -538,7 +538,7 @@ static void connect_done(struct tei_frame_call *call, int err,
 static void ask_connect(struct tei_call *call)
 {
 	struct tei_link *link = TEI_CONTAINER(call, struct tei_link, out.ask);
-	struct tei_peer *peer = link->out.peer;
+	struct tei_peer *peer = link->out.peer->of;
 	Te__Connect m = TE__CONNECT__INIT;
 	int rc;
 
@@ -584,7 +584,7 @@ static void drop_done(struct tei_frame_call *call, int err,
 		      const struct tei_frame *f)
 {
 	struct tei_link *link = TEI_CONTAINER(call, struct tei_link, out.rpc);
-	struct tei_peer *peer = link->out.peer;
+	struct tei_peer *peer = link->out.peer->of;
 
 	link->out.in_rpc = false;
 	if (!err) {
@@ -629,7 +629,7 @@ void tei_peer_send_drops(struct tei_peer *peer)
 static void ask_drop(struct tei_call *call)
 {
 	struct tei_link *link = TEI_CONTAINER(call, struct tei_link, out.ask);
-	struct tei_peer *peer = link->out.peer;
+	struct tei_peer *peer = link->out.peer->of;
 
 	tei_list_add_tail(&peer->c->drops, &link->out.asked);
 	tei_peer_kick(peer);

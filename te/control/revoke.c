@@ -184,7 +184,7 @@ static void end_own(struct tei_call *call)
 	struct tei_peer *peer = own_peer(r->engine);
 
 	if (peer)
-		tei_peer_sync(peer);
+		tei_peer_sync(&peer->works[0]);
 	tei_links_close_broken(r->engine->worker);
 	tei_own_links_await(r->engine, &r->own_end);
 }

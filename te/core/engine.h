@@ -35,6 +35,8 @@
 #include "te/core/handle.h"
 #include "te/core/stats.h"
 
+#define TEI_WORKERS_MAX 1u /* of an engine */
+
 struct te_topo;
 struct tei_control;
 struct tei_gpus;
@@ -72,7 +74,8 @@ struct te_engine {
 	struct tei_loop *loop; /* the control thread */
 
 	/* The rooms' own, in the same allocation. */
-	struct tei_worker *worker;
+	struct tei_worker *worker; /* worker[n_workers]; fixed once made */
+	uint32_t n_workers;
 	struct tei_regions *regions;
 	struct tei_transfer *transfer;
 	struct tei_control *control;

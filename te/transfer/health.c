@@ -40,17 +40,17 @@ void tei_health_hold(struct tei_link *link)
 			 tei_chance(&w->chance), &limits);
 }
 
-void tei_health_refused(struct tei_peer *peer, uint32_t rail, int err)
+void tei_health_refused(struct tei_peer_work *peer, uint32_t rail, int err)
 {
 	static struct tei_log_limit limit = {.per_minute = 60};
-	struct tei_worker *w = peer->engine->worker;
+	struct tei_worker *w = peer->worker;
 	struct tei_breaker_limits limits = limits_of(peer->engine);
 
 	if (tei_log_allowed(&limit))
 		LOG_WARN("rail %s: open an endpoint to %s: %s",
 			 w->rails[rail]->name, peer->name, strerror(-err));
-	peer->w.pairs[rail].err = err;
-	tei_breaker_fail(&peer->w.pairs[rail].breaker, w->now,
+	peer->pairs[rail].err = err;
+	tei_breaker_fail(&peer->pairs[rail].breaker, w->now,
 			 tei_chance(&w->chance), &limits);
 	tei_peer_detour(peer, rail);
 }
@@ -61,7 +61,7 @@ static void blame_device(struct tei_link *link, int err)
 {
 	static struct tei_log_limit limit = {.per_minute = 60};
 	struct tei_rail_box *box = link->rail;
-	struct tei_worker *w = link->engine->worker;
+	struct tei_worker *w = link->rail->worker;
 	struct tei_breaker_limits limits = limits_of(link->engine);
 
 	if (box->good_at >= box->blamed_at ||
@@ -104,7 +104,7 @@ void tei_health_blame(struct tei_link *link, int err)
 {
 	static struct tei_log_limit limit = {.per_minute = 60};
 	struct tei_breaker *b = &link->out.pair->breaker;
-	struct tei_worker *w = link->engine->worker;
+	struct tei_worker *w = link->rail->worker;
 	struct tei_breaker_limits limits = limits_of(link->engine);
 	uint8_t state = b->state;
 
@@ -148,11 +148,11 @@ void tei_health_proven(struct tei_link *link)
 	tei_peer_run(link->out.peer);
 }
 
-bool tei_health_lets(struct tei_peer *peer, uint32_t rail, uint64_t *until)
+bool tei_health_lets(struct tei_peer_work *peer, uint32_t rail, uint64_t *until)
 {
-	struct tei_rail_box *box = peer->engine->worker->rails[rail];
-	struct tei_breaker *b = &peer->w.pairs[rail].breaker;
-	uint64_t now = peer->engine->worker->now;
+	struct tei_rail_box *box = peer->worker->rails[rail];
+	struct tei_breaker *b = &peer->pairs[rail].breaker;
+	uint64_t now = peer->worker->now;
 	bool device = tei_breaker_lets(&box->breaker, now);
 	bool pair = tei_breaker_lets(b, now);
 
@@ -344,14 +344,14 @@ uint64_t tei_meter_rate(const struct tei_meter *m, uint64_t now, uint64_t prior)
 /* Links to the same peer that work, with something posted or without. */
 static bool has_other(const struct tei_link *link, bool idle)
 {
-	const struct tei_peer *peer = link->out.peer;
+	const struct tei_peer_work *peer = link->out.peer;
 	const struct te_engine *engine = link->engine;
 	uint64_t now = engine->worker->now;
 	uint64_t patience = engine->config.reroute_after * TEI_NS_PER_MS;
 	uint32_t i;
 
 	for (i = 0; i < engine->worker->n_rails; i++) {
-		const struct tei_link *other = peer->w.pairs[i].link;
+		const struct tei_link *other = peer->pairs[i].link;
 
 		if (!other || other == link || other->out.state != TEI_LINK_UP)
 			continue;
@@ -367,7 +367,7 @@ uint64_t tei_link_late(const struct tei_link *link, uint64_t now)
 	const struct tei_meter *m = &link->out.pair->meter;
 	uint64_t slow = 0;
 
-	if (link->out.peer->w.n_up < 2 || !m->rate)
+	if (link->out.peer->n_up < 2 || !m->rate)
 		return UINT64_MAX;
 	slow = SLOW_BY * ((uint64_t)((double)link->out.bytes *
 				     (double)TEI_NS_PER_S / (double)m->rate) +
@@ -384,30 +384,30 @@ static uint64_t next_look(const struct tei_link *link)
 {
 	const struct tei_config *config = &link->engine->config;
 	uint64_t reroute = config->reroute_after * TEI_NS_PER_MS;
-	uint64_t now = link->engine->worker->now;
+	uint64_t now = link->rail->worker->now;
 	uint64_t next = now + (reroute < LOOK ? reroute : LOOK);
 	uint64_t late = oldest(link)->late_at;
 
-	if (link->out.peer->w.n_up < 2)
+	if (link->out.peer->n_up < 2)
 		return now + config->suspect_after * TEI_NS_PER_MS;
 	return late > now && late < next ? late : next;
 }
 
 void tei_link_watch(struct tei_link *link)
 {
-	struct tei_worker *w = link->engine->worker;
+	struct tei_worker *w = link->rail->worker;
 
 	if (!tei_heap_has(&link->out.due.node))
 		tei_due_set(w, &link->out.due, next_look(link));
 }
 
-void tei_links_watch_again(struct tei_peer *peer)
+void tei_links_watch_again(struct tei_peer_work *peer)
 {
-	struct tei_worker *w = peer->engine->worker;
+	struct tei_worker *w = peer->worker;
 	uint32_t i;
 
 	for (i = 0; i < w->n_rails; i++) {
-		struct tei_link *link = peer->w.pairs[i].link;
+		struct tei_link *link = peer->pairs[i].link;
 
 		if (link && link->out.state == TEI_LINK_UP &&
 		    link->out.n_posted)
@@ -422,7 +422,7 @@ void tei_endpoint_moved(struct tei_endpoint *ep)
 	struct tei_link *link = ep->link;
 
 	if (!ep->target)
-		link->out.peer->w.moved_at = link->engine->worker->now;
+		link->out.peer->moved_at = link->rail->worker->now;
 }
 
 static void suspect(struct tei_link *link, uint64_t now)
@@ -468,7 +468,7 @@ static bool is_slow(struct tei_link *link, uint64_t now)
 
 	if (now < oldest(link)->late_at ||
 	    (pair->slow_at && now - pair->slow_at < SLOW_WAIT) ||
-	    !tei_queue_empty(&link->out.peer->w.queue) ||
+	    !tei_queue_empty(&link->out.peer->queue) ||
 	    !has_other(link, true)) {
 		link->out.late_since = 0;
 		return false;
@@ -505,7 +505,7 @@ static uint64_t look_again(const struct tei_link *link, uint64_t now)
 void tei_link_due(struct tei_due *due)
 {
 	struct tei_link *link = TEI_CONTAINER(due, struct tei_link, out.due);
-	struct tei_worker *w = link->engine->worker;
+	struct tei_worker *w = link->rail->worker;
 	bool silent, slow;
 
 	if (link->out.state == TEI_LINK_CONNECTING) {
@@ -523,6 +523,6 @@ void tei_link_due(struct tei_due *due)
 	suspect(link, w->now);
 	tei_due_set(w, due, look_again(link, w->now));
 	/* Slices that the link has not moved by now may go over others. */
-	if (!tei_queue_empty(&link->out.peer->w.queue))
+	if (!tei_queue_empty(&link->out.peer->queue))
 		tei_peer_run(link->out.peer);
 }

@@ -23,21 +23,22 @@
 
 struct tei_link;
 struct tei_pair;
-struct tei_peer;
+struct tei_peer_work;
 struct tei_rail_box;
 struct tei_worker;
 
 /* @link broke, or was not to be had. */
 void tei_health_hold(struct tei_link *link);
 /* Counts a failure of our own to open an endpoint: there is no link. */
-void tei_health_refused(struct tei_peer *peer, uint32_t rail, int err);
+void tei_health_refused(struct tei_peer_work *peer, uint32_t rail, int err);
 /* The peer has answered since: the pair is at fault, or the device. */
 void tei_health_blame(struct tei_link *link, int err);
 /* A slice went well over a pair or a device that is on trial. */
 void tei_health_proven(struct tei_link *link);
 
 /* Tells whether links may be opened; if not, until when, as far as known. */
-bool tei_health_lets(struct tei_peer *peer, uint32_t rail, uint64_t *until);
+bool tei_health_lets(struct tei_peer_work *peer, uint32_t rail,
+		     uint64_t *until);
 
 /* ---- how fast a rail delivers to a peer, as it was seen ---- */
 

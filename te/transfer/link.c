@@ -58,7 +58,7 @@ static bool comes_before(const struct tei_link *a, const struct tei_link *b)
 static struct tei_link *next_to_go(const struct tei_rail_box *box,
 				   uint64_t *again)
 {
-	uint64_t now = engine_of(box)->worker->now;
+	uint64_t now = box->worker->now;
 	struct tei_link *first = NULL;
 
 	tei_list_for_each (node, &box->links) {
@@ -93,7 +93,7 @@ static bool is_crowded(const struct tei_rail_box *box)
 /* Closes a link for each that waits for its place; later where none may go. */
 static void make_room(struct tei_rail_box *box)
 {
-	struct tei_worker *w = engine_of(box)->worker;
+	struct tei_worker *w = box->worker;
 	uint64_t again = UINT64_MAX;
 
 	tei_due_clear(w, &box->turn);
@@ -121,7 +121,7 @@ void tei_slots_init(struct tei_rail_box *box)
 
 void tei_slots_fini(struct tei_rail_box *box)
 {
-	tei_due_clear(engine_of(box)->worker, &box->turn);
+	tei_due_clear(box->worker, &box->turn);
 }
 
 /* The backend has no room for one more, whatever the setting: make some. */
@@ -143,10 +143,10 @@ static void slots_short(struct tei_rail_box *box)
  * Tells whether @peer may open an endpoint on @rail now. False: another one is
  * made to give way, and the peer is run when there is room.
  */
-static bool slots_let(struct tei_peer *peer, uint32_t rail)
+static bool slots_let(struct tei_peer_work *peer, uint32_t rail)
 {
-	struct tei_rail_box *box = peer->engine->worker->rails[rail];
-	struct tei_pair *pair = &peer->w.pairs[rail];
+	struct tei_rail_box *box = peer->worker->rails[rail];
+	struct tei_pair *pair = &peer->pairs[rail];
 
 	if (box->n_out < limit_of(box))
 		return true;
@@ -179,7 +179,7 @@ static void slots_opened(struct tei_link *link)
 
 static void slots_up(struct tei_link *link)
 {
-	link->out.up_at = link->engine->worker->now;
+	link->out.up_at = link->rail->worker->now;
 	if (link->rail->n_waiting)
 		make_room(link->rail);
 }
@@ -237,15 +237,15 @@ void tei_link_free(struct tei_link *link)
 
 static void answered(struct tei_call *call);
 
-static void set_up(struct tei_link *link, struct tei_peer *peer,
+static void set_up(struct tei_link *link, struct tei_peer_work *peer,
 		   struct tei_pair *pair)
 {
-	struct tei_worker *w = peer->engine->worker;
+	struct tei_worker *w = peer->worker;
 
-	link->number = ++w->next_number;
+	link->number = ++w->next_number | (uint64_t)w->index << 56;
 	link->out.peer = peer;
 	link->out.pair = pair;
-	link->out.life = peer->w.life;
+	link->out.life = peer->life;
 	link->out.remote_pos = pair->remote_pos;
 	link->out.remote_rail = pair->remote_rail;
 	link->out.state = TEI_LINK_ASKING;
@@ -253,19 +253,19 @@ static void set_up(struct tei_link *link, struct tei_peer *peer,
 	link->out.due.fn = tei_link_due;
 	link->out.ask.fn = link->engine->transfer->messages->connect;
 	link->out.answer.fn = answered;
-	link->ep.epoch = peer->w.epoch;
-	link->ep.peer = peer->w.address;
+	link->ep.epoch = peer->epoch;
+	link->ep.peer = peer->address;
 	tei_address_set_port(&link->ep.peer, 0);
 }
 
 static void self_connect(struct tei_link *link);
 
-void tei_link_open(struct tei_peer *peer, uint32_t rail)
+void tei_link_open(struct tei_peer_work *peer, uint32_t rail)
 {
 	struct te_engine *engine = peer->engine;
 	struct tei_rail_box *box = engine->worker->rails[rail];
 	const struct tei_backend_ops *ops = box->rail.ops;
-	struct tei_pair *pair = &peer->w.pairs[rail];
+	struct tei_pair *pair = &peer->pairs[rail];
 	struct tei_link *link;
 	int rc = -ENOMEM;
 
@@ -283,7 +283,7 @@ void tei_link_open(struct tei_peer *peer, uint32_t rail)
 	link->open = true;
 	tei_list_add_tail(&box->links, &link->of_rail);
 	slots_opened(link);
-	tei_list_add_tail(&peer->w.links, &link->link);
+	tei_list_add_tail(&peer->links, &link->link);
 	pair->link = link;
 	if (peer->self)
 		self_connect(link);
@@ -303,7 +303,7 @@ static void answered(struct tei_call *call)
 {
 	struct tei_link *link =
 		TEI_CONTAINER(call, struct tei_link, out.answer);
-	struct tei_worker *w = link->engine->worker;
+	struct tei_worker *w = link->rail->worker;
 	int err = link->out.err;
 
 	link->out.accepted = !err || link->out.unanswered;
@@ -341,7 +341,7 @@ static void has_met(struct tei_link *link)
 void tei_endpoint_up(struct tei_endpoint *ep)
 {
 	struct tei_link *link = ep->link;
-	struct tei_worker *w = link->engine->worker;
+	struct tei_worker *w = link->rail->worker;
 
 	if (ep->target) {
 		tei_due_clear(w, &link->in.due);
@@ -354,7 +354,7 @@ void tei_endpoint_up(struct tei_endpoint *ep)
 	link->out.was_up = true;
 	slots_up(link);
 	tei_due_clear(w, &link->out.due);
-	if (link->out.peer->w.n_up++)
+	if (link->out.peer->n_up++)
 		tei_links_watch_again(link->out.peer);
 	TEI_COUNT(link->engine, links_up);
 	LOG_DEBUG("peer %s: endpoint %llu up on %s", link->out.peer->name,
@@ -371,7 +371,7 @@ void tei_endpoint_down(struct tei_endpoint *ep, int err)
 
 void tei_link_break(struct tei_link *link, int why)
 {
-	struct tei_worker *w = link->engine->worker;
+	struct tei_worker *w = link->rail->worker;
 
 	if (!link->open || link->flushing || !tei_list_empty(&link->broken))
 		return;
@@ -386,7 +386,7 @@ void tei_link_break(struct tei_link *link, int why)
 	if (link->ep.target)
 		return;
 	if (link->out.state == TEI_LINK_UP)
-		link->out.peer->w.n_up--;
+		link->out.peer->n_up--;
 	link->out.state = TEI_LINK_BROKEN;
 	LOG_DEBUG("peer %s: endpoint %llu on %s: %s", link->out.peer->name,
 		  (unsigned long long)link->number, link->rail->name,
@@ -417,7 +417,7 @@ void tei_endpoint_flushed(struct tei_endpoint *ep)
 	if (ep->target && link->in.self_of)
 		link = link->in.self_of;
 	if (tei_list_empty(&link->broken))
-		tei_list_add_tail(&link->engine->worker->broken, &link->broken);
+		tei_list_add_tail(&link->rail->worker->broken, &link->broken);
 }
 
 /* Returns until when somebody is interested in the drop: the last deadline. */
@@ -477,17 +477,17 @@ static void assess(struct tei_link *link, bool confirms)
 
 	if (!(wanted && link->out.was_up))
 		tei_health_hold(link);
-	if (!confirms && link->out.peer->w.up)
+	if (!confirms && link->out.peer->up)
 		tei_health_blame(link, link->why);
 }
 
 /* The owner has a half of it, and its word is needed that it is dropped. */
 static bool must_confirm(const struct tei_link *link)
 {
-	const struct tei_peer *peer = link->out.peer;
+	const struct tei_peer_work *peer = link->out.peer;
 
 	return link->out.accepted && !link->out.settled && !peer->self &&
-	       link->out.life == peer->w.life;
+	       link->out.life == peer->life;
 }
 
 static void fail_fast(struct tei_link *link)
@@ -499,7 +499,7 @@ static void fail_fast(struct tei_link *link)
 /* Sends slices that the link has not posted over others, at once. */
 static void part_with(struct tei_link *link)
 {
-	struct tei_worker *w = link->engine->worker;
+	struct tei_worker *w = link->rail->worker;
 	struct tei_pair *pair = link->out.pair;
 
 	tei_works_of_broken(link);
@@ -570,11 +570,11 @@ bool tei_links_close_broken(struct tei_worker *w)
 	return any;
 }
 
-void tei_peer_end_links(struct tei_peer *peer)
+void tei_peer_end_links(struct tei_peer_work *peer)
 {
 	tei_peer_abort_all(peer, -ECANCELED);
-	tei_links_close_broken(peer->engine->worker);
-	tei_list_for_each_safe (node, tmp, &peer->w.links) {
+	tei_links_close_broken(peer->worker);
+	tei_list_for_each_safe (node, tmp, &peer->links) {
 		struct tei_link *link =
 			tei_list_entry(node, struct tei_link, link);
 
@@ -584,7 +584,7 @@ void tei_peer_end_links(struct tei_peer *peer)
 		} else if (!link->flushing) {
 			link->why = -ECANCELED;
 			if (link->out.state == TEI_LINK_UP)
-				peer->w.n_up--;
+				peer->n_up--;
 			link->out.state = TEI_LINK_BROKEN;
 			close_initiator(link);
 		}
@@ -609,7 +609,7 @@ static void never_came(struct tei_due *due)
 
 static int connect_half(struct tei_link *link)
 {
-	struct tei_worker *w = link->engine->worker;
+	struct tei_worker *w = link->rail->worker;
 	int rc;
 
 	rc = link->ep.rail->ops->endpoint_connect(&link->ep, link->in.address,
@@ -631,10 +631,10 @@ static void close_half(struct tei_link *link)
 	link->ep.rail->ops->endpoint_close(&link->ep);
 	link->open = false;
 	if (!link->in.self_of)
-		link->engine->worker->n_inbound--;
+		link->rail->worker->n_inbound--;
 	tei_list_del(&link->of_rail);
 	tei_list_del(&link->broken);
-	tei_due_clear(link->engine->worker, &link->in.due);
+	tei_due_clear(link->rail->worker, &link->in.due);
 }
 
 static int target_open_half(struct tei_link *link)
@@ -651,7 +651,7 @@ static int target_open_half(struct tei_link *link)
 		return rc;
 	link->open = true;
 	if (!link->in.self_of)
-		link->engine->worker->n_inbound++;
+		link->rail->worker->n_inbound++;
 	tei_list_add_tail(&link->rail->links, &link->of_rail);
 	rc = connect_half(link);
 	if (rc) {

@@ -41,7 +41,7 @@
 struct tei_own_end;
 struct tei_inbound_peer;
 struct tei_link;
-struct tei_peer;
+struct tei_peer_work;
 struct tei_rail_box;
 struct tei_inbound_conn;
 
@@ -55,7 +55,7 @@ enum tei_link_state {
 
 /* Initiator's part. Token, but for what control reads while it is asked. */
 struct tei_link_out {
-	struct tei_peer *peer;
+	struct tei_peer_work *peer;
 	struct tei_pair *pair; /* of the peer's; lives as long as it */
 	struct tei_link *mate; /* self only: the target half */
 	uint32_t life;         /* of the peer */
@@ -118,7 +118,7 @@ struct tei_link_in {
 
 struct tei_link {
 	struct tei_list
-		link; /* peer->w.links (token), inbound peer->links (control) */
+		link; /* peer->links (token), inbound peer->links (control) */
 	struct tei_list of_rail; /* while its endpoint is open. Token */
 	struct tei_list broken;  /* in worker.broken. Token */
 	bool flushing, flushed;  /* flush() was called; it is over. Token */
@@ -162,6 +162,12 @@ static inline int tei_lost_error(int err)
 	}
 }
 
+/* Numbers of links say which worker has them: its index is in the top byte. */
+static inline uint32_t tei_link_worker(uint64_t number)
+{
+	return (uint32_t)(number >> 56);
+}
+
 /* Zeroed but for the lists. NULL: out of memory. Any thread. */
 struct tei_link *tei_link_make(struct te_engine *engine,
 			       struct tei_rail_box *rail);
@@ -170,7 +176,7 @@ void tei_link_free(struct tei_link *link);
 /* ---- token ---- */
 
 /* Open a link to @peer over local rail @rail; errors are retried later. */
-void tei_link_open(struct tei_peer *peer, uint32_t rail);
+void tei_link_open(struct tei_peer_work *peer, uint32_t rail);
 /* Mark it broken; it is closed at the end of the round. */
 void tei_link_break(struct tei_link *link, int why);
 /* Close what broke. True: there was something. */
@@ -188,7 +194,7 @@ uint64_t tei_link_late(const struct tei_link *link, uint64_t now);
 /* Begins to watch a link that has something in flight. */
 void tei_link_watch(struct tei_link *link);
 /* Another link to the peer is up, which is a reason to look more often. */
-void tei_links_watch_again(struct tei_peer *peer);
+void tei_links_watch_again(struct tei_peer_work *peer);
 void tei_link_due(struct tei_due *due);
 
 /* Calls of the worker's queue. */

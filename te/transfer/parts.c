@@ -195,7 +195,7 @@ static void merged_apart(struct tei_work *work, bool alone)
 {
 	struct tei_request *first = work->request;
 	bool tried = work->state != TEI_WORK_READY;
-	struct tei_peer *peer = first->peer;
+	struct tei_peer_work *peer = first->peer;
 	uint32_t i, n = work->n;
 
 	for (i = 0; i < n; i++) {
@@ -285,7 +285,7 @@ void tei_merged_cancel(struct tei_request *r)
 {
 	struct tei_work *work = r->merged;
 	struct tei_link *link = work->link;
-	struct tei_worker *w = link->engine->worker;
+	struct tei_worker *w = link->rail->worker;
 
 	if (work->canceled)
 		return;
@@ -444,7 +444,7 @@ void tei_works_have_room(struct tei_transfer *transfer)
 {
 	while (!tei_list_empty(&transfer->starving))
 		tei_peer_run(tei_list_entry(tei_list_pop(&transfer->starving),
-					    struct tei_peer, w.starving));
+					    struct tei_peer_work, starving));
 }
 
 /* Gives back the stage's memory, if it has any. No copy is under way. */
@@ -537,9 +537,9 @@ static bool stage(struct tei_request *r, uint32_t at, uint64_t skip,
 		return true;
 	rc = tei_staging_prepare(r, at, skip, length, staged);
 	if (rc == -EAGAIN) {
-		tei_list_del(&r->peer->w.starving);
+		tei_list_del(&r->peer->starving);
 		tei_list_add_tail(&engine->transfer->starving,
-				  &r->peer->w.starving);
+				  &r->peer->starving);
 	} else if (rc == -EFAULT) {
 		tei_request_refuse(r, rc);
 	}
@@ -617,7 +617,7 @@ static void begin_busy(struct tei_link *link)
 {
 	struct tei_work *first =
 		tei_list_entry(link->out.posted.next, struct tei_work, of_link);
-	uint64_t now = link->engine->worker->now;
+	uint64_t now = link->rail->worker->now;
 
 	first->lone = true;
 	link->rail->n_busy++;
@@ -628,7 +628,7 @@ static void begin_busy(struct tei_link *link)
 
 static void mark_posted(struct tei_link *link, int n)
 {
-	uint64_t now = link->engine->worker->now;
+	uint64_t now = link->rail->worker->now;
 	uint64_t late = tei_link_late(link, now);
 	bool idle = !link->out.n_posted;
 	int i;
@@ -685,7 +685,7 @@ static void count_down(struct tei_work *work)
 	tei_list_del(&work->of_link);
 	link->out.n_posted--;
 	link->out.bytes -= work->slice.length;
-	link->out.moved_at = link->engine->worker->now;
+	link->out.moved_at = link->rail->worker->now;
 	link->rail->n_posted--;
 	link->rail->posted_bytes -= work->slice.length;
 	if (link->out.n_posted)
@@ -699,7 +699,7 @@ static void learn(const struct tei_work *work)
 {
 	struct tei_link *link = work->link;
 	struct tei_pair *pair = link->out.pair;
-	uint64_t now = link->engine->worker->now;
+	uint64_t now = link->rail->worker->now;
 
 	link->rail->good_at = now;
 	if (work->lone)
@@ -847,7 +847,7 @@ static void stale(struct tei_work *work)
 static void busy(struct tei_work *work)
 {
 	struct tei_request *r = work->request;
-	struct tei_peer *peer = r->peer;
+	struct tei_peer_work *peer = r->peer;
 	uint32_t step = r->retries < PAUSE_STEPS ? r->retries : PAUSE_STEPS;
 	bool enough = r->retries > BUSY_MAX;
 
@@ -855,8 +855,7 @@ static void busy(struct tei_work *work)
 		fail_part(work, r->error ? r->error : -EIO, false);
 		return;
 	}
-	peer->w.pause_until =
-		peer->engine->worker->now + (TEI_NS_PER_MS << step);
+	peer->pause_until = peer->worker->now + (TEI_NS_PER_MS << step);
 	if (tei_work_is_merged(work))
 		merged_apart(work, enough);
 	else
@@ -966,7 +965,7 @@ void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 	if (err == -ESTALE && link->out.state != TEI_LINK_BROKEN)
 		tei_link_break(link, err);
 	/* The link has room now: the driver schedules more when it releases. */
-	if (link->out.n_ready || !tei_queue_empty(&link->out.peer->w.queue))
+	if (link->out.n_ready || !tei_queue_empty(&link->out.peer->queue))
 		tei_peer_run(link->out.peer);
 }
 

@@ -25,20 +25,21 @@
 
 static void retry_due(struct tei_due *due)
 {
-	tei_peer_run(TEI_CONTAINER(due, struct tei_peer, w.retry));
+	tei_peer_run(TEI_CONTAINER(due, struct tei_peer_work, retry));
 }
 
 static void news_came(struct tei_call *call)
 {
-	struct tei_peer *peer = TEI_CONTAINER(call, struct tei_peer, news_call);
+	struct tei_peer_work *peer =
+		TEI_CONTAINER(call, struct tei_peer_work, news_call);
 
 	atomic_store(&peer->news_posted, false);
 	tei_peer_sync(peer);
 }
 
-static void break_number(struct tei_peer *peer, uint64_t number)
+static void break_number(struct tei_peer_work *peer, uint64_t number)
 {
-	tei_list_for_each_safe (node, tmp, &peer->w.links) {
+	tei_list_for_each_safe (node, tmp, &peer->links) {
 		struct tei_link *link =
 			tei_list_entry(node, struct tei_link, link);
 
@@ -49,7 +50,8 @@ static void break_number(struct tei_peer *peer, uint64_t number)
 
 static void gone_came(struct tei_call *call)
 {
-	struct tei_peer *peer = TEI_CONTAINER(call, struct tei_peer, gone_call);
+	struct tei_peer_work *peer =
+		TEI_CONTAINER(call, struct tei_peer_work, gone_call);
 	uint64_t numbers[TEI_PEER_GONE];
 	uint32_t n;
 
@@ -62,10 +64,16 @@ static void gone_came(struct tei_call *call)
 		break_number(peer, numbers[n]);
 }
 
-void tei_peer_work_init(struct tei_peer *peer)
+static int work_init(struct tei_peer_work *w, struct tei_peer *peer,
+		     struct tei_worker *worker)
 {
-	struct tei_peer_work *w = &peer->w;
+	uint32_t i;
 
+	w->of = peer;
+	w->engine = peer->engine;
+	w->worker = worker;
+	w->name = peer->name;
+	w->self = peer->self;
 	tei_list_init(&w->active);
 	tei_queue_init(&w->queue);
 	tei_list_init(&w->parked);
@@ -74,16 +82,50 @@ void tei_peer_work_init(struct tei_peer *peer)
 	tei_list_init(&w->run);
 	tei_list_init(&w->starving);
 	w->retry.fn = retry_due;
-	peer->news_call.fn = news_came;
-	peer->gone_call.fn = gone_came;
+	w->news_call.fn = news_came;
+	w->gone_call.fn = gone_came;
+	w->pairs = tei_calloc(worker->n_rails, sizeof(*w->pairs));
+	if (!w->pairs)
+		return -ENOMEM;
+	for (i = 0; i < worker->n_rails; i++)
+		tei_list_init(&w->pairs[i].slot);
+	return 0;
 }
 
-void tei_peer_run(struct tei_peer *peer)
+int tei_peer_works_make(struct tei_peer *peer)
 {
-	if (peer->w.runnable)
+	struct te_engine *engine = peer->engine;
+	uint32_t i;
+	int rc = 0;
+
+	peer->works = tei_calloc(engine->n_workers, sizeof(*peer->works));
+	if (!peer->works)
+		return -ENOMEM;
+	for (i = 0; !rc && i < engine->n_workers; i++)
+		rc = work_init(&peer->works[i], peer, &engine->worker[i]);
+	if (rc)
+		tei_peer_works_free(peer);
+	return rc;
+}
+
+void tei_peer_works_free(struct tei_peer *peer)
+{
+	uint32_t i;
+
+	for (i = 0; peer->works && i < peer->engine->n_workers; i++) {
+		tei_remote_put(peer->works[i].remote);
+		tei_free(peer->works[i].pairs);
+	}
+	tei_free(peer->works);
+	peer->works = NULL;
+}
+
+void tei_peer_run(struct tei_peer_work *peer)
+{
+	if (peer->runnable)
 		return;
-	peer->w.runnable = true;
-	tei_list_add_tail(&peer->engine->worker->runnable, &peer->w.run);
+	peer->runnable = true;
+	tei_list_add_tail(&peer->worker->runnable, &peer->run);
 }
 
 /* ---- asking control ---- */
@@ -94,12 +136,12 @@ static void post_asks(struct tei_peer *peer)
 		tei_loop_post(peer->engine->loop, &peer->asks_call);
 }
 
-void tei_peer_ask(struct tei_peer *peer, uint32_t asks)
+void tei_peer_ask(struct tei_peer_work *peer, uint32_t asks)
 {
 	if (peer->self)
 		return;
-	atomic_fetch_or(&peer->asks, asks);
-	post_asks(peer);
+	atomic_fetch_or(&peer->of->asks, asks);
+	post_asks(peer->of);
 }
 
 static void note_silent(struct tei_peer *peer, uint64_t number)
@@ -113,10 +155,10 @@ static void note_silent(struct tei_peer *peer, uint64_t number)
 		peer->silent[peer->n_silent++] = number;
 }
 
-void tei_peer_ask_silent(struct tei_peer *peer, uint64_t number)
+void tei_peer_ask_silent(struct tei_peer_work *peer, uint64_t number)
 {
 	tei_mutex_lock(&peer->engine->mu);
-	note_silent(peer, number);
+	note_silent(peer->of, number);
 	tei_mutex_unlock(&peer->engine->mu);
 	tei_peer_ask(peer, TEI_ASK_PROBE);
 }
@@ -134,19 +176,21 @@ uint32_t tei_peer_take_silent(struct tei_peer *peer,
 	return n;
 }
 
-void tei_peer_update_want(struct tei_peer *peer)
+void tei_peer_update_want(struct tei_peer_work *peer)
 {
 	bool want;
 
 	/* Also where links work: they may not tell that the peer is dead. */
-	want = !peer->self && !peer->w.up &&
-	       (!tei_list_empty(&peer->w.active) ||
-		!tei_list_empty(&peer->w.warmers));
-	if (want == atomic_load_explicit(&peer->want, memory_order_relaxed))
+	want = !peer->self && !peer->up &&
+	       (!tei_list_empty(&peer->active) ||
+		!tei_list_empty(&peer->warmers));
+	if (want == peer->wants)
 		return;
-	atomic_store(&peer->want, want);
-	if (want)
-		post_asks(peer);
+	peer->wants = want;
+	if (!want)
+		atomic_fetch_sub(&peer->of->n_want, 1);
+	else if (!atomic_fetch_add(&peer->of->n_want, 1))
+		post_asks(peer->of);
 }
 
 /* ---- all requests of a peer, while any of them may end ---- */
@@ -157,14 +201,14 @@ typedef void request_fn(struct tei_request *r, int err);
  * Ending one request may end others, so neither a position in the list nor
  * its successor is safe to keep: each is moved back before it is looked at.
  */
-static void each_active(struct tei_peer *peer, request_fn *fn, int err)
+static void each_active(struct tei_peer_work *peer, request_fn *fn, int err)
 {
 	struct tei_list all, *node;
 
 	tei_list_init(&all);
-	tei_list_splice_tail(&all, &peer->w.active);
+	tei_list_splice_tail(&all, &peer->active);
 	while ((node = tei_list_pop(&all))) {
-		tei_list_add_tail(&peer->w.active, node);
+		tei_list_add_tail(&peer->active, node);
 		tei_cohort_each(
 			tei_list_entry(node, struct tei_cohort, of_peer), fn,
 			err);
@@ -172,19 +216,19 @@ static void each_active(struct tei_peer *peer, request_fn *fn, int err)
 }
 
 /* Other rails carry parts of requests with those that are paused. */
-void tei_peer_detour(struct tei_peer *peer, uint32_t rail)
+void tei_peer_detour(struct tei_peer_work *peer, uint32_t rail)
 {
-	const struct tei_rail *r = &peer->engine->worker->rails[rail]->rail;
+	const struct tei_rail *r = &peer->worker->rails[rail]->rail;
 
 	if (!(r->ops->caps & TEI_CAP_ACROSS))
 		return;
-	peer->w.to_rematch = true;
+	peer->to_rematch = true;
 	tei_peer_run(peer);
 }
 
-void tei_peer_rematch(struct tei_peer *peer)
+void tei_peer_rematch(struct tei_peer_work *peer)
 {
-	peer->w.to_rematch = false;
+	peer->to_rematch = false;
 	each_active(peer, tei_request_rematch, 0);
 }
 
@@ -204,7 +248,7 @@ static bool awaits_a_link(const struct tei_request *r)
 		     r->op == TE_WRITE))
 			return true;
 	}
-	return r->cursor < r->length && !r->peer->w.n_up;
+	return r->cursor < r->length && !r->peer->n_up;
 }
 
 static void fail_fast(struct tei_request *r, int err)
@@ -213,23 +257,23 @@ static void fail_fast(struct tei_request *r, int err)
 		tei_request_abort(r, err);
 }
 
-void tei_peer_fail_fast(struct tei_peer *peer, int err)
+void tei_peer_fail_fast(struct tei_peer_work *peer, int err)
 {
 	each_active(peer, fail_fast, tei_lost_error(err));
 }
 
-void tei_peer_abort_all(struct tei_peer *peer, int err)
+void tei_peer_abort_all(struct tei_peer_work *peer, int err)
 {
 	each_active(peer, tei_request_abort, err);
 }
 
 static void end_if_stale(struct tei_request *r, int err)
 {
-	const struct tei_peer *peer = r->peer;
+	const struct tei_peer_work *peer = r->peer;
 
 	if (!r->life) /* waits for the first one */
 		return;
-	if (r->life != peer->w.life || (r->epoch && r->epoch != peer->w.epoch))
+	if (r->life != peer->life || (r->epoch && r->epoch != peer->epoch))
 		tei_request_refuse(r, err);
 }
 
@@ -237,9 +281,9 @@ static void end_if_stale(struct tei_request *r, int err)
  * @settled: the owner has confirmed that nothing of the old epoch can land, so
  * what is in limbo is quiet as well.
  */
-static void end_stale(struct tei_peer *peer, bool settled)
+static void end_stale(struct tei_peer_work *peer, bool settled)
 {
-	tei_list_for_each_safe (node, tmp, &peer->w.links) {
+	tei_list_for_each_safe (node, tmp, &peer->links) {
 		struct tei_link *link =
 			tei_list_entry(node, struct tei_link, link);
 
@@ -257,11 +301,11 @@ static void end_stale(struct tei_peer *peer, bool settled)
  * The engine that listened there is gone, and the far ends of the links with
  * it. A single refusal may be the network's, so links that work are kept.
  */
-static void end_refused(struct tei_peer *peer, bool absent)
+static void end_refused(struct tei_peer_work *peer, bool absent)
 {
-	if (peer->w.n_up && !absent)
+	if (peer->n_up && !absent)
 		return;
-	tei_list_for_each_safe (node, tmp, &peer->w.links)
+	tei_list_for_each_safe (node, tmp, &peer->links)
 		tei_link_break(tei_list_entry(node, struct tei_link, link),
 			       -ECONNREFUSED);
 }
@@ -272,43 +316,43 @@ static void end_unmet(struct tei_request *r, int err)
 		tei_request_refuse(r, err);
 }
 
-static void set_epoch_over(struct tei_peer *peer, uint64_t epoch)
+static void set_epoch_over(struct tei_peer_work *peer, uint64_t epoch)
 {
-	peer->w.epoch_over = epoch;
+	peer->epoch_over = epoch;
 	tei_mutex_lock(&peer->engine->mu);
-	peer->announced.epoch_over = epoch;
+	peer->of->announced.epoch_over = epoch;
 	tei_mutex_unlock(&peer->engine->mu);
 }
 
-void tei_peer_epoch_over(struct tei_peer *peer, uint64_t epoch)
+void tei_peer_epoch_over(struct tei_peer_work *peer, uint64_t epoch)
 {
-	if (epoch == peer->w.epoch && epoch != peer->w.epoch_over)
+	if (epoch == peer->epoch && epoch != peer->epoch_over)
 		set_epoch_over(peer, epoch);
 }
 
-void tei_peer_epoch_goes_on(struct tei_peer *peer)
+void tei_peer_epoch_goes_on(struct tei_peer_work *peer)
 {
-	if (peer->w.epoch == peer->w.epoch_over)
+	if (peer->epoch == peer->epoch_over)
 		set_epoch_over(peer, 0);
 }
 
 /* ---- the peer's description, taken over from control ---- */
 
-static void unpark(struct tei_peer *peer)
+static void unpark(struct tei_peer_work *peer)
 {
 	struct tei_list all, *node;
 
 	tei_list_init(&all);
-	tei_list_splice_tail(&all, &peer->w.parked);
+	tei_list_splice_tail(&all, &peer->parked);
 	while ((node = tei_list_pop(&all)))
 		tei_request_admit(
 			tei_list_entry(node, struct tei_request, queue));
 }
 
 /* Rails of the peer that came or went may have left links to the wrong ones. */
-static void leave_others(struct tei_peer *peer)
+static void leave_others(struct tei_peer_work *peer)
 {
-	tei_list_for_each (node, &peer->w.links) {
+	tei_list_for_each (node, &peer->links) {
 		struct tei_link *link =
 			tei_list_entry(node, struct tei_link, link);
 		const struct tei_pair *pair = link->out.pair;
@@ -322,9 +366,9 @@ static void leave_others(struct tei_peer *peer)
 	}
 }
 
-static void match(struct tei_peer *peer)
+static void match(struct tei_peer_work *peer)
 {
-	if (!peer->w.remote)
+	if (!peer->remote)
 		return;
 	if (tei_pairs_match(peer)) {
 		leave_others(peer);
@@ -333,27 +377,27 @@ static void match(struct tei_peer *peer)
 	tei_unmatched_look(peer);
 }
 
-static void take_remote(struct tei_peer *peer, struct tei_remote *remote)
+static void take_remote(struct tei_peer_work *peer, struct tei_remote *remote)
 {
-	if (remote == peer->w.remote) {
+	if (remote == peer->remote) {
 		tei_remote_put(remote);
 		return;
 	}
-	tei_remote_put(peer->w.remote);
-	peer->w.remote = remote;
+	tei_remote_put(peer->remote);
+	peer->remote = remote;
 	match(peer);
 }
 
-void tei_peer_sync(struct tei_peer *peer)
+void tei_peer_sync(struct tei_peer_work *peer)
 {
 	struct te_engine *engine = peer->engine;
-	struct tei_peer_work *w = &peer->w;
+	struct tei_peer_work *w = peer;
 	struct tei_announced announced;
 	bool new_life, new_epoch, new_fails, refused, absent;
 
-	w->news = atomic_load_explicit(&peer->news, memory_order_acquire);
+	w->news = atomic_load_explicit(&peer->of->news, memory_order_acquire);
 	tei_mutex_lock(&engine->mu);
-	announced = peer->announced;
+	announced = peer->of->announced;
 	if (announced.remote)
 		tei_remote_get(announced.remote);
 	tei_mutex_unlock(&engine->mu);
@@ -385,47 +429,58 @@ void tei_peer_sync(struct tei_peer *peer)
 	tei_peer_run(peer);
 }
 
-static void rematch_peer(struct tei_peer *peer)
+static void rematch_peer(struct tei_peer_work *peer)
 {
 	match(peer);
 	unpark(peer);
 	tei_peer_run(peer);
 }
 
-void tei_peer_sync_self(struct tei_peer *peer)
+void tei_peer_sync_self(struct tei_peer_work *peer)
 {
 	struct te_engine *engine = peer->engine;
 	struct tei_remote *remote;
 
-	if (peer->w.remote->version ==
+	if (peer->remote->version ==
 	    atomic_load_explicit(&engine->regions->version,
 				 memory_order_acquire))
 		return;
 	remote = tei_describe_self(engine);
 	if (!remote)
 		return;
-	tei_remote_put(peer->w.remote);
-	peer->w.remote = remote;
+	tei_remote_put(peer->remote);
+	peer->remote = remote;
 }
 
 void tei_peer_link_gone(struct tei_peer *peer, uint64_t number)
 {
-	uint32_t n;
+	struct te_engine *engine = peer->engine;
+	uint32_t n, index = tei_link_worker(number);
+	struct tei_peer_work *w;
 
-	tei_mutex_lock(&peer->engine->mu);
-	n = peer->n_gone;
+	if (index >= engine->n_workers) /* no number of ours */
+		return;
+	w = &peer->works[index];
+	tei_mutex_lock(&engine->mu);
+	n = w->n_gone;
 	if (n < TEI_PEER_GONE)
-		peer->gone[peer->n_gone++] = number;
-	tei_mutex_unlock(&peer->engine->mu);
+		w->gone[w->n_gone++] = number;
+	tei_mutex_unlock(&engine->mu);
 	if (!n)
-		tei_worker_post(peer->engine->worker, &peer->gone_call);
+		tei_worker_post(w->worker, &w->gone_call);
 }
 
 void tei_peer_post_news(struct tei_peer *peer)
 {
+	uint32_t i;
+
 	atomic_fetch_add_explicit(&peer->news, 1, memory_order_release);
-	if (!atomic_exchange(&peer->news_posted, true))
-		tei_worker_post(peer->engine->worker, &peer->news_call);
+	for (i = 0; i < peer->engine->n_workers; i++) {
+		struct tei_peer_work *w = &peer->works[i];
+
+		if (!atomic_exchange(&w->news_posted, true))
+			tei_worker_post(w->worker, &w->news_call);
+	}
 }
 
 struct tei_peer *tei_peer_next(struct te_engine *engine, struct tei_peer *peer)
@@ -487,8 +542,10 @@ void tei_transfer_rail_up(struct tei_rail_box *box)
 	struct tei_peer *peer = NULL;
 
 	while ((peer = tei_peer_next(engine, peer))) {
-		tei_breaker_reset(&peer->w.pairs[box->rail.index].breaker);
-		rematch_peer(peer);
+		struct tei_peer_work *w = &peer->works[box->worker->index];
+
+		tei_breaker_reset(&w->pairs[box->rail.index].breaker);
+		rematch_peer(w);
 	}
 }
 
@@ -511,10 +568,10 @@ struct reaches {
 
 /* A warm-up: lies on the stack of te_segment_warm_up(), which waits for it. */
 struct tei_warmer {
-	struct tei_list link; /* peer->w.warmers. Token, as all up to n_up */
+	struct tei_list link; /* peer->warmers. Token, as all up to n_up */
 	struct tei_call begin;
 	struct tei_due due;
-	struct tei_peer *peer;
+	struct tei_peer_work *peer;
 	uint32_t life;
 	uint64_t until; /* ns */
 	uint64_t tried; /* rails: none is tried twice */
@@ -533,7 +590,7 @@ static void finish_warming(struct tei_warmer *m, int err)
 	struct te_engine *engine = m->peer->engine;
 
 	tei_list_del(&m->link);
-	tei_due_clear(engine->worker, &m->due);
+	tei_due_clear(m->peer->worker, &m->due);
 	tei_peer_update_want(m->peer);
 	tei_mutex_lock(&engine->mu);
 	m->err = err;
@@ -564,7 +621,7 @@ static void add_reach(struct reaches *reaches, uint64_t set)
 /* Finds the sets of pairs, once for each description: every run calls this. */
 static void find_reaches(struct tei_warmer *m)
 {
-	const struct tei_remote *remote = m->peer->w.remote;
+	const struct tei_remote *remote = m->peer->remote;
 	size_t i, step = remote->n_regions / LOOK_MAX + 1;
 	uint64_t reach, across;
 
@@ -601,8 +658,8 @@ static uint64_t wanted_rails(const struct tei_warmer *m)
 /* True: it is not known yet what becomes of it. */
 static bool try_rail(struct tei_warmer *m, uint32_t rail)
 {
-	struct tei_peer *peer = m->peer;
-	struct tei_pair *pair = &peer->w.pairs[rail];
+	struct tei_peer_work *peer = m->peer;
+	struct tei_pair *pair = &peer->pairs[rail];
 	uint64_t bit = (uint64_t)1 << rail;
 
 	if (!pair->link && !(m->tried & bit))
@@ -635,32 +692,32 @@ static bool try_rails(struct tei_warmer *m)
 
 static void advance_warmer(struct tei_warmer *m)
 {
-	struct tei_peer *peer = m->peer;
+	struct tei_peer_work *peer = m->peer;
 
-	if (m->life != peer->w.life)
+	if (m->life != peer->life)
 		finish_warming(m, -ESTALE);
-	else if (peer->w.up && !try_rails(m))
+	else if (peer->up && !try_rails(m))
 		finish_warming(m, 0);
 }
 
-void tei_warm_look(struct tei_peer *peer)
+void tei_warm_look(struct tei_peer_work *peer)
 {
-	tei_list_for_each_safe (node, tmp, &peer->w.warmers)
+	tei_list_for_each_safe (node, tmp, &peer->warmers)
 		advance_warmer(tei_list_entry(node, struct tei_warmer, link));
 }
 
 static void begin_expect(struct tei_call *call)
 {
 	struct tei_warmer *m = TEI_CONTAINER(call, struct tei_warmer, begin);
-	struct tei_peer *peer = m->peer;
+	struct tei_peer_work *peer = m->peer;
 
-	if (atomic_load_explicit(&peer->news, memory_order_acquire) !=
-	    peer->w.news)
+	if (atomic_load_explicit(&peer->of->news, memory_order_acquire) !=
+	    peer->news)
 		tei_peer_sync(peer);
 	if (peer->self)
 		tei_peer_sync_self(peer);
-	tei_list_add_tail(&peer->w.warmers, &m->link);
-	if (tei_due_set(peer->engine->worker, &m->due, m->until)) {
+	tei_list_add_tail(&peer->warmers, &m->link);
+	if (tei_due_set(peer->worker, &m->due, m->until)) {
 		finish_warming(m, -ENOMEM);
 		return;
 	}
@@ -670,26 +727,47 @@ static void begin_expect(struct tei_call *call)
 
 /* ---- any thread ---- */
 
-int tei_peer_warm_up(struct tei_peer *peer, uint32_t life, uint64_t until,
-		     uint32_t *n_rails)
+static void begin_warming(struct tei_warmer *m)
 {
-	struct te_engine *engine = peer->engine;
-	struct tei_warmer warmer = {.peer = peer, .life = life, .until = until};
-	struct tei_warmer *m = &warmer;
-
 	tei_list_init(&m->link);
 	tei_cond_init(&m->cond);
 	m->begin.fn = begin_expect;
 	m->due.fn = too_late;
-	tei_worker_post(engine->worker, &m->begin);
+	tei_worker_post(m->peer->worker, &m->begin);
+}
+
+static int end_warming(struct tei_warmer *m, uint32_t *n_up)
+{
+	struct te_engine *engine = m->peer->engine;
+
 	tei_mutex_lock(&engine->mu);
 	while (!m->done)
-		tei_worker_await(engine->worker, &m->cond, &engine->mu,
+		tei_worker_await(m->peer->worker, &m->cond, &engine->mu,
 				 UINT64_MAX);
 	tei_mutex_unlock(&engine->mu);
 	tei_cond_fini(&m->cond);
-	*n_rails = m->n_up;
+	*n_up += m->n_up;
 	return m->err;
+}
+
+int tei_peer_warm_up(struct tei_peer *peer, uint32_t life, uint64_t until,
+		     uint32_t *n_rails)
+{
+	struct tei_warmer warmers[TEI_WORKERS_MAX];
+	uint32_t i, n = peer->engine->n_workers;
+	int rc = 0, err;
+
+	*n_rails = 0;
+	for (i = 0; i < n; i++) {
+		warmers[i] = (struct tei_warmer){
+			.peer = &peer->works[i], .life = life, .until = until};
+		begin_warming(&warmers[i]);
+	}
+	for (i = 0; i < n; i++) {
+		err = end_warming(&warmers[i], n_rails);
+		rc = rc ? rc : err;
+	}
+	return rc;
 }
 
 /* ---- te_segment_links(): by which of our rails a peer is reached ---- */
@@ -698,7 +776,7 @@ int tei_peer_warm_up(struct tei_peer *peer, uint32_t life, uint64_t until,
  * answer. */
 struct question {
 	struct tei_call call;
-	struct tei_peer *peer;
+	struct tei_peer_work *peer;
 	struct te_link_info *out; /* out[room], the caller's */
 	size_t room;
 	uint32_t life;
@@ -709,16 +787,15 @@ struct question {
 
 /* ---- token ---- */
 
-static uint32_t state_of(const struct tei_peer *peer, uint32_t rail)
+static uint32_t state_of(const struct tei_peer_work *peer, uint32_t rail)
 {
-	const struct tei_rail_box *box = peer->engine->worker->rails[rail];
-	const struct tei_pair *pair = &peer->w.pairs[rail];
+	const struct tei_rail_box *box = peer->worker->rails[rail];
+	const struct tei_pair *pair = &peer->pairs[rail];
 
-	if (!peer->w.remote)
+	if (!peer->remote)
 		return TE_LINK_NONE;
 	if (!pair->usable)
-		return tei_remote_has_backend(peer->w.remote,
-					      box->rail.ops->name)
+		return tei_remote_has_backend(peer->remote, box->rail.ops->name)
 			       ? TE_LINK_APART
 			       : TE_LINK_ABSENT;
 	if (pair->link)
@@ -730,13 +807,12 @@ static uint32_t state_of(const struct tei_peer *peer, uint32_t rail)
 	return TE_LINK_NONE;
 }
 
-static void describe_link(const struct tei_peer *peer, uint32_t rail,
+static void describe_link(const struct tei_peer_work *peer, uint32_t rail,
 			  struct te_link_info *out)
 {
-	const struct tei_pair *pair = &peer->w.pairs[rail];
-	const struct tei_remote *remote = peer->w.remote;
-	const struct tei_backend_ops *ops =
-		peer->engine->worker->rails[rail]->rail.ops;
+	const struct tei_pair *pair = &peer->pairs[rail];
+	const struct tei_remote *remote = peer->remote;
+	const struct tei_backend_ops *ops = peer->worker->rails[rail]->rail.ops;
 
 	*out = (struct te_link_info){.rail = rail,
 				     .state = state_of(peer, rail),
@@ -758,9 +834,10 @@ static void answer_expect(struct tei_call *call)
 	tei_peer_sync(q->peer);
 	if (q->peer->self)
 		tei_peer_sync_self(q->peer);
-	rc = !q->life || q->life == q->peer->w.life ? 0 : -ESTALE;
-	for (i = 0; !rc && i < engine->worker->n_rails && i < q->room; i++)
-		describe_link(q->peer, i, &q->out[i]);
+	rc = !q->life || q->life == q->peer->life ? 0 : -ESTALE;
+	for (i = 0; !rc && i < q->peer->worker->n_rails && i < q->room; i++)
+		if (tei_worker_has(q->peer->worker, i))
+			describe_link(q->peer, i, &q->out[i]);
 	tei_mutex_lock(&engine->mu);
 	q->err = rc;
 	q->answered = true;
@@ -770,8 +847,8 @@ static void answer_expect(struct tei_call *call)
 
 /* ---- any thread ---- */
 
-int tei_peer_links(struct tei_peer *peer, uint32_t life,
-		   struct te_link_info *out, size_t room)
+static int ask_links(struct tei_peer_work *peer, uint32_t life,
+		     struct te_link_info *out, size_t room)
 {
 	struct te_engine *engine = peer->engine;
 	struct question question = {
@@ -780,12 +857,23 @@ int tei_peer_links(struct tei_peer *peer, uint32_t life,
 
 	q->call.fn = answer_expect;
 	tei_cond_init(&q->cond);
-	tei_worker_post(engine->worker, &q->call);
+	tei_worker_post(peer->worker, &q->call);
 	tei_mutex_lock(&engine->mu);
 	while (!q->answered)
-		tei_worker_await(engine->worker, &q->cond, &engine->mu,
+		tei_worker_await(peer->worker, &q->cond, &engine->mu,
 				 UINT64_MAX);
 	tei_mutex_unlock(&engine->mu);
 	tei_cond_fini(&q->cond);
 	return q->err;
+}
+
+int tei_peer_links(struct tei_peer *peer, uint32_t life,
+		   struct te_link_info *out, size_t room)
+{
+	uint32_t i;
+	int rc = 0;
+
+	for (i = 0; !rc && i < peer->engine->n_workers; i++)
+		rc = ask_links(&peer->works[i], life, out, room);
+	return rc;
 }

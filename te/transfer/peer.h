@@ -2,11 +2,11 @@
 /*
  * peer.h - a remote engine as we reach it, one per name
  *
- * A peer has three parts: one that the control thread owns (c), one that the
- * holder of the drive token owns (w), and one that control announces to all
- * threads (announced, guarded by the engine's mu). Control changes announced,
- * bumps `news` and posts; the worker takes it over before it uses it. The
- * worker sets `want` and `asks` and posts; control reads them.
+ * A peer has a part that the control thread owns (c), one for each worker that
+ * the holder of that worker's drive token owns (works), and one that control
+ * announces to all threads (announced, guarded by the engine's mu). Control
+ * changes announced, bumps `news` and posts; each worker takes it over before
+ * it uses it. Workers count `n_want`, set `asks` and post; control reads them.
  *
  *   IDLE --wanted--> RESOLVING --> CONNECTING --> HELLO --> DESCRIBING --> UP
  *    ^                   |            |            |         |            |
@@ -65,7 +65,7 @@ struct tei_announced {
 
 /* A local rail towards this peer. Token. */
 struct tei_pair {
-	struct tei_peer *peer; /* not owned; while it is in a line */
+	struct tei_peer_work *peer; /* not owned; while it is in a line */
 	struct tei_list slot;  /* in the line for an endpoint; see link.h */
 	struct tei_link *link; /* NULL: none */
 	bool usable;           /* the peer has a matching rail */
@@ -77,9 +77,25 @@ struct tei_pair {
 	uint64_t slow_at; /* ns: when a link was last given up as slow */
 };
 
-/* Token. */
+#define TEI_PEER_GONE 16 /* links asked for, or reported gone, at a time */
+
+/* A peer as one worker reaches it, by the rails of that worker. Token. */
 struct tei_peer_work {
-	uint64_t news; /* value of `news` that was taken over */
+	struct tei_peer *of; /* not owned, as all up to name; fixed */
+	struct te_engine *engine;
+	struct tei_worker *worker;
+	const char *name;
+	/* Written by others: on a cache line of their own. */
+	char apart[TEI_CACHE_LINE];
+	_Atomic bool news_posted;
+	struct tei_call news_call, gone_call;
+	uint64_t gone[TEI_PEER_GONE]; /* numbers of links; guarded by mu */
+	uint32_t n_gone;              /* guarded by mu */
+	char apart_too[TEI_CACHE_LINE];
+
+	bool self;     /* fixed */
+	bool wants;    /* it is counted in n_want */
+	uint64_t news; /* value of the peer's `news` that was taken over */
 	uint32_t life;
 	bool up, runnable;
 	bool to_rematch; /* a pair that goes first where it can was paused */
@@ -102,8 +118,6 @@ struct tei_peer_work {
 	uint32_t n_up;                        /* links */
 };
 
-#define TEI_PEER_GONE 16 /* links asked for, or reported gone, at a time */
-
 struct tei_peer {
 	struct tei_list link; /* engine->peers, guarded by mu */
 	struct te_engine *engine;
@@ -115,18 +129,16 @@ struct tei_peer {
 	struct tei_announced announced; /* guarded by engine->mu */
 	struct tei_segment *segment;    /* guarded by engine->mu */
 	_Atomic uint64_t news;          /* release after announced changed */
-	_Atomic bool news_posted, asks_posted;
-	struct tei_call news_call, asks_call, gone_call;
-	uint64_t gone[TEI_PEER_GONE];   /* numbers of links; guarded by mu */
-	uint32_t n_gone;                /* guarded by mu */
-	uint64_t silent[TEI_PEER_GONE]; /* the same, to be asked for */
+	_Atomic bool asks_posted;
+	struct tei_call asks_call;
+	uint64_t silent[TEI_PEER_GONE]; /* links to be asked for; by mu */
 	uint32_t n_silent;              /* guarded by mu */
 	_Atomic uint64_t questions; /* counts asks for a description; relaxed */
-	_Atomic bool want;     /* the worker needs the control connection */
-	_Atomic uint32_t asks; /* TEI_ASK_* */
+	_Atomic uint32_t n_want; /* workers that need the control connection */
+	_Atomic uint32_t asks;   /* TEI_ASK_* */
 
-	struct tei_peer_control *c; /* control thread */
-	struct tei_peer_work w;
+	struct tei_peer_control *c;  /* control thread */
+	struct tei_peer_work *works; /* works[engine->n_workers] */
 };
 
 /* Posts news after a change of `announced`. Any thread, not with mu held. */
@@ -149,42 +161,47 @@ struct tei_peer *tei_peer_next(struct te_engine *engine, struct tei_peer *peer);
 
 /* ---- token ---- */
 
-void tei_peer_work_init(struct tei_peer *peer);
+/*
+ * Makes the parts of all workers, once @peer is else filled in; -ENOMEM: none
+ * is left. Any thread.
+ */
+int tei_peer_works_make(struct tei_peer *peer);
+void tei_peer_works_free(struct tei_peer *peer);
 /* Takes over `announced` into w. */
-void tei_peer_sync(struct tei_peer *peer);
+void tei_peer_sync(struct tei_peer_work *peer);
 /* Self: describe our own regions again if they have changed. */
-void tei_peer_sync_self(struct tei_peer *peer);
+void tei_peer_sync_self(struct tei_peer_work *peer);
 /* Something can be posted, or might be. */
-void tei_peer_run(struct tei_peer *peer);
+void tei_peer_run(struct tei_peer_work *peer);
 /* Has requests go another way, soon, than by the paused pair. Token. */
-void tei_peer_detour(struct tei_peer *peer, uint32_t rail);
+void tei_peer_detour(struct tei_peer_work *peer, uint32_t rail);
 /* Does so. Token. */
-void tei_peer_rematch(struct tei_peer *peer);
+void tei_peer_rematch(struct tei_peer_work *peer);
 /* Tell control whether its connection is needed. */
-void tei_peer_update_want(struct tei_peer *peer);
-void tei_peer_ask(struct tei_peer *peer, uint32_t asks);
+void tei_peer_update_want(struct tei_peer_work *peer);
+void tei_peer_ask(struct tei_peer_work *peer, uint32_t asks);
 /*
  * Probes the peer, and whether its half of the link @number is there. Who still
  * is silent after the answer asks again: there is room for some at a time.
  */
-void tei_peer_ask_silent(struct tei_peer *peer, uint64_t number);
+void tei_peer_ask_silent(struct tei_peer_work *peer, uint64_t number);
 /* End all of its requests. */
-void tei_peer_abort_all(struct tei_peer *peer, int err);
+void tei_peer_abort_all(struct tei_peer_work *peer, int err);
 /*
  * Ends the peer's requests and breaks its links, with the engine, when no
  * thread is left to ask. Those that are still being flushed are closed by who
  * drives.
  */
-void tei_peer_end_links(struct tei_peer *peer);
+void tei_peer_end_links(struct tei_peer_work *peer);
 /* Requests with TE_FAIL_FAST that no endpoint carries end with @err. */
-void tei_peer_fail_fast(struct tei_peer *peer, int err);
+void tei_peer_fail_fast(struct tei_peer_work *peer, int err);
 /*
  * The owner has refused work of @epoch as stale. Requests submitted from now
  * on belong to the next epoch and wait until it is known.
  */
-void tei_peer_epoch_over(struct tei_peer *peer, uint64_t epoch);
+void tei_peer_epoch_over(struct tei_peer_work *peer, uint64_t epoch);
 /* Confirms the known epoch: the owner has answered a question asked since. */
-void tei_peer_epoch_goes_on(struct tei_peer *peer);
+void tei_peer_epoch_goes_on(struct tei_peer_work *peer);
 
 /* ---- any thread, not with the token or mu; they wait for the worker ---- */
 
@@ -207,6 +224,6 @@ int tei_peer_warm_up(struct tei_peer *peer, uint32_t life, uint64_t until,
  */
 
 /* The peer is run: see how far those are that wait. Token. */
-void tei_warm_look(struct tei_peer *peer);
+void tei_warm_look(struct tei_peer_work *peer);
 
 #endif

@@ -25,11 +25,12 @@ struct choice {
 	uint32_t mine, remote;
 };
 
-static int rank_of(const struct tei_peer *peer, uint32_t mine, uint32_t remote)
+static int rank_of(const struct tei_peer_work *peer, uint32_t mine,
+		   uint32_t remote)
 {
-	struct tei_rail *rail = &peer->engine->worker->rails[mine]->rail;
-	const struct tei_remote_rail *other = &peer->w.remote->rails[remote];
-	struct tei_address from = peer->w.address;
+	struct tei_rail *rail = &peer->worker->rails[mine]->rail;
+	const struct tei_remote_rail *other = &peer->remote->rails[remote];
+	struct tei_address from = peer->address;
 
 	if (!!(rail->ops->caps & TEI_CAP_SELF) != peer->self ||
 	    strcmp(rail->ops->name, other->backend))
@@ -50,9 +51,9 @@ static bool is_better(const struct choice *a, const struct choice *b)
 	return a->skew < b->skew;
 }
 
-static uint32_t place(const struct tei_peer *peer, uint32_t mine)
+static uint32_t place(const struct tei_peer_work *peer, uint32_t mine)
 {
-	struct tei_rail_box *const *rails = peer->engine->worker->rails;
+	struct tei_rail_box *const *rails = peer->worker->rails;
 	uint32_t i, n = 0;
 
 	for (i = 0; i < mine; i++)
@@ -77,12 +78,12 @@ static void place_remotes(const struct tei_remote *remote, struct remotes *out)
 	}
 }
 
-static void consider(const struct tei_peer *peer, uint32_t mine,
+static void consider(const struct tei_peer_work *peer, uint32_t mine,
 		     const struct remotes *remotes, struct choice *best)
 {
 	uint32_t k, p = place(peer, mine);
 
-	for (k = 0; k < peer->w.remote->n_rails; k++) {
+	for (k = 0; k < peer->remote->n_rails; k++) {
 		uint32_t q = remotes->place[k];
 		struct choice c = {.rank = rank_of(peer, mine, k),
 				   .used = remotes->used[k],
@@ -96,17 +97,17 @@ static void consider(const struct tei_peer *peer, uint32_t mine,
 }
 
 /* @text: those of our backends that reach the peer, in order of preference. */
-static const struct tei_backend_ops *list_backends(const struct tei_peer *peer,
-						   char text[LIST_LEN])
+static const struct tei_backend_ops *
+list_backends(const struct tei_peer_work *peer, char text[LIST_LEN])
 {
 	const struct tei_backend_ops *first = NULL, *last = NULL;
 	size_t len = 0;
 
-	for (uint32_t i = 0; i < peer->engine->worker->n_rails; i++) {
+	for (uint32_t i = 0; i < peer->worker->n_rails; i++) {
 		const struct tei_backend_ops *ops =
-			peer->engine->worker->rails[i]->rail.ops;
+			peer->worker->rails[i]->rail.ops;
 
-		if (!peer->w.pairs[i].usable || ops == last || len >= LIST_LEN)
+		if (!peer->pairs[i].usable || ops == last || len >= LIST_LEN)
 			continue;
 		len += (size_t)snprintf(text + len, LIST_LEN - len, "%s%s",
 					first ? ", else " : "", ops->name);
@@ -118,17 +119,17 @@ static const struct tei_backend_ops *list_backends(const struct tei_peer *peer,
 
 /* Logs by which backend the bytes of the peer go: at first, and when that
  * changes. */
-static void tell_choice(struct tei_peer *peer)
+static void tell_choice(struct tei_peer_work *peer)
 {
 	static struct tei_log_limit limit = {.per_minute = 60};
 	const struct tei_backend_ops *first;
 	char text[LIST_LEN];
 
 	first = list_backends(peer, text);
-	if (first == peer->w.choice && peer->w.chosen)
+	if (first == peer->choice && peer->chosen)
 		return;
-	peer->w.choice = first;
-	peer->w.chosen = true;
+	peer->choice = first;
+	peer->chosen = true;
 	if (tei_log_allowed(&limit))
 		LOG_INFO("peer %s: reached by %s", peer->name,
 			 first ? text : "no rail of ours");
@@ -139,15 +140,15 @@ static uint32_t partner_of(const struct tei_pair *pair)
 	return pair->usable ? pair->remote_pos : UINT32_MAX;
 }
 
-bool tei_pairs_match(struct tei_peer *peer)
+bool tei_pairs_match(struct tei_peer_work *peer)
 {
-	uint32_t i, n = peer->engine->worker->n_rails, before[REMOTE_MAX];
-	struct tei_pair *pairs = peer->w.pairs;
+	uint32_t i, n = peer->worker->n_rails, before[REMOTE_MAX];
+	struct tei_pair *pairs = peer->pairs;
 	struct remotes remotes;
 	struct choice best;
 	bool changed = false;
 
-	place_remotes(peer->w.remote, &remotes);
+	place_remotes(peer->remote, &remotes);
 	for (i = 0; i < n; i++) {
 		before[i] = partner_of(&pairs[i]);
 		pairs[i].usable = false;
@@ -164,7 +165,7 @@ bool tei_pairs_match(struct tei_peer *peer)
 		pairs[best.mine].usable = true;
 		pairs[best.mine].remote_pos = best.remote;
 		pairs[best.mine].remote_rail =
-			peer->w.remote->rails[best.remote].index;
+			peer->remote->rails[best.remote].index;
 	} while (best.rank);
 	tell_choice(peer);
 	for (i = 0; i < n; i++)
@@ -179,11 +180,11 @@ static bool is_silent(const struct tei_remote_rail *rail,
 	       !strcmp(rail->backend, ops->name);
 }
 
-bool tei_pairs_may_come(const struct tei_peer *peer, uint32_t mine)
+bool tei_pairs_may_come(const struct tei_peer_work *peer, uint32_t mine)
 {
-	const struct tei_rail_box *box = peer->engine->worker->rails[mine];
+	const struct tei_rail_box *box = peer->worker->rails[mine];
 	const struct tei_backend_ops *ops = box->rail.ops;
-	const struct tei_remote *remote = peer->w.remote;
+	const struct tei_remote *remote = peer->remote;
 	bool silent = false;
 	uint32_t k;
 
@@ -195,17 +196,16 @@ bool tei_pairs_may_come(const struct tei_peer *peer, uint32_t mine)
 	return box->down || silent;
 }
 
-static bool is_across(const struct tei_peer *peer, uint32_t rail,
+static bool is_across(const struct tei_peer_work *peer, uint32_t rail,
 		      const struct tei_blob *key)
 {
-	const struct tei_backend_ops *ops =
-		peer->engine->worker->rails[rail]->rail.ops;
+	const struct tei_backend_ops *ops = peer->worker->rails[rail]->rail.ops;
 
 	return ops->region_is_across &&
 	       ops->region_is_across(key->bytes, key->len);
 }
 
-uint64_t tei_pairs_that_reach(const struct tei_peer *peer,
+uint64_t tei_pairs_that_reach(const struct tei_peer_work *peer,
 			      const struct tei_remote *remote,
 			      const struct tei_remote_region *region,
 			      uint64_t *across)
@@ -214,8 +214,8 @@ uint64_t tei_pairs_that_reach(const struct tei_peer *peer,
 	uint32_t i;
 
 	*across = 0;
-	for (i = 0; i < peer->engine->worker->n_rails; i++) {
-		const struct tei_pair *pair = &peer->w.pairs[i];
+	for (i = 0; i < peer->worker->n_rails; i++) {
+		const struct tei_pair *pair = &peer->pairs[i];
 
 		if (!pair->usable || pair->remote_pos >= remote->n_rails ||
 		    !region->key[pair->remote_pos].bytes)
@@ -227,7 +227,7 @@ uint64_t tei_pairs_that_reach(const struct tei_peer *peer,
 	return reach;
 }
 
-uint64_t tei_pairs_near(const struct tei_peer *peer,
+uint64_t tei_pairs_near(const struct tei_peer_work *peer,
 			const struct tei_remote_region *region)
 {
 	uint64_t near = 0;
@@ -235,8 +235,8 @@ uint64_t tei_pairs_near(const struct tei_peer *peer,
 
 	if (!region->near)
 		return 0;
-	for (i = 0; i < peer->engine->worker->n_rails; i++) {
-		const struct tei_pair *pair = &peer->w.pairs[i];
+	for (i = 0; i < peer->worker->n_rails; i++) {
+		const struct tei_pair *pair = &peer->pairs[i];
 
 		if (pair->usable && region->near >> pair->remote_pos & 1)
 			near |= (uint64_t)1 << i;
@@ -246,7 +246,7 @@ uint64_t tei_pairs_near(const struct tei_peer *peer,
 
 /* ---- rails that reach none of a peer's, though both have the backend ---- */
 
-static void report_unmatched(const struct tei_peer *peer,
+static void report_unmatched(const struct tei_peer_work *peer,
 			     struct tei_rail_box *box)
 {
 	TEI_COUNT(peer->engine, rails_unmatched);
@@ -258,16 +258,16 @@ static void report_unmatched(const struct tei_peer *peer,
 	box->unmatched_reported = true;
 }
 
-static void look_at(struct tei_peer *peer, uint32_t i)
+static void look_at(struct tei_peer_work *peer, uint32_t i)
 {
-	struct tei_rail_box *box = peer->engine->worker->rails[i];
+	struct tei_rail_box *box = peer->worker->rails[i];
 	const struct tei_backend_ops *ops = box->rail.ops;
-	struct tei_pair *pair = &peer->w.pairs[i];
+	struct tei_pair *pair = &peer->pairs[i];
 	bool before = pair->unmatched;
 
 	/* Counts only backends that reach other hosts: shm never does. */
 	pair->unmatched = !pair->usable && (ops->caps & TEI_CAP_REMOTE) &&
-			  tei_remote_has_backend(peer->w.remote, ops->name) &&
+			  tei_remote_has_backend(peer->remote, ops->name) &&
 			  !tei_pairs_may_come(peer, i);
 	if (pair->unmatched == before)
 		return;
@@ -280,12 +280,12 @@ static void look_at(struct tei_peer *peer, uint32_t i)
 	report_unmatched(peer, box);
 }
 
-void tei_unmatched_look(struct tei_peer *peer)
+void tei_unmatched_look(struct tei_peer_work *peer)
 {
 	uint32_t i;
 
 	if (peer->self) /* loop carries that */
 		return;
-	for (i = 0; i < peer->engine->worker->n_rails; i++)
+	for (i = 0; i < peer->worker->n_rails; i++)
 		look_at(peer, i);
 }

@@ -16,30 +16,30 @@
 #include <stdint.h>
 
 struct te_engine;
-struct tei_peer;
+struct tei_peer_work;
 struct tei_remote;
 struct tei_remote_region;
 struct tei_request;
 
 /*
- * Set usable, remote_pos and remote_rail of peer->w.pairs. True: news. Token.
+ * Set usable, remote_pos and remote_rail of peer->pairs. True: news. Token.
  */
-bool tei_pairs_match(struct tei_peer *peer);
+bool tei_pairs_match(struct tei_peer_work *peer);
 /*
  * Tells whether rail @mine, which reaches none of the peer's, may come to: it
  * has no link, or a rail of the peer's of its backend has never had one. Token.
  */
-bool tei_pairs_may_come(const struct tei_peer *peer, uint32_t mine);
+bool tei_pairs_may_come(const struct tei_peer_work *peer, uint32_t mine);
 /*
  * A bit for each rail of ours by which @region of @remote is reached; *@across:
  * for those of them that move only between memory of GPUs. Token.
  */
-uint64_t tei_pairs_that_reach(const struct tei_peer *peer,
+uint64_t tei_pairs_that_reach(const struct tei_peer_work *peer,
 			      const struct tei_remote *remote,
 			      const struct tei_remote_region *region,
 			      uint64_t *across);
 /* The same for those whose rail of the peer is near @region. Token. */
-uint64_t tei_pairs_near(const struct tei_peer *peer,
+uint64_t tei_pairs_near(const struct tei_peer_work *peer,
 			const struct tei_remote_region *region);
 
 /* ---- rails that reach none of a peer's, though both have the backend ---- */
@@ -51,7 +51,7 @@ uint64_t tei_pairs_near(const struct tei_peer *peer,
  */
 
 /* Looks again at unmatched rails, after tei_pairs_match(). Token. */
-void tei_unmatched_look(struct tei_peer *peer);
+void tei_unmatched_look(struct tei_peer_work *peer);
 
 /* ---- rails that are near the memory of a request, at both ends ---- */
 

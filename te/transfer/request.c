@@ -185,7 +185,7 @@ void tei_request_abort(struct tei_request *r, int err)
 
 static bool is_answered(const struct tei_request *r)
 {
-	return r->question && r->peer->w.fresh >= r->question;
+	return r->question && r->peer->fresh >= r->question;
 }
 
 /*
@@ -194,12 +194,12 @@ static bool is_answered(const struct tei_request *r)
  */
 static int ask_again(struct tei_request *r, int err)
 {
-	struct tei_peer *peer = r->peer;
+	struct tei_peer_work *peer = r->peer;
 
 	if (peer->self || is_answered(r))
 		return r->refusal ? r->refusal : err;
 	if (!r->question) {
-		r->question = atomic_fetch_add(&peer->questions, 1) + 1;
+		r->question = atomic_fetch_add(&peer->of->questions, 1) + 1;
 		tei_peer_ask(peer, TEI_ASK_DESCRIBE);
 	}
 	return -EAGAIN;
@@ -212,15 +212,15 @@ static int ask_again(struct tei_request *r, int err)
  */
 static int bind_epoch(struct tei_request *r)
 {
-	struct tei_peer *peer = r->peer;
+	struct tei_peer_work *peer = r->peer;
 
 	if (r->epoch)
 		return 0;
-	if (peer->w.epoch == peer->w.epoch_over &&
-	    (ask_again(r, -ESTALE) == -EAGAIN || peer->w.remote->epoch_ending))
+	if (peer->epoch == peer->epoch_over &&
+	    (ask_again(r, -ESTALE) == -EAGAIN || peer->remote->epoch_ending))
 		return -EAGAIN;
 	tei_peer_epoch_goes_on(peer);
-	r->epoch = peer->w.epoch;
+	r->epoch = peer->epoch;
 	r->question = 0;
 	return 0;
 }
@@ -229,7 +229,7 @@ static int bind_epoch(struct tei_request *r)
 static int bind_life(struct tei_request *r)
 {
 	if (!r->life)
-		r->life = r->peer->w.life;
+		r->life = r->peer->life;
 	return r->life ? 0 : -EAGAIN;
 }
 
@@ -239,12 +239,12 @@ static bool awaits_rail(const struct tei_request *r)
 	bool may_come = false;
 	uint32_t i;
 
-	for (i = 0; i < r->peer->engine->worker->n_rails; i++)
+	for (i = 0; i < r->peer->worker->n_rails; i++)
 		may_come |= tei_pairs_may_come(r->peer, i);
 	return may_come && !(r->flags & TE_FAIL_FAST);
 }
 
-static uint64_t not_paused(struct tei_peer *peer, uint64_t rails)
+static uint64_t not_paused(struct tei_peer_work *peer, uint64_t rails)
 {
 	uint64_t left, lets = 0, until = UINT64_MAX;
 
@@ -292,30 +292,30 @@ static int resolve(struct tei_request *r)
 {
 	uint32_t access = r->op == TE_READ ? TE_ACCESS_REMOTE_READ
 					   : TE_ACCESS_REMOTE_WRITE;
-	struct tei_peer *peer = r->peer;
+	struct tei_peer_work *peer = r->peer;
 	const struct tei_remote_region *region;
 
 	if (bind_life(r))
 		return -EAGAIN;
-	if (r->life != peer->w.life)
+	if (r->life != peer->life)
 		return -ESTALE;
 	if (bind_epoch(r))
 		return -EAGAIN;
-	if (r->epoch != peer->w.epoch)
+	if (r->epoch != peer->epoch)
 		return -ESTALE;
 	if (r->doubted && !is_answered(r))
 		return -EAGAIN;
-	region = tei_remote_find(peer->w.remote, r->remote, r->length);
+	region = tei_remote_find(peer->remote, r->remote, r->length);
 	if (!region)
 		return ask_again(r, -EFAULT);
 	if (!(region->access & access))
 		return ask_again(r, -EACCES);
 	/* A processor that copies it, as for an arena, would get a signal. */
-	if (find_reach(r, peer->w.remote, region) && tei_local_is_gone(r))
+	if (find_reach(r, peer->remote, region) && tei_local_is_gone(r))
 		return -EFAULT;
 	if (!r->reach && awaits_rail(r))
 		return -EAGAIN;
-	r->held = tei_remote_hold(peer->w.remote);
+	r->held = tei_remote_hold(peer->remote);
 	r->region = region;
 	if (!r->reach) {
 		r->provider_code = EOPNOTSUPP;
@@ -327,20 +327,19 @@ static int resolve(struct tei_request *r)
 
 struct tei_list *tei_request_class(const struct tei_request *r)
 {
-	return &r->peer->w.queue.classes[tei_queue_class(r->priority)];
+	return &r->peer->queue.classes[tei_queue_class(r->priority)];
 }
 
 static void notify_begin(struct tei_request *r);
 
 void tei_request_admit(struct tei_request *r)
 {
-	struct tei_peer *peer = r->peer;
+	struct tei_peer_work *peer = r->peer;
 	int rc;
 
 	if (r->op != TE_NOTIFY) {
 		rc = resolve(r);
-	} else if (!bind_life(r) &&
-		   (r->life != peer->w.life || !bind_epoch(r))) {
+	} else if (!bind_life(r) && (r->life != peer->life || !bind_epoch(r))) {
 		r->parked = false;
 		notify_begin(r);
 		return;
@@ -354,7 +353,7 @@ void tei_request_admit(struct tei_request *r)
 		return;
 	}
 	if (rc)
-		tei_list_add_tail(&peer->w.parked, &r->queue);
+		tei_list_add_tail(&peer->parked, &r->queue);
 	else
 		tei_list_add_tail(tei_request_class(r), &r->queue);
 	tei_peer_run(peer);
@@ -375,7 +374,7 @@ static void request_reconsider(struct tei_request *r)
 	ask_again(r, -EFAULT);
 	tei_list_del(&r->queue);
 	r->parked = true;
-	tei_list_add_tail(&r->peer->w.parked, &r->queue);
+	tei_list_add_tail(&r->peer->parked, &r->queue);
 	tei_peer_run(r->peer);
 }
 
@@ -446,11 +445,11 @@ static bool heeds_silence(const struct tei_cohort *cohort)
 }
 
 /* Tells whether it owes nothing yet: all that is for it waits for copies. */
-static bool is_kept_waiting(const struct tei_peer *peer)
+static bool is_kept_waiting(const struct tei_peer_work *peer)
 {
-	bool copying = !tei_list_empty(&peer->w.starving);
+	bool copying = !tei_list_empty(&peer->starving);
 
-	tei_list_for_each (node, &peer->w.links) {
+	tei_list_for_each (node, &peer->links) {
 		const struct tei_link *link =
 			tei_list_entry(node, struct tei_link, link);
 
@@ -464,11 +463,11 @@ static bool is_kept_waiting(const struct tei_peer *peer)
 /* Returns since when nothing has come of its peer, which owes something. */
 static uint64_t silent_since(const struct tei_cohort *cohort)
 {
-	const struct tei_peer *peer = cohort->first->peer;
-	uint64_t moved = peer->w.moved_at;
+	const struct tei_peer_work *peer = cohort->first->peer;
+	uint64_t moved = peer->moved_at;
 
 	if (is_kept_waiting(peer))
-		return peer->engine->worker->now;
+		return peer->worker->now;
 	return moved > cohort->begun_at ? moved : cohort->begun_at;
 }
 
@@ -507,7 +506,7 @@ static uint64_t next_look(const struct tei_cohort *cohort)
 static void deadline_due(struct tei_due *due)
 {
 	struct tei_cohort *cohort = TEI_CONTAINER(due, struct tei_cohort, due);
-	struct tei_worker *w = cohort->first->peer->engine->worker;
+	struct tei_worker *w = cohort->first->peer->worker;
 
 	if (w->now >= cohort->first->deadline)
 		tei_cohort_each(cohort, tei_request_abort, -ETIMEDOUT);
@@ -532,19 +531,18 @@ static void refuse_for_memory(struct tei_request *r, int err)
  */
 static bool is_behind(const struct tei_request *r)
 {
-	const struct tei_peer *peer = r->peer;
+	const struct tei_peer_work *peer = r->peer;
 
-	return atomic_load_explicit(&peer->news, memory_order_acquire) !=
-		       peer->w.news ||
-	       r->life != peer->w.life ||
-	       (r->epoch && r->epoch != peer->w.epoch);
+	return atomic_load_explicit(&peer->of->news, memory_order_acquire) !=
+		       peer->news ||
+	       r->life != peer->life || (r->epoch && r->epoch != peer->epoch);
 }
 
 /* Begin all of its requests. */
 static void cohort_begin(struct tei_cohort *cohort)
 {
 	struct tei_request *first = cohort->first;
-	struct tei_peer *peer = first->peer;
+	struct tei_peer_work *peer = first->peer;
 	/* A callback has submitted it while its batch was being cancelled. */
 	bool closing = atomic_load_explicit(&first->batch->closing,
 					    memory_order_relaxed);
@@ -556,10 +554,10 @@ static void cohort_begin(struct tei_cohort *cohort)
 		tei_peer_sync(peer);
 	if (peer->self)
 		tei_peer_sync_self(peer);
-	tei_list_add_tail(&peer->w.active, &cohort->of_peer);
-	cohort->begun_at = peer->engine->worker->now;
+	tei_list_add_tail(&peer->active, &cohort->of_peer);
+	cohort->begun_at = peer->worker->now;
 	cohort->due.fn = deadline_due;
-	rc = tei_due_set(peer->engine->worker, &cohort->due, next_look(cohort));
+	rc = tei_due_set(peer->worker, &cohort->due, next_look(cohort));
 	for (i = 0; i < cohort->n; i++) {
 		struct tei_request *r = &first[i];
 
@@ -577,13 +575,13 @@ static void cohort_begin(struct tei_cohort *cohort)
 /* Counts a request of the cohort that has become final. */
 static void cohort_ended_one(struct tei_cohort *cohort)
 {
-	struct tei_peer *peer = cohort->first->peer;
+	struct tei_peer_work *peer = cohort->first->peer;
 
 	if (--cohort->n_live)
 		return;
-	tei_due_clear(peer->engine->worker, &cohort->due);
+	tei_due_clear(peer->worker, &cohort->due);
 	tei_list_del(&cohort->of_peer);
-	if (tei_list_empty(&peer->w.active))
+	if (tei_list_empty(&peer->active))
 		tei_peer_update_want(peer);
 }
 
@@ -738,7 +736,7 @@ static void notify_begin(struct tei_request *r)
 	struct te_batch *batch = r->batch;
 	struct tei_notify *n, *first;
 
-	if (r->life != r->peer->w.life || r->epoch != r->peer->w.epoch) {
+	if (r->life != r->peer->life || r->epoch != r->peer->epoch) {
 		tei_request_refuse(r, -ESTALE);
 		return;
 	}
@@ -750,7 +748,7 @@ static void notify_begin(struct tei_request *r)
 	}
 	memset(n, 0, sizeof(*n)); /* not the bytes: gather_new() fills them */
 	atomic_init(&n->refs, 1);
-	n->peer = r->peer;
+	n->peer = r->peer->of;
 	n->request = r;
 	n->life = r->life;
 	n->epoch = r->epoch;

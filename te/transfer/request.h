@@ -36,7 +36,7 @@ struct tei_cohort;
 struct tei_gated;
 struct tei_link;
 struct tei_notify;
-struct tei_peer;
+struct tei_peer_work;
 struct tei_remote;
 struct tei_remote_region;
 struct tei_request;
@@ -76,7 +76,7 @@ struct tei_request {
 	uint32_t index;
 	struct te_batch *batch;
 	struct tei_cohort *cohort;
-	struct tei_peer *peer;
+	struct tei_peer_work *peer;
 	uint32_t life;  /* of the peer */
 	uint32_t flags; /* enum te_request_flags */
 	uint32_t op;
@@ -87,7 +87,7 @@ struct tei_request {
 	uint64_t remote, length, epoch, deadline, crc_from, crc_len, user;
 
 	/* Token. */
-	struct tei_list queue; /* peer->w.queue or parked */
+	struct tei_list queue; /* peer->queue or parked */
 	struct tei_list works;
 	struct tei_work *merged; /* with others, instead of works */
 	uint32_t n_out;          /* works copied, ready, posted or in limbo */
@@ -165,7 +165,7 @@ struct tei_cohort {
 	uint64_t begun_at;         /* ns */
 	uint64_t doubted_at;       /* ns: its peer was first seen silent */
 	struct tei_due due;        /* the deadline, or a look before it */
-	struct tei_list of_peer;   /* peer->w.active */
+	struct tei_list of_peer;   /* peer->active */
 };
 
 /* Calls @fn for requests that have begun and are not final; it may end them. */
@@ -221,7 +221,7 @@ struct te_batch {
 	struct tei_list notifies; /* the first one to each segment */
 	bool looking;             /* through notifies */
 	/* The first n_well requests to that segment have ended well. */
-	const struct tei_peer *well_peer; /* NULL: of none it is known */
+	const struct tei_peer_work *well_peer; /* NULL: of none it is known */
 	uint32_t well_life, n_well;
 };
 

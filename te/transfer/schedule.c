@@ -121,14 +121,14 @@ static void add_figure(struct figure *figure, uint64_t value)
 		figure->most = value;
 }
 
-static struct rates rates_of(const struct tei_peer *peer, uint64_t rails)
+static struct rates rates_of(const struct tei_peer_work *peer, uint64_t rails)
 {
-	const struct tei_worker *w = peer->engine->worker;
+	const struct tei_worker *w = peer->worker;
 	struct rates rates = {{.all = true}, {.all = true}, {.all = true}};
 
 	for (; rails; rails &= rails - 1) {
 		int i = __builtin_ctzll(rails);
-		const struct tei_meter *meter = &peer->w.pairs[i].meter;
+		const struct tei_meter *meter = &peer->pairs[i].meter;
 
 		add_figure(&rates.measured,
 			   meter->guess ? 0 : tei_meter_rate(meter, w->now, 0));
@@ -143,7 +143,8 @@ static struct rates rates_of(const struct tei_peer *peer, uint64_t rails)
  * used lately may reach the best rate of the near ones: so near ones that have
  * become slow let it be tried.
  */
-static bool will_do(const struct tei_peer *peer, uint64_t near, uint64_t far)
+static bool will_do(const struct tei_peer_work *peer, uint64_t near,
+		    uint64_t far)
 {
 	struct rates n = rates_of(peer, near), f = rates_of(peer, far);
 	uint64_t hope = f.measured.most ? f.measured.most : n.peak.most;
@@ -160,7 +161,7 @@ static bool will_do(const struct tei_peer *peer, uint64_t near, uint64_t far)
  * the rails @near are near to; @fit: the healthy ones. Never 0 unless @able is.
  * Token.
  */
-static uint64_t near_choose(const struct tei_peer *peer, uint64_t able,
+static uint64_t near_choose(const struct tei_peer_work *peer, uint64_t able,
 			    uint64_t fit, uint64_t near)
 {
 	near &= able;
@@ -239,7 +240,7 @@ void tei_queue_served(struct tei_queue *q, uint32_t class)
 #define BIT(i) ((uint64_t)1 << (i))
 
 struct schedule {
-	struct tei_peer *peer;
+	struct tei_peer_work *peer;
 	struct tei_worker *w;
 	uint64_t usable;   /* rails that may have a link to it */
 	uint64_t healthy;  /* of these, without a trial */
@@ -259,7 +260,7 @@ struct schedule {
 
 static struct tei_link *link_at(const struct schedule *s, int i)
 {
-	return s->peer->w.pairs[i].link;
+	return s->peer->pairs[i].link;
 }
 
 /* ---- what the rails look like ---- */
@@ -283,7 +284,7 @@ static bool is_overdue(const struct tei_link *link, uint64_t now)
 
 static void look_at_pair(struct schedule *s, uint32_t i)
 {
-	struct tei_pair *pair = &s->peer->w.pairs[i];
+	struct tei_pair *pair = &s->peer->pairs[i];
 	const struct tei_rail_box *box = s->w->rails[i];
 	const struct tei_link *link = pair->link;
 
@@ -325,7 +326,7 @@ static uint64_t best_rate(const struct schedule *s)
 
 	for (left = s->up; left; left &= left - 1) {
 		const struct tei_pair *pair =
-			&s->peer->w.pairs[__builtin_ctzll(left)];
+			&s->peer->pairs[__builtin_ctzll(left)];
 
 		if (pair->meter.rate > best)
 			best = pair->meter.rate;
@@ -417,7 +418,7 @@ static void read_state(struct schedule *s)
 	for (left = s->up; left; left &= left - 1)
 		look_at_link(s, __builtin_ctzll(left), prior);
 	s->plan.waiting =
-		s->up & (s->up - 1) ? count_waiting(&s->peer->w.queue) : 0;
+		s->up & (s->up - 1) ? count_waiting(&s->peer->queue) : 0;
 }
 
 /* ---- one slice ---- */
@@ -471,7 +472,7 @@ static void left_queue(struct tei_request *r)
 
 static void wake_at(struct schedule *s, uint64_t at)
 {
-	struct tei_due *due = &s->peer->w.retry;
+	struct tei_due *due = &s->peer->retry;
 
 	if (!tei_heap_has(&due->node) || due->node.at > at)
 		tei_due_set(s->w, due, at);
@@ -480,7 +481,7 @@ static void wake_at(struct schedule *s, uint64_t at)
 /* Who has found no room is run when there is; without memory it tries again. */
 static void await_memory(struct schedule *s)
 {
-	if (tei_list_empty(&s->peer->w.starving))
+	if (tei_list_empty(&s->peer->starving))
 		wake_at(s, s->w->now + TEI_NS_PER_MS);
 }
 
@@ -547,7 +548,7 @@ static uint64_t extra_of(const struct schedule *s, uint32_t class, bool overdue)
 /* Memory of a stage, which requests for other memory need not wait for. */
 static bool awaits_room(const struct schedule *s, const struct tei_request *r)
 {
-	return r->staged && !tei_list_empty(&s->peer->w.starving);
+	return r->staged && !tei_list_empty(&s->peer->starving);
 }
 
 /*
@@ -557,7 +558,7 @@ static bool awaits_room(const struct schedule *s, const struct tei_request *r)
  */
 static bool serve_class(struct schedule *s, uint32_t class)
 {
-	struct tei_queue *q = &s->peer->w.queue;
+	struct tei_queue *q = &s->peer->queue;
 	struct tei_list *requests = &q->classes[class];
 	bool overdue = tei_queue_is_overdue(q, class);
 	uint64_t barred = class == TEI_QUEUE_BULK && !overdue ? s->lean : 0;
@@ -588,7 +589,7 @@ static struct tei_request *first_for(const struct schedule *s, int i)
 	uint32_t class = TEI_QUEUE_CLASSES, n = 0;
 
 	while (class -- > (s->healthy ? TEI_QUEUE_NORMAL : TEI_QUEUE_URGENT)) {
-		tei_list_for_each (node, &s->peer->w.queue.classes[class]) {
+		tei_list_for_each (node, &s->peer->queue.classes[class]) {
 			struct tei_request *r =
 				tei_list_entry(node, struct tei_request, queue);
 
@@ -635,7 +636,7 @@ static void post(struct schedule *s)
 
 static bool schedule_once(struct schedule *s, uint64_t quantum)
 {
-	struct tei_queue *q = &s->peer->w.queue;
+	struct tei_queue *q = &s->peer->queue;
 	uint32_t stuck = 0;
 	bool spent = false;
 	int class;
@@ -666,10 +667,10 @@ static void await_link(struct schedule *s, const struct tei_link *link)
 /* Links for what waits; a pause that is in the way ends by itself. */
 static void open_links(struct schedule *s)
 {
-	struct tei_peer *peer = s->peer;
+	struct tei_peer_work *peer = s->peer;
 	uint64_t left;
 
-	if (!peer->w.up)
+	if (!peer->up)
 		return;
 	for (left = s->wanted; left; left &= left - 1) {
 		int i = __builtin_ctzll(left);
@@ -680,17 +681,17 @@ static void open_links(struct schedule *s)
 		}
 		await_link(s, link_at(s, i));
 	}
-	if (s->again_at != UINT64_MAX && !tei_queue_empty(&peer->w.queue))
+	if (s->again_at != UINT64_MAX && !tei_queue_empty(&peer->queue))
 		wake_at(s, s->again_at);
 }
 
-static bool schedule_peer(struct tei_peer *peer, uint64_t quantum)
+static bool schedule_peer(struct tei_peer_work *peer, uint64_t quantum)
 {
 	struct schedule s; /* large; read_state() sets what is used */
 	bool spent;
 
 	s.peer = peer;
-	s.w = peer->engine->worker;
+	s.w = peer->worker;
 	s.wanted = s.made = 0;
 	do {
 		spent = schedule_once(&s, quantum);
@@ -699,16 +700,17 @@ static bool schedule_peer(struct tei_peer *peer, uint64_t quantum)
 	return spent;
 }
 
-static void look_for(struct schedule *s, struct tei_peer *peer, uint64_t reach)
+static void look_for(struct schedule *s, struct tei_peer_work *peer,
+		     uint64_t reach)
 {
 	s->peer = peer;
-	s->w = peer->engine->worker;
+	s->w = peer->worker;
 	s->wanted = 0;
 	look_at_pairs(s);
 	carriers(s, reach, 0);
 }
 
-uint64_t tei_schedule_rails(struct tei_peer *peer, uint64_t reach)
+uint64_t tei_schedule_rails(struct tei_peer_work *peer, uint64_t reach)
 {
 	struct schedule s; /* large; look_for() sets what is used */
 
@@ -716,7 +718,7 @@ uint64_t tei_schedule_rails(struct tei_peer *peer, uint64_t reach)
 	return s.wanted;
 }
 
-void tei_schedule_links(struct tei_peer *peer)
+void tei_schedule_links(struct tei_peer_work *peer)
 {
 	struct schedule s; /* large; look_for() sets what is used */
 
@@ -726,19 +728,19 @@ void tei_schedule_links(struct tei_peer *peer)
 
 /* ---- peers in turn ---- */
 
-static bool pump_peer(struct tei_peer *peer, uint64_t quantum)
+static bool pump_peer(struct tei_peer_work *peer, uint64_t quantum)
 {
-	struct tei_worker *w = peer->engine->worker;
+	struct tei_worker *w = peer->worker;
 	bool more;
 
-	if (atomic_load_explicit(&peer->news, memory_order_acquire) !=
-	    peer->w.news)
+	if (atomic_load_explicit(&peer->of->news, memory_order_acquire) !=
+	    peer->news)
 		tei_peer_sync(peer);
-	if (peer->w.to_rematch)
+	if (peer->to_rematch)
 		tei_peer_rematch(peer);
 	tei_warm_look(peer);
-	if (w->now < peer->w.pause_until) {
-		tei_due_set(w, &peer->w.retry, peer->w.pause_until);
+	if (w->now < peer->pause_until) {
+		tei_due_set(w, &peer->retry, peer->pause_until);
 		return false;
 	}
 	more = schedule_peer(peer, quantum);
@@ -758,15 +760,15 @@ void tei_transfer_pump(struct tei_worker *w)
 	tei_list_init(&now);
 	tei_list_splice_tail(&now, &w->runnable);
 	while ((node = tei_list_pop(&now))) {
-		struct tei_peer *peer =
-			tei_list_entry(node, struct tei_peer, w.run);
+		struct tei_peer_work *peer =
+			tei_list_entry(node, struct tei_peer_work, run);
 
-		peer->w.runnable = false;
+		peer->runnable = false;
 		more = pump_peer(peer,
 				 tei_list_empty(&now) ? UINT64_MAX : QUANTUM);
-		if (more && !peer->w.runnable) {
-			peer->w.runnable = true;
-			tei_list_add_tail(&now, &peer->w.run);
+		if (more && !peer->runnable) {
+			peer->runnable = true;
+			tei_list_add_tail(&now, &peer->run);
 		}
 	}
 }

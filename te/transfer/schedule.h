@@ -17,7 +17,7 @@
 
 #include "base/list.h"
 
-struct tei_peer;
+struct tei_peer_work;
 
 #define TEI_QUEUE_CLASSES 3u
 #define TEI_QUEUE_PASSED  15u
@@ -57,11 +57,11 @@ static inline bool tei_queue_empty(const struct tei_queue *q)
 /* ---- giving a peer's waiting requests to its links. Token ---- */
 
 /* Rails, of the bit set @reach, over which requests would go now. */
-uint64_t tei_schedule_rails(struct tei_peer *peer, uint64_t reach);
+uint64_t tei_schedule_rails(struct tei_peer_work *peer, uint64_t reach);
 /*
  * Open links that are missed though nothing may wait: those that there are owe
  * all of it, and show no life.
  */
-void tei_schedule_links(struct tei_peer *peer);
+void tei_schedule_links(struct tei_peer_work *peer);
 
 #endif

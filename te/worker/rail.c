@@ -188,6 +188,7 @@ static struct tei_rail_box *box_make(struct tei_worker *w,
 		return NULL;
 	}
 	tei_list_init(&box->links);
+	box->worker = w;
 	box->fd = -1;
 	box->rail.ops = ops;
 	box->rail.core = &engine->core;
@@ -250,6 +251,7 @@ static int found(const struct tei_device *device, void *arg)
 	}
 	box->tier = w->n_tiers;
 	w->tiers[w->n_tiers] |= (uint64_t)1 << w->n_rails;
+	box->worker->mine |= (uint64_t)1 << w->n_rails;
 	w->rails[w->n_rails++] = box;
 	return 0;
 }

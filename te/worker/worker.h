@@ -42,8 +42,10 @@
 
 struct te_config;
 struct te_engine;
-struct tei_peer;
+struct tei_peer_work;
 struct tei_worker;
+
+#define TEI_CACHE_LINE 64u
 
 /* ---- threads that wait while another thread drives ---- */
 
@@ -97,8 +99,9 @@ struct tei_due {
 
 /* An open device, and what the core keeps about it. */
 struct tei_rail_box {
-	char name[64];         /* "tcp/0" */
-	void *config;          /* values of ops->settings; owned */
+	struct tei_worker *worker; /* that it belongs to; not owned. Fixed */
+	char name[64];             /* "tcp/0" */
+	void *config;              /* values of ops->settings; owned */
 	struct tei_slab works; /* struct tei_work with ops->slice_size. Token */
 	struct tei_list links; /* with an open endpoint, by of_rail. Token */
 	uint32_t n_posted;     /* slices at the backend. Token */
@@ -123,7 +126,7 @@ struct tei_rail_box {
 	/* See health.h. Token. */
 	struct tei_breaker breaker;
 	uint64_t good_at, blamed_at; /* ns */
-	const struct tei_peer *blamed_by;
+	const struct tei_peer_work *blamed_by;
 	uint32_t n_blamed;
 	_Atomic uint32_t shown; /* enum te_rail_state, for te_engine_rails() */
 	struct tei_rail rail;   /* ops->rail_size bytes follow */
@@ -166,8 +169,11 @@ struct tei_worker {
 	struct te_engine *engine;
 	const struct tei_worker_ops *ops;
 	const struct tei_backend_ops *const *backends; /* NULL at the end */
-	struct tei_rail_box **rails; /* rails[n_rails]; fixed once started */
-	struct tei_devices devices;  /* fixed once the rails are made */
+	uint32_t index; /* among the workers of the engine. Fixed */
+	uint64_t mine;  /* rails of its own, a bit each. Fixed once started */
+	/* Rails of all workers, rails[n_rails]. Fixed once started. */
+	struct tei_rail_box **rails;
+	struct tei_devices devices; /* fixed once the rails are made */
 	uint32_t n_rails;
 	uint64_t tiers[TEI_TIERS_MAX]; /* rails of a backend, a bit each */
 	uint32_t n_tiers;
@@ -214,6 +220,12 @@ struct tei_worker {
 	uint64_t next_number;     /* of the next endpoint */
 	uint64_t chance;          /* state of what is left to chance */
 };
+
+/* Tells whether the rail belongs to the worker. */
+static inline bool tei_worker_has(const struct tei_worker *w, uint32_t rail)
+{
+	return w->mine >> rail & 1;
+}
 
 /*
  * True: the backend's devices access memory themselves and reach other hosts.

@@ -229,11 +229,11 @@ static void far_nics_are_not_even_connected(void **state)
 	open_at(&w, EQUAL, NULL, &straight);
 	run(&w, TE_WRITE, 0, HALF);
 	assert_int_equal(by_near(&w), HALF * PLACE);
-	assert_non_null(peer_of(&w)->w.pairs[0].link);
-	assert_null(peer_of(&w)->w.pairs[2].link);
-	assert_null(peer_of(&w)->w.pairs[3].link);
+	assert_non_null(peer_of(&w)->works[0].pairs[0].link);
+	assert_null(peer_of(&w)->works[0].pairs[2].link);
+	assert_null(peer_of(&w)->works[0].pairs[3].link);
 	run(&w, TE_READ, HALF, 1);
-	assert_non_null(peer_of(&w)->w.pairs[2].link);
+	assert_non_null(peer_of(&w)->works[0].pairs[2].link);
 	world_close(&w);
 }
 
@@ -360,7 +360,7 @@ static void rails_of_no_use_to_a_peer_change_nothing(void **state)
 	for (uint32_t k = 0; k <= N_RAILS; k++) {
 		bool is_far = k > N_RAILS / 2;
 
-		assert_int_equal(!!peer_of(&w)->w.pairs[k].link, is_far);
+		assert_int_equal(!!peer_of(&w)->works[0].pairs[k].link, is_far);
 		assert_true(!is_far || carried(&w, k) > HALF * PLACE / 8);
 	}
 	world_close(&w);

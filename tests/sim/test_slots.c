@@ -42,8 +42,8 @@ static bool has_link(struct peers *p, uint32_t i)
 {
 	const struct tei_peer *peer = peer_at(p, i);
 
-	return peer && peer->w.pairs[0].link &&
-	       peer->w.pairs[0].link->out.state == TEI_LINK_UP;
+	return peer && peer->works[0].pairs[0].link &&
+	       peer->works[0].pairs[0].link->out.state == TEI_LINK_UP;
 }
 
 static uint32_t n_open(struct peers *p)
