@@ -89,6 +89,29 @@ static void pieces_free(struct tei_list *chunks)
 
 static void cancel_came(struct tei_call *call);
 
+static void sweep_came(struct tei_call *call);
+
+/* Returns a number of this thread, from 0 on. */
+static uint32_t thread_number(void)
+{
+	static _Atomic uint32_t n_threads;
+	static _Thread_local uint32_t number; /* from 1 on; 0: none yet */
+
+	if (!number)
+		number = atomic_fetch_add_explicit(&n_threads, 1,
+						   memory_order_relaxed) +
+			 1;
+	return number - 1;
+}
+
+/* The worker of this thread's batches, as long as any will do. */
+static struct tei_worker *own_worker(const struct te_engine *engine)
+{
+	if (engine->n_workers == 1)
+		return engine->worker;
+	return &engine->worker[thread_number() % engine->n_workers];
+}
+
 static struct te_batch *make_batch(struct te_engine *engine, uint32_t capacity)
 {
 	struct te_batch *batch = tei_calloc(1, sizeof(*batch));
@@ -99,8 +122,10 @@ static struct te_batch *make_batch(struct te_engine *engine, uint32_t capacity)
 	batch->cohorts = tei_calloc(capacity, sizeof(*batch->cohorts));
 	batch->merged = tei_calloc(capacity, sizeof(*batch->merged));
 	batch->order = tei_calloc(capacity, sizeof(*batch->order));
+	batch->sweeps = tei_calloc(engine->n_workers, sizeof(*batch->sweeps));
 	if (!batch->requests || !batch->cohorts || !batch->merged ||
-	    !batch->order) {
+	    !batch->order || !batch->sweeps) {
+		tei_free(batch->sweeps);
 		tei_free(batch->requests);
 		tei_free(batch->cohorts);
 		tei_free(batch->merged);
@@ -111,6 +136,12 @@ static struct te_batch *make_batch(struct te_engine *engine, uint32_t capacity)
 	batch->engine = engine;
 	batch->capacity = capacity;
 	batch->cancel.fn = cancel_came;
+	atomic_init(&batch->home, own_worker(engine));
+	for (uint32_t i = 0; i < engine->n_workers; i++) {
+		batch->sweeps[i].batch = batch;
+		batch->sweeps[i].worker = i;
+		batch->sweeps[i].call.fn = sweep_came;
+	}
 	tei_mpsc_init(&batch->cancels);
 	atomic_init(&batch->event, -1);
 	tei_list_init(&batch->chunks);
@@ -155,6 +186,7 @@ void tei_batch_free(struct te_batch *batch)
 	tei_gated_free(batch);
 	pieces_free(&batch->chunks);
 	tei_sleeper_fini(&batch->sleeper);
+	tei_free(batch->sweeps);
 	tei_free(batch->order);
 	tei_free(batch->merged);
 	tei_free(batch->cohorts);
@@ -226,16 +258,33 @@ static void publish_batch(struct te_batch *batch)
 	atomic_store(&batch->n_done, batch->n_final);
 	if (batch->n_final ==
 	    atomic_load_explicit(&batch->n_submitted, memory_order_relaxed))
-		tei_sleeper_signal(batch->engine->worker, &batch->sleeper);
+		tei_sleeper_signal(tei_batch_home(batch), &batch->sleeper);
 	event = atomic_load(&batch->event);
 	if (event >= 0 && polled)
 		signal_event(event);
 	atomic_store_explicit(&batch->touching, false, memory_order_release);
 }
 
+/* Hands requests that have ended here to the workers of their batches. */
+static bool hand_back(struct tei_worker *w)
+{
+	struct tei_list *node;
+	bool any = false;
+
+	while ((node = tei_list_pop(&w->ended))) {
+		struct tei_request *r =
+			tei_list_entry(node, struct tei_request, queue);
+
+		r->call.fn = tei_request_ended;
+		tei_worker_post(tei_batch_home(r->batch), &r->call);
+		any = true;
+	}
+	return any;
+}
+
 bool tei_batch_publish_dirty(struct tei_worker *w, bool with_callbacks)
 {
-	bool any = false;
+	bool any = hand_back(w);
 
 	tei_list_for_each_safe (node, tmp, &w->dirty) {
 		struct te_batch *batch =
@@ -265,6 +314,7 @@ static bool all_done(void *arg)
 int te_batch_wait(struct te_batch *batch, uint32_t timeout_ms)
 {
 	struct te_engine *engine = batch->engine;
+	struct tei_worker *w = tei_batch_home(batch);
 	uint64_t until = UINT64_MAX;
 
 	if (!tei_engine_alive(engine))
@@ -274,15 +324,14 @@ int te_batch_wait(struct te_batch *batch, uint32_t timeout_ms)
 	if (tei_in_callback())
 		return -EDEADLK;
 	if (!timeout_ms) {
-		tei_worker_poke(engine->worker);
+		tei_worker_poke(w);
 		return all_done(batch) ? 0 : -ETIMEDOUT;
 	}
 	if (timeout_ms != UINT32_MAX)
 		until = tei_now_ns() + timeout_ms * TEI_NS_PER_MS;
 	atomic_store_explicit(&batch->waited, true, memory_order_relaxed);
-	while (!tei_worker_drive(engine->worker, all_done, batch, until) &&
-	       tei_sleeper_sleep(engine->worker, &batch->sleeper, all_done,
-				 batch, until))
+	while (!tei_worker_drive(w, all_done, batch, until) &&
+	       tei_sleeper_sleep(w, &batch->sleeper, all_done, batch, until))
 		;
 	return all_done(batch) ? 0 : -ETIMEDOUT;
 }
@@ -327,7 +376,7 @@ int te_batch_poll(struct te_batch *batch, struct te_completion *out, int max)
 	n = take_completions(batch, out, max);
 	if (n || all_done(batch))
 		return n;
-	tei_worker_poke(batch->engine->worker);
+	tei_worker_poke(tei_batch_home(batch));
 	return take_completions(batch, out, max);
 }
 
@@ -378,10 +427,13 @@ int te_batch_eventfd(struct te_batch *batch)
 
 /* ---- cancelling, reset, the end ---- */
 
-/* Cancels a request that has begun; others check `canceled` when they begin. */
-static void abort_begun(struct tei_request *r)
+/*
+ * Cancels a request that has begun at that worker, whose token is held; others
+ * look whether they are canceled when they begin.
+ */
+static void abort_begun(struct tei_request *r, uint32_t worker)
 {
-	if (r->begun)
+	if (atomic_load(&r->cohort->at) == worker && r->begun)
 		tei_request_abort(r, -ECANCELED);
 }
 
@@ -390,8 +442,56 @@ static void abort_all(struct te_batch *batch)
 	uint32_t i, n = atomic_load_explicit(&batch->n_submitted,
 					     memory_order_acquire);
 
+	atomic_store(&batch->n_canceled, n);
 	for (i = 0; i < n; i++)
-		abort_begun(&batch->requests[i]);
+		abort_begun(&batch->requests[i], tei_batch_home(batch)->index);
+}
+
+/* Cancels what a worker has of a batch of another one. */
+static void sweep_came(struct tei_call *call)
+{
+	struct tei_sweep *sweep = TEI_CONTAINER(call, struct tei_sweep, call);
+	struct te_batch *batch = sweep->batch;
+	uint32_t i, n;
+
+	atomic_store(&sweep->running, true);
+	atomic_store(&sweep->posted, false);
+	n = atomic_load_explicit(&batch->n_submitted, memory_order_acquire);
+	for (i = 0; i < n; i++) {
+		struct tei_request *r = &batch->requests[i];
+
+		if (atomic_load(&r->canceled) ||
+		    i < atomic_load(&batch->n_canceled))
+			abort_begun(r, sweep->worker);
+	}
+	atomic_store_explicit(&sweep->running, false, memory_order_release);
+}
+
+static void sweep_others(struct te_batch *batch)
+{
+	uint64_t left = atomic_load(&batch->used);
+
+	for (; left; left &= left - 1) {
+		uint32_t i = (uint32_t)__builtin_ctzll(left);
+
+		if (!atomic_exchange(&batch->sweeps[i].posted, true))
+			tei_worker_post(&batch->engine->worker[i],
+					&batch->sweeps[i].call);
+	}
+}
+
+static bool is_swept(struct te_batch *batch)
+{
+	uint64_t left = atomic_load(&batch->used);
+	bool swept = false;
+
+	for (; left; left &= left - 1) {
+		struct tei_sweep *sweep = &batch->sweeps[__builtin_ctzll(left)];
+
+		swept |= atomic_load(&sweep->posted) ||
+			 atomic_load(&sweep->running);
+	}
+	return swept;
 }
 
 /* Requests submitted before the cancellation have begun by now. Token. */
@@ -410,8 +510,10 @@ static void cancel_came(struct tei_call *call)
 	for (node = tei_mpsc_take_all(&batch->cancels); node; node = next) {
 		next = node->next;
 		abort_begun(
-			TEI_CONTAINER(node, struct tei_request, cancel_node));
+			TEI_CONTAINER(node, struct tei_request, cancel_node),
+			tei_batch_home(batch)->index);
 	}
+	sweep_others(batch);
 	atomic_store_explicit(&batch->cancel_running, false,
 			      memory_order_release);
 }
@@ -420,13 +522,13 @@ void tei_batch_post_cancel_all(struct te_batch *batch)
 {
 	atomic_store(&batch->cancel_all, true);
 	if (!atomic_exchange(&batch->cancel_posted, true))
-		tei_worker_post(batch->engine->worker, &batch->cancel);
+		tei_worker_post(tei_batch_home(batch), &batch->cancel);
 }
 
 static void post_cancel(struct te_batch *batch)
 {
 	if (!atomic_exchange(&batch->cancel_posted, true))
-		tei_worker_submit(batch->engine->worker, &batch->cancel, false);
+		tei_worker_submit(tei_batch_home(batch), &batch->cancel, false);
 }
 
 int te_batch_cancel(struct te_batch *batch)
@@ -460,11 +562,11 @@ int te_request_cancel(struct te_batch *batch, uint32_t index)
 static void await_untouched(struct te_batch *batch)
 {
 	while (atomic_load(&batch->cancel_posted) ||
-	       tei_gated_is_called(batch) ||
+	       tei_gated_is_called(batch) || is_swept(batch) ||
 	       atomic_load_explicit(&batch->cancel_running,
 				    memory_order_acquire) ||
 	       atomic_load_explicit(&batch->touching, memory_order_acquire)) {
-		tei_worker_poke(batch->engine->worker);
+		tei_worker_poke(tei_batch_home(batch));
 		sched_yield();
 	}
 }
@@ -480,6 +582,8 @@ int te_batch_reset(struct te_batch *batch)
 	await_untouched(batch);
 	pieces_reset(&batch->chunks);
 	atomic_store(&batch->cancel_all, false);
+	atomic_store(&batch->n_canceled, 0);
+	atomic_store(&batch->used, 0);
 	batch->n_taken = 0;
 	batch->n_called = 0;
 	batch->n_final = 0;
@@ -518,6 +622,7 @@ void te_batch_destroy(struct te_batch *batch)
 struct target {
 	te_segment_id id;
 	struct tei_peer *peer;
+	struct tei_peer_work *part; /* of the worker that is to have it */
 	uint32_t life;
 	uint64_t epoch;
 };
@@ -615,7 +720,8 @@ static void copy(const struct te_request *req, uint64_t length,
 		.op = req->op,
 		.flags = req->flags,
 		.priority = req->priority,
-		.peer = &t->peer->works[0],
+		.to = t->peer,
+		.peer = t->part,
 		.life = t->life,
 		.epoch = req->epoch ? req->epoch : t->epoch,
 		.remote = req->remote,
@@ -640,6 +746,94 @@ static void set_deadline(struct te_engine *engine, uint32_t timeout_ms,
 	r->deadline = now + ms * TEI_NS_PER_MS;
 }
 
+/* A notification stays with its batch's worker, wherever the others go. */
+static bool is_apart(const struct tei_request *r)
+{
+	return r->op == TE_NOTIFY && r->batch->engine->n_workers > 1;
+}
+
+/* ---- which worker has what ---- */
+
+/*
+ * A batch belongs to one worker, that of its thread if that serves the peer as
+ * well as any, and its requests go by it. A submission that is worth it is
+ * shared out to all workers that serve the peer as well.
+ */
+
+#define SHARE_MIN ((uint64_t)8 << 20) /* bytes of one worker, at least */
+
+struct sharing {
+	uint64_t workers; /* a bit each */
+	uint64_t share;   /* bytes of each; 0: all is the home's */
+};
+
+/* The @n-th of the set, 0: that of @from or the first after it. */
+static uint32_t nth_worker(uint64_t workers, uint32_t from, uint32_t n)
+{
+	uint64_t above = workers & ~(((uint64_t)1 << from) - 1);
+	uint64_t left = above ? above : workers;
+
+	for (; n; n--) {
+		left &= left - 1;
+		left = left ? left : workers;
+	}
+	return (uint32_t)__builtin_ctzll(left);
+}
+
+/* Nothing of the batch is in flight: finds the worker that is best for it. */
+static void choose_home(struct te_batch *batch, uint64_t workers)
+{
+	const struct tei_worker *own = own_worker(batch->engine);
+	uint32_t index = nth_worker(workers, own->index, 0);
+
+	atomic_store_explicit(&batch->home, &batch->engine->worker[index],
+			      memory_order_relaxed);
+}
+
+static uint64_t sum_all(const struct te_request *reqs, size_t n)
+{
+	uint64_t sum = 0, length;
+
+	for (size_t i = 0; i < n; i++)
+		if (!sum_pieces(&reqs[i], &length))
+			sum += length;
+	return sum;
+}
+
+static void plan_sharing(struct te_batch *batch, const struct te_request *reqs,
+			 size_t n, uint32_t first, const struct tei_peer *peer,
+			 struct sharing *out)
+{
+	uint64_t workers =
+		atomic_load_explicit(&peer->favored, memory_order_relaxed);
+	uint64_t bytes = sum_all(reqs, n);
+	uint32_t n_shares = (uint32_t)__builtin_popcountll(workers);
+
+	*out = (struct sharing){.workers = workers};
+	if (!workers)
+		return;
+	if (!first)
+		choose_home(batch, workers);
+	if (bytes / SHARE_MIN < n_shares)
+		n_shares = (uint32_t)(bytes / SHARE_MIN);
+	if (n_shares > 1 && n > 1)
+		out->share = (bytes + n_shares - 1) / n_shares;
+}
+
+/* @before: bytes of the submission before the request. */
+static struct tei_peer_work *part_for(const struct te_batch *batch,
+				      const struct sharing *sharing,
+				      struct tei_peer *peer, uint64_t before,
+				      uint32_t op)
+{
+	uint32_t home = tei_batch_home(batch)->index;
+
+	if (!sharing->share || op == TE_NOTIFY || peer->self)
+		return &peer->works[home];
+	return &peer->works[nth_worker(sharing->workers, home,
+				       (uint32_t)(before / sharing->share))];
+}
+
 /* Joins the cohort of the request before it, or begins one. */
 static void join_request(struct te_batch *batch, uint32_t first,
 			 struct tei_request *r)
@@ -652,9 +846,11 @@ static void join_request(struct te_batch *batch, uint32_t first,
 	    cohort->first->life != r->life ||
 	    cohort->first->epoch != r->epoch ||
 	    cohort->first->deadline != r->deadline ||
-	    (cohort->first->flags ^ r->flags) & TE_FAIL_SILENT) {
+	    (cohort->first->flags ^ r->flags) & TE_FAIL_SILENT ||
+	    is_apart(cohort->first) || is_apart(r)) {
 		cohort = &batch->cohorts[r->index];
-		*cohort = (struct tei_cohort){.first = r};
+		*cohort = (struct tei_cohort){.first = r,
+					      .at = r->peer->worker->index};
 		tei_list_init(&cohort->of_peer);
 	}
 	cohort->n++;
@@ -667,6 +863,7 @@ static int copy_all(struct te_engine *engine, struct te_batch *batch,
 		    const struct te_request *reqs, size_t n, uint32_t first)
 	TEI_REQUIRES(engine->mu)
 {
+	struct sharing sharing = {0};
 	struct target target = {0};
 	uint64_t length, bytes = 0, now = tei_now_ns();
 	size_t i;
@@ -680,6 +877,11 @@ static int copy_all(struct te_engine *engine, struct te_batch *batch,
 			rc = find_target(engine, reqs[i].segment, &target);
 		if (rc)
 			return rc;
+		if (!i && engine->n_workers > 1)
+			plan_sharing(batch, reqs, n, first, target.peer,
+				     &sharing);
+		target.part = part_for(batch, &sharing, target.peer, bytes,
+				       reqs[i].op);
 		copy(&reqs[i], length, &target, r);
 		r->batch = batch;
 		r->index = first + (uint32_t)i;
@@ -738,7 +940,7 @@ int te_batch_submit(struct te_batch *batch, const struct te_request *reqs,
 	/*
 	 * A thread that waited for the last submission will wait for this one.
 	 */
-	tei_worker_submit(engine->worker, &batch->requests[first].call,
+	tei_worker_submit(tei_batch_home(batch), &batch->requests[first].call,
 			  atomic_exchange_explicit(&batch->waited, false,
 						   memory_order_relaxed));
 	return 0;

@@ -39,7 +39,7 @@ _Static_assert(TE_ENGINE_SECRET_LEN == TEI_LIFE_SECRET_LEN &&
 /* An engine and the state of its rooms, in one allocation. */
 struct whole {
 	struct te_engine engine;
-	struct tei_worker worker;
+	struct tei_worker workers[TEI_WORKERS_MAX];
 	struct tei_regions regions;
 	struct tei_transfer transfer;
 	struct tei_control control;
@@ -94,15 +94,15 @@ static struct te_engine *make_engine(void)
 
 	if (!whole)
 		return NULL;
-	whole->engine.worker = &whole->worker;
+	whole->engine.worker = whole->workers;
 	whole->engine.n_workers = 1;
 	whole->engine.regions = &whole->regions;
 	whole->engine.transfer = &whole->transfer;
 	whole->engine.control = &whole->control;
 	whole->engine.inbox = &whole->inbox;
 	whole->engine.gpus = &whole->gpus;
-	whole->worker.ops = &worker_ops;
-	whole->worker.backends = tei_backends;
+	whole->workers[0].ops = &worker_ops;
+	whole->workers[0].backends = tei_backends;
 	whole->regions.ops = &regions_ops;
 	whole->transfer.messages = &tei_control_messages;
 	return &whole->engine;
@@ -165,7 +165,7 @@ static int start_engine(struct te_engine *engine,
 	rc = tei_inbound_peers_init(engine);
 	if (rc)
 		return rc;
-	rc = tei_worker_open(engine->worker, engine, config);
+	rc = tei_workers_open(engine, config);
 	if (rc)
 		goto fini_guests;
 	rc = tei_deferred_start(engine);
@@ -174,7 +174,7 @@ static int start_engine(struct te_engine *engine,
 	rc = open_control(engine, port);
 	if (rc)
 		goto stop_late;
-	rc = tei_worker_start(engine->worker);
+	rc = tei_workers_start(engine);
 	if (rc)
 		goto close_control;
 	return 0;
@@ -185,12 +185,12 @@ close_control:
 	tei_loop_destroy(engine->loop);
 	tei_deferred_stop(engine);
 	tei_inbound_peers_fini(engine);
-	tei_worker_close(engine->worker);
+	tei_workers_close(engine);
 	return rc;
 stop_late:
 	tei_deferred_stop(engine);
 close_worker:
-	tei_worker_close(engine->worker);
+	tei_workers_close(engine);
 fini_guests:
 	tei_inbound_peers_fini(engine);
 	assert(rc < 0);
@@ -349,7 +349,10 @@ static void cancel_all(struct te_engine *engine)
 	}
 	tei_mutex_unlock(&engine->mu);
 	while (!all_ended(engine) && tei_now_ns() < until)
-		tei_worker_drive(engine->worker, all_ended, engine, until);
+		tei_worker_drive(engine->worker, all_ended, engine,
+				 engine->n_workers > 1
+					 ? tei_now_ns() + TEI_NS_PER_MS
+					 : until);
 }
 
 static void close_all(void *arg)
@@ -368,25 +371,28 @@ static void free_all(struct te_engine *engine)
 {
 	struct tei_list *node;
 
-	tei_worker_poke(engine->worker); /* what control has answered last */
+	tei_workers_settle(engine); /* what control has answered last */
 	tei_list_for_each (at, &engine->batches) {
 		/* A copy that a device does not end must not hold it up. */
 		tei_gated_end(tei_list_entry(at, struct te_batch, link));
 	}
 	tei_list_for_each (at, &engine->peers) {
-		tei_peer_end_links(
-			tei_list_entry(at, struct tei_peer, link)->works);
+		for (uint32_t i = 0; i < engine->n_workers; i++)
+			tei_peer_end_links(
+				&tei_list_entry(at, struct tei_peer, link)
+					 ->works[i]);
 	}
 	tei_inbound_peers_break_links(engine);
-	tei_drive_until_closed(engine->worker);
-	tei_batch_publish_dirty(engine->worker, true);
+	for (uint32_t i = 0; i < engine->n_workers; i++)
+		tei_drive_until_closed(&engine->worker[i]);
+	tei_workers_settle(engine);
 	tei_inbound_peers_fini(engine);
 	while ((node = tei_list_pop(&engine->batches)))
 		tei_batch_free(tei_list_entry(node, struct te_batch, link));
 	while ((node = tei_list_pop(&engine->peers)))
 		tei_peer_free(tei_list_entry(node, struct tei_peer, link));
 	tei_regions_remove_all(engine);
-	tei_worker_close(engine->worker);
+	tei_workers_close(engine);
 	tei_memories_free(engine);
 }
 
@@ -406,7 +412,7 @@ void te_engine_destroy(struct te_engine *engine)
 	cancel_all(engine);
 	tei_loop_do(engine->loop, close_all, engine);
 	tei_loop_stop(engine->loop);
-	tei_worker_stop(engine->worker);
+	tei_workers_stop(engine);
 	tei_deferred_stop(engine);
 	tei_prefault_stop(engine);
 	free_all(engine);

@@ -82,6 +82,7 @@ static void put_copies(struct list *list)
 int te_engine_stats(struct te_engine *engine, struct te_stat *out, size_t *n)
 {
 	struct list list = {.out = out};
+	uint64_t count;
 	uint32_t i;
 
 	if (!tei_engine_alive(engine))
@@ -89,8 +90,11 @@ int te_engine_stats(struct te_engine *engine, struct te_stat *out, size_t *n)
 	if (!n || (!out && *n))
 		return -EINVAL;
 	list.room = *n;
-#define PUT(field, name, label) \
-	put_stat(&list, name, label, get_counter(&engine->stats.field));
+#define PUT(field, name, label)                                       \
+	count = get_counter(&engine->stats.field);                    \
+	for (i = 0; i < engine->n_workers; i++)                       \
+		count += get_counter(&engine->worker[i].stats.field); \
+	put_stat(&list, name, label, count);
 	TEI_STATS(PUT)
 #undef PUT
 	put_gauges(&list, engine);

@@ -19,7 +19,7 @@
 
 static struct tei_worker *worker_of(const struct tei_gated *gated)
 {
-	return gated->batch->engine->worker;
+	return tei_batch_home(gated->batch);
 }
 
 static struct tei_gated *gated_of(struct te_batch *batch)
@@ -184,7 +184,7 @@ void tei_gated_cancel(struct te_batch *batch)
 static void await_call(struct te_batch *batch)
 {
 	while (tei_gated_is_called(batch)) {
-		tei_worker_poke(batch->engine->worker);
+		tei_worker_poke(tei_batch_home(batch));
 		sched_yield();
 	}
 }

@@ -31,7 +31,7 @@ static void answer_notify(struct tei_notify *n, int err, bool loud)
 	tei_list_del(&n->link);
 	n->err = err;
 	n->loud = loud;
-	tei_worker_post(n->peer->engine->worker, &n->answer);
+	tei_worker_post(n->worker, &n->answer);
 }
 
 static void answer_doubt(struct tei_notify_out *out, uint64_t count, int err,

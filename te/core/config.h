@@ -25,6 +25,9 @@ struct te_config {
 	struct tei_list entries; /* in the order they were set */
 };
 
+#define TEI_WORKERS_MAX 16 /* of an engine */
+#define TEI_CACHE_LINE  64 /* bytes */
+
 struct tei_config {
 	char *bind;       /* NULL: wildcard */
 	bool insecure;    /* serve everybody, other hosts too */
@@ -53,8 +56,9 @@ struct tei_config {
 	uint64_t pause_min, pause_max; /* of a rail that fails */
 	uint64_t endpoints;            /* of a rail to peers, at once */
 	uint64_t seed;
-	uint64_t spin_us;   /* stay awake after the last work */
-	bool worker_thread; /* off: only callers drive the rails */
+	uint64_t spin_us; /* stay awake after the last work */
+	bool worker_thread;
+	uint64_t workers;
 	uint64_t slice_min, slice_max, window; /* bytes */
 	/* Notifications not taken: of one peer, their bytes, memory of all. */
 	uint64_t notify_queue, notify_queue_bytes, notify_memory;

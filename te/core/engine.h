@@ -35,8 +35,6 @@
 #include "te/core/handle.h"
 #include "te/core/stats.h"
 
-#define TEI_WORKERS_MAX 1u /* of an engine */
-
 struct te_topo;
 struct tei_control;
 struct tei_gpus;

@@ -81,8 +81,8 @@ struct tei_stats {
 	((void)atomic_fetch_add_explicit(&(engine)->stats.field, n, \
 					 memory_order_relaxed))
 #define TEI_COUNT(engine, field) TEI_COUNT_BY(engine, field, 1)
-/* Adds to a counter that only holders of the drive token change. */
-#define TEI_COUNT_OWN(engine, field, n) tei_count_own(&(engine)->stats.field, n)
+/* Adds to a worker's own counter, which the holder of its token changes. */
+#define TEI_COUNT_OWN(worker, field, n) tei_count_own(&(worker)->stats.field, n)
 
 static inline void tei_count_own(_Atomic uint64_t *counter, uint64_t n)
 {

@@ -30,6 +30,7 @@
 #define TEI_NOTIFY_FRAME_MAX 256u /* messages in a frame */
 
 struct tei_peer;
+struct tei_worker;
 struct tei_request;
 
 enum tei_notify_state {
@@ -46,6 +47,7 @@ struct tei_notify {
 	/* The thread that moves it out of QUEUED decides; seq_cst. */
 	_Atomic uint8_t state;
 	struct tei_peer *peer;
+	struct tei_worker *worker; /* whose token */
 
 	/* Token. */
 	struct tei_request *request; /* NULL: has ended */

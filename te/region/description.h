@@ -15,6 +15,7 @@
 
 #include "base/arena.h"
 #include "te/backend.h"
+#include "te/core/config.h"
 #include "te/region/group.h"
 
 #define TEI_REMOTE_CONTROL_MAX 8
@@ -45,7 +46,11 @@ struct tei_remote_region {
 
 struct tei_remote {
 	_Atomic uint32_t refs;
-	uint32_t n_held; /* by requests, all under one reference. Token */
+	/* Holds of each worker's requests, under one reference. Token. */
+	struct {
+		uint32_t n;
+		char apart[TEI_CACHE_LINE];
+	} held[TEI_WORKERS_MAX];
 	uint64_t version;
 	bool epoch_ending; /* the next one is to come */
 	uint32_t n_rails, n_control;
@@ -69,16 +74,18 @@ struct tei_remote *tei_remote_get(struct tei_remote *remote);
 void tei_remote_put(struct tei_remote *remote); /* NULL is fine */
 
 /* Holds for requests, which come and go too fast for an atomic each. Token. */
-static inline struct tei_remote *tei_remote_hold(struct tei_remote *remote)
+static inline struct tei_remote *tei_remote_hold(struct tei_remote *remote,
+						 uint32_t worker)
 {
-	if (!remote->n_held++)
+	if (!remote->held[worker].n++)
 		tei_remote_get(remote);
 	return remote;
 }
 
-static inline void tei_remote_release(struct tei_remote *remote)
+static inline void tei_remote_release(struct tei_remote *remote,
+				      uint32_t worker)
 {
-	if (remote && !--remote->n_held)
+	if (remote && !--remote->held[worker].n)
 		tei_remote_put(remote);
 }
 

@@ -649,8 +649,14 @@ struct outcome {
  * Tells whether the rail's device takes memory of that kind at all, or the rail
  * has it copied, or copies it from and to GPUs.
  */
-static bool takes(const struct tei_rail *rail, const struct tei_region *region)
+static bool takes(const struct tei_rail_box *box,
+		  const struct tei_region *region)
 {
+	const struct tei_rail *rail = &box->rail;
+
+	/* Stages are the first worker's. */
+	if (box->worker->index && tei_region_is_copied(region, rail))
+		return false;
 	return region->memory.facts.kind != TEI_MEMORY_DEVICE ||
 	       (rail->ops->caps & TEI_CAP_DEVICE_MEM) ||
 	       (region->stage &&
@@ -688,8 +694,7 @@ static int register_some(struct te_engine *engine, struct tei_region *region,
 		const char *spare = why_spare(region, w->rails[i]);
 		int rc;
 
-		if (is_near(region, i) != near ||
-		    !takes(&w->rails[i]->rail, region))
+		if (is_near(region, i) != near || !takes(w->rails[i], region))
 			continue;
 		/* Describe and pin look only at shown regions: no lock. */
 		rc = region_offer(region, w->rails[i], &region->key[i]);

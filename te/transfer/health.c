@@ -29,15 +29,24 @@ static struct tei_breaker_limits limits_of(const struct te_engine *engine)
 	};
 }
 
+void tei_health_show(struct tei_pair *pair)
+{
+	uint64_t until = pair->breaker.state == TEI_BREAKER_CLOSED
+				 ? 0
+				 : pair->breaker.until;
+
+	atomic_store_explicit(&pair->held_until, until, memory_order_relaxed);
+}
+
 void tei_health_hold(struct tei_link *link)
 {
-	struct te_engine *engine = link->engine;
-	struct tei_worker *w = engine->worker;
-	struct tei_breaker_limits limits = limits_of(engine);
+	struct tei_worker *w = link->rail->worker;
+	struct tei_breaker_limits limits = limits_of(link->engine);
 
 	link->out.pair->err = link->why;
 	tei_breaker_hold(&link->out.pair->breaker, w->now,
 			 tei_chance(&w->chance), &limits);
+	tei_health_show(link->out.pair);
 }
 
 void tei_health_refused(struct tei_peer_work *peer, uint32_t rail, int err)
@@ -52,6 +61,7 @@ void tei_health_refused(struct tei_peer_work *peer, uint32_t rail, int err)
 	peer->pairs[rail].err = err;
 	tei_breaker_fail(&peer->pairs[rail].breaker, w->now,
 			 tei_chance(&w->chance), &limits);
+	tei_health_show(&peer->pairs[rail]);
 	tei_peer_detour(peer, rail);
 }
 
@@ -117,6 +127,7 @@ void tei_health_blame(struct tei_link *link, int err)
 		b->state = state; /* it works again; only remember */
 	else if (!b->reported && tei_log_allowed(&limit))
 		tell_pause(link, err);
+	tei_health_show(link->out.pair);
 	if (!link->out.peer->self && !tei_is_shortage(err) && err != -EREMOTEIO)
 		blame_device(link, err);
 }
@@ -140,6 +151,7 @@ void tei_health_proven(struct tei_link *link)
 	device_proven(link->rail);
 	if (!tei_breaker_good(b))
 		return;
+	tei_health_show(link->out.pair);
 	TEI_COUNT(link->engine, pair_returns);
 	if (b->reported)
 		LOG_WARN("rail %s: in use again towards %s", link->rail->name,
@@ -346,7 +358,7 @@ static bool has_other(const struct tei_link *link, bool idle)
 {
 	const struct tei_peer_work *peer = link->out.peer;
 	const struct te_engine *engine = link->engine;
-	uint64_t now = engine->worker->now;
+	uint64_t now = link->rail->worker->now;
 	uint64_t patience = engine->config.reroute_after * TEI_NS_PER_MS;
 	uint32_t i;
 

@@ -27,6 +27,8 @@ struct tei_peer_work;
 struct tei_rail_box;
 struct tei_worker;
 
+/* Shows other workers until when the pair is paused. */
+void tei_health_show(struct tei_pair *pair);
 /* @link broke, or was not to be had. */
 void tei_health_hold(struct tei_link *link);
 /* Counts a failure of our own to open an endpoint: there is no link. */

@@ -109,7 +109,7 @@ bool tei_merge_make(struct tei_request *first, struct tei_link *link,
 		r->n_out = 1;
 		r->rail = link->rail->rail.index;
 	}
-	TEI_COUNT_OWN(link->engine, merged, n);
+	TEI_COUNT_OWN(link->rail->worker, merged, n);
 	return true;
 }
 
@@ -647,7 +647,7 @@ static void mark_posted(struct tei_link *link, int n)
 	link->out.n_ready -= (uint32_t)n;
 	link->out.n_posted += (uint32_t)n;
 	link->rail->n_posted += (uint32_t)n;
-	TEI_COUNT_OWN(link->engine, slices, (uint64_t)n);
+	TEI_COUNT_OWN(link->rail->worker, slices, (uint64_t)n);
 	if (idle)
 		begin_busy(link);
 }
@@ -718,9 +718,9 @@ static void good(struct tei_work *work)
 	uint64_t after;
 
 	if (work->staged)
-		TEI_COUNT_OWN(r->peer->engine, gpu_staged, slice->length);
+		TEI_COUNT_OWN(r->peer->worker, gpu_staged, slice->length);
 	else if (r->direct)
-		TEI_COUNT_OWN(r->peer->engine, gpu_direct, slice->length);
+		TEI_COUNT_OWN(r->peer->worker, gpu_direct, slice->length);
 	if (tei_work_is_merged(work)) {
 		merged_good(work);
 		return;

@@ -195,13 +195,12 @@ void tei_peer_update_want(struct tei_peer_work *peer)
 
 /* ---- all requests of a peer, while any of them may end ---- */
 
-typedef void request_fn(struct tei_request *r, int err);
-
 /*
  * Ending one request may end others, so neither a position in the list nor
  * its successor is safe to keep: each is moved back before it is looked at.
  */
-static void each_active(struct tei_peer_work *peer, request_fn *fn, int err)
+void tei_peer_each_active(struct tei_peer_work *peer,
+			  void (*fn)(struct tei_request *r, int err), int err)
 {
 	struct tei_list all, *node;
 
@@ -229,7 +228,7 @@ void tei_peer_detour(struct tei_peer_work *peer, uint32_t rail)
 void tei_peer_rematch(struct tei_peer_work *peer)
 {
 	peer->to_rematch = false;
-	each_active(peer, tei_request_rematch, 0);
+	tei_peer_each_active(peer, tei_request_rematch, 0);
 }
 
 static bool awaits_a_link(const struct tei_request *r)
@@ -251,20 +250,33 @@ static bool awaits_a_link(const struct tei_request *r)
 	return r->cursor < r->length && !r->peer->n_up;
 }
 
+/* Tells whether another worker has a link: requests go to it, then. */
+static bool is_up_elsewhere(const struct tei_peer_work *peer)
+{
+	bool up = false;
+
+	for (uint32_t i = 0; i < peer->engine->n_workers; i++)
+		if (i != peer->worker->index)
+			up |= atomic_load_explicit(&peer->of->works[i].n_up,
+						   memory_order_relaxed) > 0;
+	return up;
+}
+
 static void fail_fast(struct tei_request *r, int err)
 {
-	if ((r->flags & TE_FAIL_FAST) && awaits_a_link(r))
+	if ((r->flags & TE_FAIL_FAST) && awaits_a_link(r) &&
+	    !is_up_elsewhere(r->peer))
 		tei_request_abort(r, err);
 }
 
 void tei_peer_fail_fast(struct tei_peer_work *peer, int err)
 {
-	each_active(peer, fail_fast, tei_lost_error(err));
+	tei_peer_each_active(peer, fail_fast, tei_lost_error(err));
 }
 
 void tei_peer_abort_all(struct tei_peer_work *peer, int err)
 {
-	each_active(peer, tei_request_abort, err);
+	tei_peer_each_active(peer, tei_request_abort, err);
 }
 
 static void end_if_stale(struct tei_request *r, int err)
@@ -294,7 +306,7 @@ static void end_stale(struct tei_peer_work *peer, bool settled)
 		}
 		tei_link_break(link, -ESTALE);
 	}
-	each_active(peer, end_if_stale, -ESTALE);
+	tei_peer_each_active(peer, end_if_stale, -ESTALE);
 }
 
 /*
@@ -344,9 +356,13 @@ static void unpark(struct tei_peer_work *peer)
 
 	tei_list_init(&all);
 	tei_list_splice_tail(&all, &peer->parked);
-	while ((node = tei_list_pop(&all)))
-		tei_request_admit(
-			tei_list_entry(node, struct tei_request, queue));
+	while ((node = tei_list_pop(&all))) {
+		struct tei_request *r =
+			tei_list_entry(node, struct tei_request, queue);
+
+		if (!tei_cohort_may_leave(r))
+			tei_request_admit(r);
+	}
 }
 
 /* Rails of the peer that came or went may have left links to the wrong ones. */
@@ -372,7 +388,7 @@ static void match(struct tei_peer_work *peer)
 		return;
 	if (tei_pairs_match(peer)) {
 		leave_others(peer);
-		each_active(peer, tei_request_rematch, 0);
+		tei_peer_each_active(peer, tei_request_rematch, 0);
 	}
 	tei_unmatched_look(peer);
 }
@@ -417,6 +433,8 @@ void tei_peer_sync(struct tei_peer_work *peer)
 	w->address = announced.address;
 	w->up = announced.up;
 	take_remote(peer, announced.remote);
+	if (atomic_exchange(&peer->to_match, false))
+		match(peer);
 	if (new_life || new_epoch)
 		end_stale(peer, !new_life);
 	if (refused)
@@ -424,7 +442,7 @@ void tei_peer_sync(struct tei_peer_work *peer)
 	if (new_fails && tei_is_lost(announced.fail_err))
 		tei_peer_fail_fast(peer, announced.fail_err);
 	if (new_fails && announced.fail_final)
-		each_active(peer, end_unmet, announced.fail_err);
+		tei_peer_each_active(peer, end_unmet, announced.fail_err);
 	unpark(peer);
 	tei_peer_run(peer);
 }
@@ -536,6 +554,15 @@ void tei_transfer_rail_lost(struct tei_rail_box *box, int err)
  * Resets the breakers of the rail's pairs, since its link is up, and matches
  * them anew: the rail may reach other peers than before.
  */
+/* Has the other workers look at our rails again. */
+static void match_elsewhere(struct tei_peer_work *peer)
+{
+	for (uint32_t i = 0; i < peer->engine->n_workers; i++)
+		if (i != peer->worker->index)
+			atomic_store(&peer->of->works[i].to_match, true);
+	tei_peer_post_news(peer->of);
+}
+
 void tei_transfer_rail_up(struct tei_rail_box *box)
 {
 	struct te_engine *engine = box->rail.core->engine;
@@ -545,7 +572,10 @@ void tei_transfer_rail_up(struct tei_rail_box *box)
 		struct tei_peer_work *w = &peer->works[box->worker->index];
 
 		tei_breaker_reset(&w->pairs[box->rail.index].breaker);
+		tei_health_show(&w->pairs[box->rail.index]);
 		rematch_peer(w);
+		if (engine->n_workers > 1)
+			match_elsewhere(w);
 	}
 }
 

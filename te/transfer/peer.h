@@ -39,6 +39,7 @@
 
 struct tei_peer;
 struct tei_peer_control;
+struct tei_request;
 struct tei_segment;
 
 enum tei_peer_asks {
@@ -75,6 +76,8 @@ struct tei_pair {
 	struct tei_breaker breaker;
 	struct tei_meter meter;
 	uint64_t slow_at; /* ns: when a link was last given up as slow */
+	/* ns: the end of its pause, for other workers; relaxed */
+	_Atomic uint64_t held_until;
 };
 
 #define TEI_PEER_GONE 16 /* links asked for, or reported gone, at a time */
@@ -89,7 +92,7 @@ struct tei_peer_work {
 	char apart[TEI_CACHE_LINE];
 	_Atomic bool news_posted;
 	struct tei_call news_call, gone_call;
-	uint64_t gone[TEI_PEER_GONE]; /* numbers of links; guarded by mu */
+	uint64_t gone[TEI_PEER_GONE]; /* numbers of links; by mu */
 	uint32_t n_gone;              /* guarded by mu */
 	char apart_too[TEI_CACHE_LINE];
 
@@ -115,7 +118,11 @@ struct tei_peer_work {
 	struct tei_pair *pairs;   /* pairs[n_rails] */
 	const struct tei_backend_ops *choice; /* as logged; NULL: none */
 	bool chosen;                          /* it was logged */
-	uint32_t n_up;                        /* links */
+	_Atomic uint32_t n_up; /* links; for others to read, relaxed */
+	/* Rails of other workers that go with one of the peer's, a bit each. */
+	uint64_t elsewhere;
+	/* Another worker's rail has changed. Any thread sets it. */
+	_Atomic bool to_match;
 };
 
 struct tei_peer {
@@ -136,6 +143,8 @@ struct tei_peer {
 	_Atomic uint64_t questions; /* counts asks for a description; relaxed */
 	_Atomic uint32_t n_want; /* workers that need the control connection */
 	_Atomic uint32_t asks;   /* TEI_ASK_* */
+	/* Workers that serve it best, a bit each; 0: unknown. Relaxed. */
+	_Atomic uint64_t favored;
 
 	struct tei_peer_control *c;  /* control thread */
 	struct tei_peer_work *works; /* works[engine->n_workers] */
@@ -185,6 +194,9 @@ void tei_peer_ask(struct tei_peer_work *peer, uint32_t asks);
  * is silent after the answer asks again: there is room for some at a time.
  */
 void tei_peer_ask_silent(struct tei_peer_work *peer, uint64_t number);
+/* Calls @fn for each that has begun and is not final; it may end any. */
+void tei_peer_each_active(struct tei_peer_work *peer,
+			  void (*fn)(struct tei_request *r, int err), int err);
 /* End all of its requests. */
 void tei_peer_abort_all(struct tei_peer_work *peer, int err);
 /*

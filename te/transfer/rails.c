@@ -107,7 +107,8 @@ list_backends(const struct tei_peer_work *peer, char text[LIST_LEN])
 		const struct tei_backend_ops *ops =
 			peer->worker->rails[i]->rail.ops;
 
-		if (!peer->pairs[i].usable || ops == last || len >= LIST_LEN)
+		if (!(peer->pairs[i].usable || peer->elsewhere >> i & 1) ||
+		    ops == last || len >= LIST_LEN)
 			continue;
 		len += (size_t)snprintf(text + len, LIST_LEN - len, "%s%s",
 					first ? ", else " : "", ops->name);
@@ -135,9 +136,51 @@ static void tell_choice(struct tei_peer_work *peer)
 			 first ? text : "no rail of ours");
 }
 
-static uint32_t partner_of(const struct tei_pair *pair)
+static uint32_t partner_of(const struct tei_peer_work *peer, uint32_t i)
 {
-	return pair->usable ? pair->remote_pos : UINT32_MAX;
+	const struct tei_pair *pair = &peer->pairs[i];
+
+	return pair->usable || peer->elsewhere >> i & 1 ? pair->remote_pos
+							: UINT32_MAX;
+}
+
+/* Workers that have rails of the first tier by which the peer is reached. */
+static uint64_t favored(const struct tei_peer_work *peer)
+{
+	const struct tei_worker *w = peer->worker;
+	uint64_t workers = 0;
+	uint32_t t, i;
+
+	for (t = 0; t < w->n_tiers && !workers; t++) {
+		for (i = 0; i < w->n_rails; i++) {
+			if (w->tiers[t] >> i & 1 &&
+			    partner_of(peer, i) != UINT32_MAX &&
+			    !w->rails[i]->dead && !w->rails[i]->down)
+				workers |= (uint64_t)1
+					   << w->rails[i]->worker->index;
+		}
+	}
+	return workers;
+}
+
+/*
+ * All workers match all rails, and come to the same: no rail of the peer is to
+ * be taken by two of ours while another has none. Here only those of its own
+ * are of use to a worker.
+ */
+static void part_with_foreign(struct tei_peer_work *peer)
+{
+	const struct tei_worker *w = peer->worker;
+
+	peer->elsewhere = 0;
+	for (uint32_t i = 0; i < w->n_rails; i++) {
+		if (!peer->pairs[i].usable || tei_worker_has(w, i))
+			continue;
+		peer->pairs[i].usable = false;
+		peer->elsewhere |= (uint64_t)1 << i;
+	}
+	atomic_store_explicit(&peer->of->favored, favored(peer),
+			      memory_order_relaxed);
 }
 
 bool tei_pairs_match(struct tei_peer_work *peer)
@@ -145,12 +188,13 @@ bool tei_pairs_match(struct tei_peer_work *peer)
 	uint32_t i, n = peer->worker->n_rails, before[REMOTE_MAX];
 	struct tei_pair *pairs = peer->pairs;
 	struct remotes remotes;
+	uint64_t elsewhere = peer->elsewhere;
 	struct choice best;
-	bool changed = false;
+	bool changed;
 
 	place_remotes(peer->remote, &remotes);
 	for (i = 0; i < n; i++) {
-		before[i] = partner_of(&pairs[i]);
+		before[i] = partner_of(peer, i);
 		pairs[i].usable = false;
 	}
 	do {
@@ -167,9 +211,12 @@ bool tei_pairs_match(struct tei_peer_work *peer)
 		pairs[best.mine].remote_rail =
 			peer->remote->rails[best.remote].index;
 	} while (best.rank);
-	tell_choice(peer);
+	part_with_foreign(peer);
+	if (!peer->worker->index)
+		tell_choice(peer);
+	changed = peer->elsewhere != elsewhere;
 	for (i = 0; i < n; i++)
-		changed |= partner_of(&pairs[i]) != before[i];
+		changed |= partner_of(peer, i) != before[i];
 	return changed;
 }
 
@@ -227,6 +274,47 @@ uint64_t tei_pairs_that_reach(const struct tei_peer_work *peer,
 	return reach;
 }
 
+uint64_t tei_pairs_elsewhere(const struct tei_peer_work *peer,
+			     const struct tei_remote *remote,
+			     const struct tei_remote_region *region,
+			     uint64_t *across)
+{
+	uint64_t left, reach = 0;
+
+	*across = 0;
+	for (left = peer->elsewhere; left; left &= left - 1) {
+		uint32_t i = (uint32_t)__builtin_ctzll(left);
+		const struct tei_pair *pair = &peer->pairs[i];
+
+		if (pair->remote_pos >= remote->n_rails ||
+		    !region->key[pair->remote_pos].bytes)
+			continue;
+		reach |= left & -left;
+		if (is_across(peer, i, &region->key[pair->remote_pos]))
+			*across |= left & -left;
+	}
+	return reach;
+}
+
+uint64_t tei_pairs_live(const struct tei_peer_work *peer, uint64_t rails)
+{
+	uint64_t left, live = 0;
+
+	for (left = rails; left; left &= left - 1) {
+		uint32_t i = (uint32_t)__builtin_ctzll(left);
+		struct tei_rail_box *box = peer->worker->rails[i];
+		const struct tei_peer_work *there =
+			&peer->of->works[box->worker->index];
+
+		if (!box->dead && !box->down &&
+		    atomic_load_explicit(&there->pairs[i].held_until,
+					 memory_order_relaxed) <=
+			    peer->worker->now)
+			live |= left & -left;
+	}
+	return live;
+}
+
 uint64_t tei_pairs_near(const struct tei_peer_work *peer,
 			const struct tei_remote_region *region)
 {
@@ -238,7 +326,8 @@ uint64_t tei_pairs_near(const struct tei_peer_work *peer,
 	for (i = 0; i < peer->worker->n_rails; i++) {
 		const struct tei_pair *pair = &peer->pairs[i];
 
-		if (pair->usable && region->near >> pair->remote_pos & 1)
+		if ((pair->usable || peer->elsewhere >> i & 1) &&
+		    region->near >> pair->remote_pos & 1)
 			near |= (uint64_t)1 << i;
 	}
 	return near;
@@ -287,5 +376,6 @@ void tei_unmatched_look(struct tei_peer_work *peer)
 	if (peer->self) /* loop carries that */
 		return;
 	for (i = 0; i < peer->worker->n_rails; i++)
-		look_at(peer, i);
+		if (tei_worker_has(peer->worker, i))
+			look_at(peer, i);
 }

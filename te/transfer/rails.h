@@ -38,7 +38,17 @@ uint64_t tei_pairs_that_reach(const struct tei_peer_work *peer,
 			      const struct tei_remote *remote,
 			      const struct tei_remote_region *region,
 			      uint64_t *across);
-/* The same for those whose rail of the peer is near @region. Token. */
+/* A bit for each rail of other workers by which it is reached. Token. */
+uint64_t tei_pairs_elsewhere(const struct tei_peer_work *peer,
+			     const struct tei_remote *remote,
+			     const struct tei_remote_region *region,
+			     uint64_t *across);
+/*
+ * Returns those of the bit set @rails, of any worker, that have a link and are
+ * not paused towards the peer, as far as is known here. Token.
+ */
+uint64_t tei_pairs_live(const struct tei_peer_work *peer, uint64_t rails);
+/* Rails, of any worker, whose rail of the peer is near @region. Token. */
 uint64_t tei_pairs_near(const struct tei_peer_work *peer,
 			const struct tei_remote_region *region);
 
@@ -71,6 +81,10 @@ void tei_unmatched_look(struct tei_peer_work *peer);
  * its region of the peer; 0: nothing is known, or all are alike. Token.
  */
 uint64_t tei_near_of(const struct tei_request *r);
+/* Rails near a request that is not resolved yet, of any worker. Token. */
+uint64_t tei_near_of_any(const struct tei_request *r,
+			 const struct tei_remote_region *region,
+			 uint64_t reach);
 /* Kinds of local memory of a request, as rails see it. */
 struct tei_takers {
 	uint64_t rails; /* a bit for each that moves its bytes itself */
@@ -80,5 +94,8 @@ struct tei_takers {
 };
 /* Finds out. Token. */
 void tei_takers_of(const struct tei_request *r, struct tei_takers *out);
+
+/* Part of the peer that serves the request best, as far as is known. Token. */
+struct tei_peer_work *tei_pairs_best_part(const struct tei_request *r);
 
 #endif

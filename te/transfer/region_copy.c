@@ -95,7 +95,7 @@ static void job_done(struct tei_stage_job *job, int err)
 
 	c->engine->worker->n_copying--;
 	if (!err)
-		TEI_COUNT_OWN(c->engine, gpu_staged, c->base.length);
+		TEI_COUNT_OWN(c->engine->worker, gpu_staged, c->base.length);
 	unpin(c);
 	c->base.done(&c->base, err);
 }

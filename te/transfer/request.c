@@ -64,11 +64,11 @@ static void count_request(struct te_engine *engine, const struct tei_request *r)
 	if (r->error)
 		count_failed(engine, r->error);
 	else if (r->op == TE_READ)
-		TEI_COUNT_OWN(engine, bytes_read, r->bytes);
+		TEI_COUNT_OWN(r->peer->worker, bytes_read, r->bytes);
 	else if (r->op == TE_NOTIFY)
-		TEI_COUNT_OWN(engine, notifies_sent, 1);
+		TEI_COUNT_OWN(r->peer->worker, notifies_sent, 1);
 	else
-		TEI_COUNT_OWN(engine, bytes_written, r->bytes);
+		TEI_COUNT_OWN(r->peer->worker, bytes_written, r->bytes);
 }
 
 /* Put it in order, to be published at the end of the round. */
@@ -76,7 +76,7 @@ static void end_in_batch(struct te_batch *batch, struct tei_request *r)
 {
 	batch->order[batch->n_final++] = r->index;
 	if (tei_list_empty(&batch->dirty))
-		tei_list_add_tail(&batch->engine->worker->dirty, &batch->dirty);
+		tei_list_add_tail(&tei_batch_home(batch)->dirty, &batch->dirty);
 }
 
 static void cohort_ended_one(struct tei_cohort *cohort);
@@ -91,7 +91,7 @@ static void finish_request(struct tei_request *r)
 	tei_list_del(&r->queue);
 	if (!r->error)
 		r->crc = final_crc(r);
-	tei_remote_release(r->held);
+	tei_remote_release(r->held, r->peer->worker->index);
 	r->held = NULL;
 	if (r->op != TE_NOTIFY)
 		r->region = NULL;
@@ -99,8 +99,23 @@ static void finish_request(struct tei_request *r)
 		notify_ended(r);
 	count_request(r->peer->engine, r);
 	atomic_store_explicit(&r->final, true, memory_order_release);
+	if (tei_batch_home(r->batch) != r->peer->worker) {
+		/* At the end of the round: till then the cohort is needed. */
+		tei_list_add_tail(&r->peer->worker->ended, &r->queue);
+		cohort_ended_one(r->cohort);
+		return;
+	}
 	end_in_batch(r->batch, r);
 	cohort_ended_one(r->cohort);
+	if (!tei_list_empty(&r->batch->notifies))
+		notify_look(r->batch);
+}
+
+void tei_request_ended(struct tei_call *call)
+{
+	struct tei_request *r = TEI_CONTAINER(call, struct tei_request, call);
+
+	end_in_batch(r->batch, r);
 	if (!tei_list_empty(&r->batch->notifies))
 		notify_look(r->batch);
 }
@@ -315,7 +330,7 @@ static int resolve(struct tei_request *r)
 		return -EFAULT;
 	if (!r->reach && awaits_rail(r))
 		return -EAGAIN;
-	r->held = tei_remote_hold(peer->remote);
+	r->held = tei_remote_hold(peer->remote, peer->worker->index);
 	r->region = region;
 	if (!r->reach) {
 		r->provider_code = EOPNOTSUPP;
@@ -367,7 +382,7 @@ static void request_reconsider(struct tei_request *r)
 {
 	r->doubting = false;
 	r->doubted = true;
-	tei_remote_release(r->held);
+	tei_remote_release(r->held, r->peer->worker->index);
 	r->held = NULL;
 	r->region = NULL;
 	r->question = 0;
@@ -396,24 +411,30 @@ void tei_request_rematch(struct tei_request *r, int err)
 	r->direct = direct;
 	if (r->n_out || r->n_redo || r->merged || tei_request_is_final(r))
 		return; /* with what it has, until that has ended */
-	tei_remote_release(r->held);
+	tei_remote_release(r->held, r->peer->worker->index);
 	r->held = NULL;
 	r->region = NULL;
 	tei_request_admit(r);
 }
 
 static void cohort_begin(struct tei_cohort *cohort);
+static bool cohort_goes(struct tei_cohort *cohort);
+static void cohort_send(struct tei_cohort *cohort, struct tei_peer_work *to);
 
 void tei_request_submitted(struct tei_call *call)
 {
 	struct tei_request *r = TEI_CONTAINER(call, struct tei_request, call);
 	uint32_t n = r->n_following + 1;
+	struct tei_worker *home = tei_batch_home(r->batch);
 	struct tei_cohort *cohort;
 
-	TEI_COUNT_OWN(r->peer->engine, requests, n);
+	TEI_COUNT_OWN(home, requests, n);
 	for (; n; n -= cohort->n, r += cohort->n) {
 		cohort = r->cohort;
-		cohort_begin(cohort);
+		if (r->peer->worker == home)
+			cohort_begin(cohort);
+		else
+			cohort_send(cohort, r->peer);
 	}
 }
 
@@ -538,6 +559,141 @@ static bool is_behind(const struct tei_request *r)
 	       r->life != peer->life || (r->epoch && r->epoch != peer->epoch);
 }
 
+static bool is_canceled(const struct tei_request *r)
+{
+	return atomic_load_explicit(&r->canceled, memory_order_relaxed) ||
+	       r->index < atomic_load(&r->batch->n_canceled);
+}
+
+/* ---- cohorts that another worker serves better ---- */
+
+/*
+ * A worker has its own rails only, so where others lead to the peer and these
+ * do not, or where others are of a better tier or near the memory, the whole
+ * cohort goes to their worker, while nothing of it is out. What has been done
+ * of its requests is done again there: writing the same bytes twice is no harm
+ * while the request lasts.
+ */
+
+#define MOVES_MAX 64u /* of a cohort; workers may differ for a moment */
+
+static void arrived(struct tei_call *call)
+{
+	cohort_begin(TEI_CONTAINER(call, struct tei_cohort, arrive));
+}
+
+static void cohort_send(struct tei_cohort *cohort, struct tei_peer_work *to)
+{
+	struct te_batch *batch = cohort->first->batch;
+
+	for (uint32_t i = 0; i < cohort->n; i++)
+		cohort->first[i].peer = to;
+	cohort->n_moves++;
+	cohort->arrive.fn = arrived;
+	atomic_fetch_or(&batch->used, (uint64_t)1 << to->worker->index);
+	atomic_store(&cohort->at, to->worker->index);
+	tei_worker_post(to->worker, &cohort->arrive);
+}
+
+/* Tells whether other workers are worth a look. */
+static bool has_choice(const struct tei_request *r)
+{
+	const struct tei_peer_work *peer = r->peer;
+
+	return peer->elsewhere && peer->remote && r->op != TE_NOTIFY &&
+	       (!r->life || r->life == peer->life) &&
+	       r->cohort->n_moves < MOVES_MAX;
+}
+
+/* It is to begin: true: not here. */
+static bool cohort_goes(struct tei_cohort *cohort)
+{
+	struct tei_peer_work *to;
+
+	if (!has_choice(cohort->first))
+		return false;
+	to = tei_pairs_best_part(cohort->first);
+	if (to == cohort->first->peer)
+		return false;
+	cohort_send(cohort, to);
+	return true;
+}
+
+/* Nothing of it is at a backend, in limbo or being copied. */
+static bool is_at_rest(const struct tei_cohort *cohort)
+{
+	bool rests = true;
+
+	for (uint32_t i = 0; i < cohort->n; i++)
+		if (!tei_request_is_final(&cohort->first[i]))
+			rests &= !cohort->first[i].n_out &&
+				 !cohort->first[i].error;
+	return rests;
+}
+
+/* Takes a request back to before it had begun. */
+static void rewind_request(struct tei_request *r)
+{
+	tei_list_del(&r->queue);
+	drop_unposted(r);
+	tei_remote_release(r->held, r->peer->worker->index);
+	r->held = NULL;
+	r->region = NULL;
+	r->cursor = r->cursor_skip = r->bytes = r->question = 0;
+	r->cursor_piece = r->crc = 0;
+	r->begun = r->parked = r->doubting = r->doubted = false;
+	r->avoid = 0;
+}
+
+static void cohort_leave(struct tei_cohort *cohort, struct tei_peer_work *to)
+{
+	struct tei_peer_work *peer = cohort->first->peer;
+
+	for (uint32_t i = 0; i < cohort->n; i++)
+		if (!tei_request_is_final(&cohort->first[i]))
+			rewind_request(&cohort->first[i]);
+	tei_due_clear(peer->worker, &cohort->due);
+	tei_list_del(&cohort->of_peer);
+	if (tei_list_empty(&peer->active))
+		tei_peer_update_want(peer);
+	cohort_send(cohort, to);
+}
+
+bool tei_cohort_may_leave(struct tei_request *r)
+{
+	struct tei_peer_work *to;
+
+	if (!has_choice(r) || !is_at_rest(r->cohort))
+		return false;
+	to = tei_pairs_best_part(r);
+	if (to == r->peer)
+		return false;
+	cohort_leave(r->cohort, to);
+	return true;
+}
+
+static struct tei_request *first_live(struct tei_cohort *cohort)
+{
+	uint32_t i = 0;
+
+	while (tei_request_is_final(&cohort->first[i]))
+		i++;
+	return &cohort->first[i];
+}
+
+void tei_cohorts_leave(struct tei_peer_work *peer)
+{
+	struct tei_list all, *node;
+
+	tei_list_init(&all);
+	tei_list_splice_tail(&all, &peer->active);
+	while ((node = tei_list_pop(&all))) {
+		tei_list_add_tail(&peer->active, node);
+		(void)tei_cohort_may_leave(first_live(
+			tei_list_entry(node, struct tei_cohort, of_peer)));
+	}
+}
+
 /* Begin all of its requests. */
 static void cohort_begin(struct tei_cohort *cohort)
 {
@@ -552,6 +708,8 @@ static void cohort_begin(struct tei_cohort *cohort)
 	/* First: it ends the active ones that the news have made stale. */
 	if (is_behind(first))
 		tei_peer_sync(peer);
+	if (cohort_goes(cohort))
+		return;
 	if (peer->self)
 		tei_peer_sync_self(peer);
 	tei_list_add_tail(&peer->active, &cohort->of_peer);
@@ -564,8 +722,7 @@ static void cohort_begin(struct tei_cohort *cohort)
 		r->begun = true;
 		if (rc)
 			refuse_for_memory(r, -EIO);
-		else if (closing || atomic_load_explicit(&r->canceled,
-							 memory_order_relaxed))
+		else if (closing || is_canceled(r))
 			tei_request_refuse(r, -ECANCELED);
 		else
 			tei_request_admit(r);
@@ -656,7 +813,7 @@ static void take_back(struct tei_notify *n)
 static bool same_segment(const struct tei_request *a,
 			 const struct tei_request *b)
 {
-	return a->peer == b->peer && a->life == b->life;
+	return a->to == b->to && a->life == b->life;
 }
 
 static struct tei_notify *first_to(struct te_batch *batch,
@@ -688,7 +845,8 @@ static int examine(struct te_batch *batch, struct tei_notify *n)
 
 		if (!same_segment(q, r))
 			continue;
-		if (!tei_request_is_final(q))
+		/* Another worker may have had it. */
+		if (!atomic_load_explicit(&q->final, memory_order_acquire))
 			return -EAGAIN;
 		if (q->error)
 			return -ECANCELED;
@@ -748,7 +906,8 @@ static void notify_begin(struct tei_request *r)
 	}
 	memset(n, 0, sizeof(*n)); /* not the bytes: gather_new() fills them */
 	atomic_init(&n->refs, 1);
-	n->peer = r->peer->of;
+	n->peer = r->to;
+	n->worker = r->peer->worker;
 	n->request = r;
 	n->life = r->life;
 	n->epoch = r->epoch;
@@ -758,8 +917,7 @@ static void notify_begin(struct tei_request *r)
 	tei_list_init(&n->link);
 	r->notify = n;
 	first = first_to(batch, r);
-	if (!first && batch->well_peer == r->peer &&
-	    batch->well_life == r->life)
+	if (!first && batch->well_peer == r->to && batch->well_life == r->life)
 		n->cursor = batch->n_well;
 	tei_list_add_tail(first ? &first->followers : &batch->notifies,
 			  &n->of_batch);
@@ -794,7 +952,7 @@ static void notify_ended(struct tei_request *r)
 		return; /* it was refused before it could begin */
 	if (!r->error) {
 		/* Requests before this one need no second check. */
-		batch->well_peer = r->peer;
+		batch->well_peer = r->to;
 		batch->well_life = r->life;
 		batch->n_well = r->index + 1;
 	}

@@ -76,9 +76,10 @@ struct tei_request {
 	uint32_t index;
 	struct te_batch *batch;
 	struct tei_cohort *cohort;
-	struct tei_peer_work *peer;
-	uint32_t life;  /* of the peer */
-	uint32_t flags; /* enum te_request_flags */
+	struct tei_peer *to;
+	struct tei_peer_work *peer; /* its part: of the worker that has it */
+	uint32_t life;              /* of the peer */
+	uint32_t flags;             /* enum te_request_flags */
 	uint32_t op;
 	uint32_t priority; /* enum te_priority */
 	uint32_t n_pieces;
@@ -165,9 +166,23 @@ struct tei_cohort {
 	uint64_t begun_at;         /* ns */
 	uint64_t doubted_at;       /* ns: its peer was first seen silent */
 	struct tei_due due;        /* the deadline, or a look before it */
-	struct tei_list of_peer;   /* peer->active */
+	struct tei_call arrive;    /* at another worker */
+	/*
+	 * Index of the worker that has it, or to which it is on its way.
+	 * Written by the one before: release; read by cancellation: acquire.
+	 */
+	_Atomic uint32_t at;
+	uint32_t n_moves;
+	struct tei_list of_peer; /* peer->active */
 };
 
+/*
+ * Sends the request's cohort to another worker, if that has rails that serve it
+ * better and nothing of it is out. True: it has gone.
+ */
+bool tei_cohort_may_leave(struct tei_request *r);
+/* None of our rails leads to the peer: sends all that can go elsewhere. */
+void tei_cohorts_leave(struct tei_peer_work *peer);
 /* Calls @fn for requests that have begun and are not final; it may end them. */
 void tei_cohort_each(struct tei_cohort *cohort,
 		     void (*fn)(struct tei_request *r, int err), int err);
@@ -181,8 +196,22 @@ void tei_cohort_each(struct tei_cohort *cohort,
  * after that, so that destroying it waits those few instructions.
  */
 
+/* Has a worker cancel what it has of a batch that is another one's. */
+struct tei_sweep {
+	struct tei_call call;
+	struct te_batch *batch;
+	uint32_t worker;
+	/* seq_cst: posted is cleared after running was set */
+	_Atomic bool posted, running;
+};
+
 struct te_batch {
 	struct te_engine *engine;
+	/*
+	 * The worker whose token guards it, and whose requests most of its own
+	 * are. Written by submit while nothing is in flight; relaxed.
+	 */
+	_Atomic(struct tei_worker *) home;
 	struct tei_list link; /* engine->batches, guarded by its mu */
 	uint32_t capacity;
 	struct tei_request *requests; /* requests[capacity] */
@@ -206,7 +235,11 @@ struct te_batch {
 	_Atomic bool closing; /* relaxed: takes no requests any more */
 
 	_Atomic bool cancel_all, cancel_posted, cancel_running;
-	struct tei_mpsc cancels; /* requests, by cancel_node */
+	/* Requests below it are canceled, also those that have not begun. */
+	_Atomic uint32_t n_canceled;
+	_Atomic uint64_t used;    /* workers beside home that have had some */
+	struct tei_sweep *sweeps; /* sweeps[n_workers] */
+	struct tei_mpsc cancels;  /* requests, by cancel_node */
 	struct tei_call cancel;
 
 	/* Made by the first submission on a stream; te/api/stream.h. */
@@ -221,8 +254,16 @@ struct te_batch {
 	struct tei_list notifies; /* the first one to each segment */
 	bool looking;             /* through notifies */
 	/* The first n_well requests to that segment have ended well. */
-	const struct tei_peer_work *well_peer; /* NULL: of none it is known */
+	const struct tei_peer *well_peer; /* NULL: of none it is known */
 	uint32_t well_life, n_well;
 };
+
+static inline struct tei_worker *tei_batch_home(const struct te_batch *batch)
+{
+	return atomic_load_explicit(&batch->home, memory_order_relaxed);
+}
+
+/* Ends, in its batch, a request that another worker had. Token, of the home. */
+void tei_request_ended(struct tei_call *call);
 
 #endif

@@ -48,10 +48,11 @@ static void look_up(struct te_engine *engine, uint64_t addr,
 }
 
 /* What is known of the region that has the byte at @addr. */
-static const struct tei_near_seen *local_region(struct te_engine *engine,
+static const struct tei_near_seen *local_region(const struct tei_worker *w,
 						uint64_t addr)
 {
-	struct tei_near_seen *seen = &engine->transfer->near_seen;
+	struct te_engine *engine = w->engine;
+	struct tei_near_seen *seen = &engine->transfer->near[w->index].seen;
 	struct tei_regions *regions = engine->regions;
 
 	if (seen->changes != atomic_load_explicit(&regions->changes,
@@ -61,12 +62,12 @@ static const struct tei_near_seen *local_region(struct te_engine *engine,
 	return seen;
 }
 
-static uint64_t near_of_local(struct te_engine *engine, uint64_t addr)
+static uint64_t near_of_local(const struct tei_worker *w, uint64_t addr)
 {
-	if (!atomic_load_explicit(&engine->regions->any_near,
+	if (!atomic_load_explicit(&w->engine->regions->any_near,
 				  memory_order_relaxed))
 		return 0;
-	return local_region(engine, addr)->near;
+	return local_region(w, addr)->near;
 }
 
 void tei_takers_of(const struct tei_request *r, struct tei_takers *out)
@@ -79,8 +80,8 @@ void tei_takers_of(const struct tei_request *r, struct tei_takers *out)
 		return;
 	out->all_gpu = true;
 	for (uint32_t i = 0; i < r->n_pieces; i++) {
-		const struct tei_near_seen *seen =
-			local_region(engine, (uintptr_t)r->pieces[i].iov_base);
+		const struct tei_near_seen *seen = local_region(
+			r->peer->worker, (uintptr_t)r->pieces[i].iov_base);
 
 		out->rails &= seen->takes;
 		out->stageable &= seen->takes == UINT64_MAX || seen->staged;
@@ -89,13 +90,71 @@ void tei_takers_of(const struct tei_request *r, struct tei_takers *out)
 	}
 }
 
-uint64_t tei_near_of(const struct tei_request *r)
+uint64_t tei_near_of_any(const struct tei_request *r,
+			 const struct tei_remote_region *region, uint64_t reach)
 {
 	uint64_t addr = (uintptr_t)r->pieces[0].iov_base;
-	uint64_t here = near_of_local(r->peer->engine, addr) & r->reach;
-	uint64_t there = tei_pairs_near(r->peer, r->region) & r->reach;
+	uint64_t here = near_of_local(r->peer->worker, addr) & reach;
+	uint64_t there = tei_pairs_near(r->peer, region) & reach;
 
 	return here & there ? here & there : here | there;
+}
+
+uint64_t tei_near_of(const struct tei_request *r)
+{
+	return tei_near_of_any(r, r->region, r->reach);
+}
+
+/* ---- which worker has them ---- */
+
+/* The part of the worker that has the first of @rails. */
+static struct tei_peer_work *part_of(const struct tei_peer_work *peer,
+				     uint64_t rails)
+{
+	const struct tei_rail_box *box =
+		peer->worker->rails[__builtin_ctzll(rails)];
+
+	return &peer->of->works[box->worker->index];
+}
+
+/* Rails of the best tier that is live, those near the memory if any is. */
+static uint64_t best_rails(const struct tei_request *r,
+			   const struct tei_remote_region *region,
+			   uint64_t reach)
+{
+	const struct tei_worker *w = r->peer->worker;
+	uint64_t live = tei_pairs_live(r->peer, reach), able = 0, near;
+
+	for (uint32_t t = 0; t < w->n_tiers && !able; t++)
+		able = live & w->tiers[t];
+	near = able ? tei_near_of_any(r, region, able) : 0;
+	return near ? near : able;
+}
+
+struct tei_peer_work *tei_pairs_best_part(const struct tei_request *r)
+{
+	struct tei_peer_work *peer = r->peer;
+	const struct tei_remote_region *region;
+	uint64_t reach, across, more;
+	struct tei_takers takers;
+
+	region = tei_remote_find(peer->remote, r->remote, r->length);
+	if (!region)
+		return peer;
+	reach = tei_pairs_that_reach(peer, peer->remote, region, &across);
+	reach |= tei_pairs_elsewhere(peer, peer->remote, region, &more);
+	across |= more;
+	tei_takers_of(r, &takers);
+	if (takers.rails != UINT64_MAX) {
+		/* Stages, and copies across, are the first worker's. */
+		if (r->flags & TE_CRC || !(reach & ~across & takers.rails) ||
+		    (takers.all_gpu && across))
+			return peer->of->works;
+		reach &= takers.rails;
+	}
+	reach = best_rails(r, region, reach & ~across);
+	return !reach || reach & peer->worker->mine ? peer
+						    : part_of(peer, reach);
 }
 
 /* ---- whether they will do ---- */
@@ -697,6 +756,8 @@ static bool schedule_peer(struct tei_peer_work *peer, uint64_t quantum)
 		spent = schedule_once(&s, quantum);
 	} while (s.more && !spent);
 	open_links(&s);
+	if (!s.usable && peer->elsewhere && !tei_queue_empty(&peer->queue))
+		tei_cohorts_leave(peer);
 	return spent;
 }
 

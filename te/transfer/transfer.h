@@ -45,7 +45,11 @@ struct tei_transfer {
 	const struct tei_transfer_messages *messages;
 	/* Our access epoch to ourselves, written by control. */
 	const _Atomic uint64_t *own_epoch;
-	struct tei_near_seen near_seen; /* token */
+	/* Memory that each worker has looked up. Token. */
+	struct {
+		struct tei_near_seen seen;
+		char apart[TEI_CACHE_LINE];
+	} near[TEI_WORKERS_MAX];
 	struct tei_list stages;   /* with copies, by active; held. Token */
 	struct tei_list starving; /* peers that await their room. Token */
 	struct tei_list own_ends; /* struct tei_own_end. Token */

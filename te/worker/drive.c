@@ -48,8 +48,8 @@ static void arm_rails(struct tei_worker *w)
 {
 	uint32_t i;
 
-	for (i = 0; i < w->n_rails; i++) {
-		struct tei_rail_box *box = w->rails[i];
+	for (i = 0; i < w->n_own; i++) {
+		struct tei_rail_box *box = w->own[i];
 
 		if (!box->dead && box->rail.ops->arm)
 			box->rail.ops->arm(&box->rail);
@@ -87,9 +87,9 @@ static void wake_rail(struct tei_worker *w, int fd)
 {
 	uint32_t i;
 
-	for (i = 0; i < w->n_rails; i++) {
-		if (w->rails[i]->fd == fd)
-			w->rails[i]->rail.woken = true;
+	for (i = 0; i < w->n_own; i++) {
+		if (w->own[i]->fd == fd)
+			w->own[i]->rail.woken = true;
 	}
 }
 
@@ -165,8 +165,8 @@ static uint64_t first_timer(const struct tei_worker *w)
 {
 	uint64_t first = TEI_NEVER;
 
-	for (uint32_t i = 0; i < w->n_rails; i++) {
-		uint64_t at = w->rails[i]->rail.timer_ns;
+	for (uint32_t i = 0; i < w->n_own; i++) {
+		uint64_t at = w->own[i]->rail.timer_ns;
 
 		if (at && at < first)
 			first = at;
@@ -198,8 +198,8 @@ static bool must_go_on(const struct tei_worker *w)
 	/* The driver's copies take real time. */
 	if (w->n_copying && tei_clock_simulated())
 		return true;
-	for (i = 0; i < w->n_rails; i++) {
-		if (is_polled(w->rails[i]))
+	for (i = 0; i < w->n_own; i++) {
+		if (is_polled(w->own[i]))
 			return true;
 	}
 	return false;
@@ -220,9 +220,9 @@ static struct left look_what_is_left(const struct tei_worker *w)
 			    .due = tei_worker_due(w)};
 	uint32_t i;
 
-	for (i = 0; i < w->n_rails; i++) {
-		left.any |= w->rails[i]->n_posted != 0;
-		left.polled |= is_polled(w->rails[i]);
+	for (i = 0; i < w->n_own; i++) {
+		left.any |= w->own[i]->n_posted != 0;
+		left.polled |= is_polled(w->own[i]);
 	}
 	return left;
 }
@@ -298,8 +298,8 @@ static bool end_timers(struct tei_worker *w)
 {
 	bool any = false;
 
-	for (uint32_t i = 0; i < w->n_rails; i++) {
-		struct tei_rail *rail = &w->rails[i]->rail;
+	for (uint32_t i = 0; i < w->n_own; i++) {
+		struct tei_rail *rail = &w->own[i]->rail;
 
 		if (!rail->timer_ns || rail->timer_ns > w->now)
 			continue;
@@ -348,9 +348,9 @@ static bool is_little(const struct tei_worker *w)
 	uint64_t bytes = 0;
 	uint32_t i;
 
-	for (i = 0; i < w->n_rails; i++) {
-		if (is_polled(w->rails[i]))
-			bytes += w->rails[i]->posted_bytes;
+	for (i = 0; i < w->n_own; i++) {
+		if (is_polled(w->own[i]))
+			bytes += w->own[i]->posted_bytes;
 	}
 	return bytes <= LITTLE;
 }
@@ -373,8 +373,8 @@ static bool progress_rails(struct tei_worker *w, enum tei_drive_with with)
 	bool any = false;
 	uint32_t i;
 
-	for (i = 0; i < w->n_rails; i++) {
-		struct tei_rail_box *box = w->rails[i];
+	for (i = 0; i < w->n_own; i++) {
+		struct tei_rail_box *box = w->own[i];
 		int n;
 
 		if (box->dead && tei_list_empty(&box->links))
@@ -397,9 +397,9 @@ static bool has_links(const struct tei_worker *w)
 {
 	uint32_t i = 0;
 
-	while (i < w->n_rails && tei_list_empty(&w->rails[i]->links))
+	while (i < w->n_own && tei_list_empty(&w->own[i]->links))
 		i++;
-	return i < w->n_rails;
+	return i < w->n_own;
 }
 
 /* Returns when to look again, @until at the latest. */
@@ -411,8 +411,8 @@ static uint64_t first_look(const struct tei_worker *w, uint64_t until)
 
 void tei_drive_until_closed(struct tei_worker *w)
 {
-	for (uint32_t i = 0; i < w->n_rails; i++)
-		w->rails[i]->rail.closing = true;
+	for (uint32_t i = 0; i < w->n_own; i++)
+		w->own[i]->rail.closing = true;
 	while (has_links(w) || w->n_copying) {
 		bool any;
 
@@ -668,8 +668,8 @@ static struct tei_spin *spin_of(struct tei_worker *w)
 
 	if (w->n_copying)
 		return &w->spin_copying;
-	for (uint32_t i = 0; i < w->n_rails; i++)
-		owed += w->rails[i]->posted_bytes;
+	for (uint32_t i = 0; i < w->n_own; i++)
+		owed += w->own[i]->posted_bytes;
 	return owed <= TAIL_MOST ? &w->spin_tail : &w->spin_waiting;
 }
 
@@ -888,8 +888,8 @@ static uint64_t next_look(const struct tei_worker *w)
 	uint64_t due = tei_worker_due(w), tick = TEI_NEVER;
 	uint32_t i;
 
-	for (i = 0; i < w->n_rails; i++) {
-		if (!tei_list_empty(&w->rails[i]->links))
+	for (i = 0; i < w->n_own; i++) {
+		if (!tei_list_empty(&w->own[i]->links))
 			tick = w->now + TICK;
 	}
 	return due < tick ? due : tick;
@@ -959,12 +959,10 @@ static void *drive_rails(void *arg)
 	return NULL;
 }
 
-int tei_worker_start(struct tei_worker *w)
+static int start(struct tei_worker *w)
 {
 	int rc;
 
-	if (!worker_has_thread(w))
-		return 0;
 	w->started = true;
 	rc = tei_thread_start(&w->thread, "te-worker", drive_rails, w);
 	if (rc)
@@ -972,7 +970,7 @@ int tei_worker_start(struct tei_worker *w)
 	return rc;
 }
 
-void tei_worker_stop(struct tei_worker *w)
+static void stop(struct tei_worker *w)
 {
 	if (!w->started)
 		return;
@@ -980,4 +978,23 @@ void tei_worker_stop(struct tei_worker *w)
 	signal_fd(w->kick);
 	pthread_join(w->thread, NULL);
 	w->started = false;
+}
+
+int tei_workers_start(struct te_engine *engine)
+{
+	uint32_t i;
+	int rc = 0;
+
+	for (i = 0; !rc && i < engine->n_workers; i++)
+		if (worker_has_thread(&engine->worker[i]))
+			rc = start(&engine->worker[i]);
+	if (rc)
+		tei_workers_stop(engine);
+	return rc;
+}
+
+void tei_workers_stop(struct te_engine *engine)
+{
+	for (uint32_t i = 0; i < engine->n_workers; i++)
+		stop(&engine->worker[i]);
 }

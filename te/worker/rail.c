@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -20,6 +21,7 @@
 #include "base/text.h"
 #include "te/core/config.h"
 #include "te/core/engine.h"
+#include "te/worker/place.h"
 #include "te/worker/topology.h"
 #include "te/worker/worker.h"
 
@@ -153,6 +155,8 @@ struct probe {
 	struct tei_worker *w;
 	const struct te_config *config;
 	const struct tei_backend_ops *ops;
+	uint32_t copies; /* rails of each device */
+	uint32_t n_found;
 };
 
 static int watch_fd(int epoll, int fd)
@@ -174,7 +178,8 @@ static void box_free(struct tei_worker *w, struct tei_rail_box *box)
 
 static struct tei_rail_box *box_make(struct tei_worker *w,
 				     const struct tei_backend_ops *ops,
-				     const struct tei_device *device)
+				     const struct tei_device *device,
+				     uint32_t copy)
 {
 	struct te_engine *engine = w->engine;
 	struct tei_rail_box *box;
@@ -200,8 +205,8 @@ static struct tei_rail_box *box_make(struct tei_worker *w,
 	box->rail.rule = engine->rule;
 	box->rail.copier = engine->copier;
 	w->ops->rail_init(box);
-	snprintf(box->name, sizeof(box->name), "%s/%s", ops->name,
-		 device->name);
+	snprintf(box->name, sizeof(box->name), copy ? "%s/%s#%u" : "%s/%s",
+		 ops->name, device->name, copy + 1);
 	return box;
 }
 
@@ -221,38 +226,56 @@ static int box_open(struct tei_worker *w, struct tei_rail_box *box,
 	box->down = box->rail.down;
 	tei_rail_show(box);
 	box->fd = ops->wait_fd(&box->rail);
-	if (box->fd >= 0)
-		rc = watch_fd(w->inner, box->fd);
-	if (rc)
-		ops->rail_close(&box->rail);
-	return rc;
+	return 0;
 }
 
-/* Opens the device that was found; one that is gone already is no error. */
-static int found(const struct tei_device *device, void *arg)
+/* Opens a rail of the device; one that is gone already is no error. */
+static int open_rail(const struct probe *probe, const struct tei_device *device,
+		     uint32_t copy)
 {
-	struct probe *probe = arg;
 	struct tei_worker *w = probe->w;
 	struct tei_rail_box *box;
 	int rc;
 
 	if (w->n_rails == RAILS_MAX)
 		return 0;
-	box = box_make(w, probe->ops, device);
+	box = box_make(w, probe->ops, device, copy);
 	if (!box)
 		return -ENOMEM;
 	rc = box_open(w, box, probe->config);
 	if (rc) {
-		if (rc != -ENODEV)
+		/* With a fixed port a device is one worker's. */
+		bool once = copy && rc == -EADDRINUSE;
+
+		if (rc != -ENODEV && !once)
 			LOG_ERROR("rail %s: open: %s", box->name,
 				  strerror(-rc));
 		box_free(w, box);
-		return rc == -ENODEV ? 0 : rc;
+		return rc == -ENODEV || once ? 0 : rc;
 	}
 	box->tier = w->n_tiers;
 	w->tiers[w->n_tiers] |= (uint64_t)1 << w->n_rails;
-	box->worker->mine |= (uint64_t)1 << w->n_rails;
 	w->rails[w->n_rails++] = box;
+	return 0;
+}
+
+static int found(const struct tei_device *device, void *arg)
+{
+	const struct probe *probe = arg;
+	uint32_t copy;
+	int rc = 0;
+
+	for (copy = 0; !rc && copy < probe->copies; copy++)
+		rc = open_rail(probe, device, copy);
+	return rc;
+}
+
+static int count(const struct tei_device *device, void *arg)
+{
+	struct probe *probe = arg;
+
+	(void)device;
+	probe->n_found++;
 	return 0;
 }
 
@@ -321,6 +344,51 @@ static int check_names(const struct tei_worker *w)
 	return 0;
 }
 
+/* Returns how many workers the settings ask for, 0: one for each node. */
+static uint32_t wanted_workers(const struct te_engine *engine)
+{
+	/* Without threads nobody would drive the others. */
+	if (!engine->config.worker_thread || tei_clock_simulated())
+		return 1;
+	return (uint32_t)engine->config.workers;
+}
+
+static int search(struct probe *probe, void *values,
+		  int (*each)(const struct tei_device *device, void *arg))
+{
+	const struct te_engine *engine = probe->w->engine;
+
+	return probe->ops->probe(&(struct tei_search){
+		.topo = engine->topo,
+		.config = values,
+		.module_path = engine->config.module_path,
+		.named = is_named(engine),
+		.found = each,
+		.arg = probe,
+	});
+}
+
+/*
+ * Devices of backends that move bytes by a processor are opened several times
+ * where more workers are asked for than there are of them, as one processor
+ * may not keep one busy.
+ */
+static int plan_copies(struct probe *probe, void *values)
+{
+	uint32_t wanted = wanted_workers(probe->w->engine);
+	const struct tei_backend_ops *ops = probe->ops;
+	int rc;
+
+	probe->copies = 1;
+	if (wanted < 2 || !(ops->caps & TEI_CAP_REMOTE) ||
+	    (ops->caps & TEI_CAP_ONE_SIDED))
+		return 0;
+	rc = search(probe, values, count);
+	if (!rc)
+		probe->copies = tei_place_copies(probe->n_found, wanted);
+	return rc;
+}
+
 /* The devices of one backend, chosen by settings as each rail will have. */
 static int open_backend(struct tei_worker *w, const struct te_config *config,
 			const struct tei_backend_ops *ops)
@@ -334,14 +402,9 @@ static int open_backend(struct tei_worker *w, const struct te_config *config,
 	rc = tei_config_make_backend(config, ops, devices_for(&w->devices, ops),
 				     w->engine->config.allow_uids, values);
 	if (!rc) {
-		rc = ops->probe(&(struct tei_search){
-			.topo = w->engine->topo,
-			.config = values,
-			.module_path = w->engine->config.module_path,
-			.named = is_named(w->engine),
-			.found = found,
-			.arg = &probe,
-		});
+		rc = plan_copies(&probe, values);
+		if (!rc)
+			rc = search(&probe, values, found);
 		tei_config_fini_backend(ops, values);
 	}
 	tei_free(values);
@@ -514,15 +577,17 @@ static void init_spins(struct tei_worker *w, uint64_t max)
 	w->spin_tail = tail;
 }
 
-int tei_worker_open(struct tei_worker *w, struct te_engine *engine,
-		    const struct te_config *config)
+static void worker_init(struct tei_worker *w, struct te_engine *engine,
+			uint32_t index)
 {
-	int rc;
-
 	w->engine = engine;
+	w->index = index;
+	w->ops = engine->worker->ops;
+	w->backends = engine->worker->backends;
 	w->chance = engine->config.seed;
 	if (!w->chance)
 		memcpy(&w->chance, engine->incarnation, sizeof(w->chance));
+	w->chance += index;
 	w->inner = w->outer = w->wake = w->kick = -1;
 	atomic_init(&w->idle, 1);
 	atomic_init(&w->sleep_until, UINT64_MAX);
@@ -535,21 +600,117 @@ int tei_worker_open(struct tei_worker *w, struct te_engine *engine,
 	tei_list_init(&w->runnable);
 	tei_list_init(&w->broken);
 	tei_list_init(&w->dirty);
+	tei_list_init(&w->ended);
+}
+
+/* Has a worker own one more rail. */
+static int take_rail(struct tei_worker *w, struct tei_rail_box *box)
+{
+	box->worker = w;
+	w->mine |= (uint64_t)1 << box->rail.index;
+	w->own[w->n_own++] = box;
+	return box->fd < 0 ? 0 : watch_fd(w->inner, box->fd);
+}
+
+/* Copies what all workers know alike from the first one. */
+static int share(struct tei_worker *w, const struct tei_worker *first)
+{
+	if (w == first)
+		return 0;
+	w->rails = first->rails;
+	w->n_rails = first->n_rails;
+	w->n_tiers = first->n_tiers;
+	memcpy(w->tiers, first->tiers, sizeof(w->tiers));
+	return open_fds(w);
+}
+
+static void place_rails(struct tei_worker *first, uint32_t workers[RAILS_MAX])
+{
+	struct te_engine *engine = first->engine;
+	uint32_t i, asked = wanted_workers(engine);
+	struct tei_rail_place places[RAILS_MAX];
+
+	for (i = 0; i < first->n_rails; i++) {
+		const struct tei_rail *rail = &first->rails[i]->rail;
+
+		places[i] = (struct tei_rail_place){
+			.node = rail->device.numa_node,
+			.tier = first->rails[i]->tier,
+			.kept = !(rail->ops->caps & TEI_CAP_REMOTE),
+		};
+	}
+	engine->n_workers =
+		tei_place_rails(places, first->n_rails, asked, TEI_WORKERS_MAX);
+	for (i = 0; i < first->n_rails; i++)
+		workers[i] = places[i].worker;
+	if (engine->config.workers > engine->n_workers)
+		LOG_WARN("engine: workers: %" PRIu64 " are asked for, %u used: "
+			 "%s",
+			 (uint64_t)engine->config.workers, engine->n_workers,
+			 asked == 1 ? "worker_thread is off"
+				    : "there are no more rails to drive");
+}
+
+static int deal_out(struct tei_worker *first)
+{
+	struct te_engine *engine = first->engine;
+	uint32_t i, workers[RAILS_MAX];
+	int rc = 0;
+
+	place_rails(first, workers);
+	for (i = 0; i < engine->n_workers; i++) {
+		struct tei_worker *w = &engine->worker[i];
+
+		if (i)
+			worker_init(w, engine, i);
+		w->own = tei_calloc(RAILS_MAX, sizeof(*w->own));
+		if (!w->own)
+			rc = -ENOMEM;
+		else if (!rc)
+			rc = share(w, first);
+	}
+	for (i = 0; !rc && i < first->n_rails; i++)
+		rc = take_rail(&engine->worker[workers[i]], first->rails[i]);
+	return rc;
+}
+
+int tei_workers_open(struct te_engine *engine, const struct te_config *config)
+{
+	struct tei_worker *w = engine->worker;
+	int rc;
+
+	engine->n_workers = 1;
+	worker_init(w, engine, 0);
 	w->rails = tei_calloc(RAILS_MAX, sizeof(struct tei_rail_box *));
 	rc = w->rails ? 0 : -ENOMEM;
 	if (!rc)
 		rc = open_fds(w);
 	if (!rc)
 		rc = open_rails(w, config);
+	if (!rc)
+		rc = deal_out(w);
 	if (rc)
-		tei_worker_close(w);
+		tei_workers_close(engine);
 	return rc;
 }
 
-void tei_worker_close(struct tei_worker *w)
+static void close_worker(struct tei_worker *w)
 {
 	const int fds[] = {w->inner, w->outer, w->wake, w->kick};
 	size_t i;
+
+	tei_free(w->own);
+	tei_heap_fini(&w->dues);
+	tei_mutex_fini(&w->mu);
+	for (i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+		if (fds[i] >= 0)
+			close(fds[i]);
+	}
+}
+
+void tei_workers_close(struct te_engine *engine)
+{
+	struct tei_worker *w = engine->worker;
 
 	assert(w->rails || w->n_rails == 0);
 	for (; w->n_rails; w->n_rails--) {
@@ -559,12 +720,24 @@ void tei_worker_close(struct tei_worker *w)
 		box_free(w, box);
 	}
 	tei_free(w->rails);
-	tei_heap_fini(&w->dues);
-	tei_mutex_fini(&w->mu);
-	for (i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
-		if (fds[i] >= 0)
-			close(fds[i]);
-	}
+	for (uint32_t i = 0; i < engine->n_workers; i++)
+		close_worker(&engine->worker[i]);
+}
+
+void tei_workers_settle(struct te_engine *engine)
+{
+	bool any;
+
+	do {
+		any = false;
+		for (uint32_t i = 0; i < engine->n_workers; i++) {
+			struct tei_worker *w = &engine->worker[i];
+
+			any |= !tei_mpsc_empty(&w->queue) ||
+			       !tei_list_empty(&w->ended);
+			tei_worker_poke(w);
+		}
+	} while (any);
 }
 
 const char *te_rail_name(const struct te_engine *engine, uint32_t rail)

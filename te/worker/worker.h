@@ -38,14 +38,14 @@
 #include "base/spin.h"
 #include "base/thread.h"
 #include "te/backend.h"
+#include "te/core/config.h"
+#include "te/core/stats.h"
 #include "te/worker/breaker.h"
 
 struct te_config;
 struct te_engine;
 struct tei_peer_work;
 struct tei_worker;
-
-#define TEI_CACHE_LINE 64u
 
 /* ---- threads that wait while another thread drives ---- */
 
@@ -110,9 +110,10 @@ struct tei_rail_box {
 	uint64_t posted_bytes; /* of them. Token */
 	int nic;               /* in the engine's topo, -1: unknown. Fixed */
 	int fd;                /* wait_fd(), -1: none */
-	bool dead;             /* progress() failed for good. Token */
-	bool down;             /* it has no link just now. Token */
-	_Atomic bool lost;     /* control has not heard that it went down */
+	/* Written with the token, read by any thread; relaxed is enough. */
+	_Atomic bool dead; /* progress() failed for good */
+	_Atomic bool down; /* it has no link just now */
+	_Atomic bool lost; /* control has not heard that it went down */
 	/* Peers that it reaches no rail of; written with the token. */
 	_Atomic uint32_t n_unmatched;
 	/* the first of them stands in the log. Token */
@@ -174,6 +175,8 @@ struct tei_worker {
 	/* Rails of all workers, rails[n_rails]. Fixed once started. */
 	struct tei_rail_box **rails;
 	struct tei_devices devices; /* fixed once the rails are made */
+	struct tei_rail_box **own;  /* own[n_own], those in mine; the same */
+	uint32_t n_own;
 	uint32_t n_rails;
 	uint64_t tiers[TEI_TIERS_MAX]; /* rails of a backend, a bit each */
 	uint32_t n_tiers;
@@ -181,9 +184,10 @@ struct tei_worker {
 	bool started;
 	int inner, outer, wake, kick; /* fds; -1: not open */
 
-	_Atomic uint32_t token;  /* enum tei_holder. acquire / release */
-	_Atomic uint32_t idle;   /* see above */
-	_Atomic uint32_t wanted; /* waiters that would like the token */
+	char apart[TEI_CACHE_LINE]; /* what is fixed from what is written */
+	_Atomic uint32_t token;     /* enum tei_holder. acquire / release */
+	_Atomic uint32_t idle;      /* see above */
+	_Atomic uint32_t wanted;    /* waiters that would like the token */
 	/*
 	 * Waiters that found another one driving: how many there have been,
 	 * and how long such a waiter spins.
@@ -200,11 +204,16 @@ struct tei_worker {
 	_Atomic bool armed;    /* inner is watched by outer; with the token */
 	struct tei_mpsc queue; /* of struct tei_call */
 
+	char apart_too[TEI_CACHE_LINE];
+
 	struct tei_mutex mu; /* lock 11: sleepers */
 	struct tei_list sleepers;
 	_Atomic uint32_t n_sleepers; /* seq_cst: pairs with the token */
 
+	char apart_three[TEI_CACHE_LINE];
+
 	/* Token. */
+	struct tei_stats stats; /* what TEI_COUNT_OWN() counts */
 	uint64_t now;
 	uint64_t let_go_at; /* ns, by the last waiter, and submitting since */
 	uint32_t n_hot;     /* waits that came soon after another */
@@ -217,8 +226,10 @@ struct tei_worker {
 	struct tei_list runnable; /* peers with something to post */
 	struct tei_list broken;   /* links to be closed */
 	struct tei_list dirty;    /* batches with completions to publish */
+	struct tei_list ended;    /* requests of batches of other workers */
 	uint64_t next_number;     /* of the next endpoint */
 	uint64_t chance;          /* state of what is left to chance */
+	char apart_last[TEI_CACHE_LINE];
 };
 
 /* Tells whether the rail belongs to the worker. */
@@ -235,15 +246,22 @@ static inline bool tei_is_rdma(const struct tei_backend_ops *ops)
 	return (ops->caps & TEI_CAP_REMOTE) && (ops->caps & TEI_CAP_ONE_SIDED);
 }
 
-/* Open the rails of every wanted backend. -ENODEV: none at all; others. */
-int tei_worker_open(struct tei_worker *w, struct te_engine *engine,
-		    const struct te_config *config);
-/* The thread, if the settings want one. */
-int tei_worker_start(struct tei_worker *w);
-/* The thread has ended; the token is free for the caller. */
-void tei_worker_stop(struct tei_worker *w);
+/*
+ * Opens the rails of every wanted backend, deals them out to workers, and sets
+ * engine->n_workers; worker[0] has its tables. -ENODEV: none at all; others.
+ */
+int tei_workers_open(struct te_engine *engine, const struct te_config *config);
+/* Starts their threads, if the settings want them. */
+int tei_workers_start(struct te_engine *engine);
+/* Ends the threads; the tokens are free for the caller. */
+void tei_workers_stop(struct te_engine *engine);
 /* Frees after stop(): every endpoint is closed, every region removed by now. */
-void tei_worker_close(struct tei_worker *w);
+void tei_workers_close(struct te_engine *engine);
+/*
+ * Drives all of them until none has a call in its queue. After stop(), for the
+ * only thread that is left.
+ */
+void tei_workers_settle(struct te_engine *engine);
 
 /* Shows the rail's new state to those who ask. Token. */
 void tei_rail_show(struct tei_rail_box *box);

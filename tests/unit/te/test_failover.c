@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/unit/te/one.h"
@@ -308,5 +309,7 @@ int main(void)
 		WITH_ENGINES(engine_with_stalled_requests_is_destroyed),
 	};
 
+	/* Whatever other tests have: rails of one worker share a request. */
+	(void)setenv("TE_WORKERS", "1", 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_workers.c - rails dealt out to workers, and engines with several */
+#include <errno.h>
+#include <string.h>
+
+#include "te/core/engine.h"
+#include "te/worker/place.h"
+#include "te/worker/worker.h"
+#include "tests/unit/te/rig.h"
+
+/* ---- who drives what ---- */
+
+/* The eight NICs of a host with two nodes, and its shared memory. */
+static void describe_host(struct tei_rail_place rails[9])
+{
+	rails[0] = (struct tei_rail_place){.node = -1, .kept = true};
+	for (uint32_t i = 1; i < 9; i++)
+		rails[i] = (struct tei_rail_place){.node = i % 2 ? 0 : 1,
+						   .tier = 1};
+}
+
+static void eight_nics_on_two_nodes_have_two_workers(void **state)
+{
+	struct tei_rail_place rails[9];
+
+	(void)state;
+	describe_host(rails);
+	assert_int_equal(tei_place_rails(rails, 9, 0, 16), 2);
+	assert_int_equal(rails[0].worker, 0);
+	for (uint32_t i = 1; i < 9; i++)
+		assert_int_equal(rails[i].worker, rails[i].node);
+}
+
+static void workers_have_as_many_rails_as_each_other(void **state)
+{
+	struct tei_rail_place rails[9];
+	uint32_t n, i;
+
+	(void)state;
+	for (n = 1; n <= 8; n *= 2) {
+		uint32_t sum[8] = {0};
+
+		describe_host(rails);
+		assert_int_equal(tei_place_rails(rails, 9, n, 16), n);
+		for (i = 1; i < 9; i++) {
+			sum[rails[i].worker]++;
+			if (n > 1) /* each has one node's only */
+				assert_int_equal(rails[i].worker / (n / 2),
+						 rails[i].node);
+		}
+		for (i = 0; i < n; i++)
+			assert_int_equal(sum[i], 8 / n);
+	}
+}
+
+static void one_node_has_one_worker(void **state)
+{
+	struct tei_rail_place rails[3] = {{.node = -1, .kept = true},
+					  {.node = 3, .tier = 1},
+					  {.node = 3, .tier = 1}};
+
+	(void)state;
+	assert_int_equal(tei_place_rails(rails, 3, 0, 16), 1);
+	assert_int_equal(rails[1].worker, 0);
+	rails[1].node = rails[2].node = -1;
+	assert_int_equal(tei_place_rails(rails, 3, 0, 16), 1);
+	assert_int_equal(tei_place_rails(rails, 0, 0, 16), 1);
+}
+
+static void there_are_no_more_workers_than_rails(void **state)
+{
+	struct tei_rail_place rails[3] = {{.node = -1, .kept = true},
+					  {.node = 0, .tier = 1},
+					  {.node = 0, .tier = 1}};
+
+	(void)state;
+	assert_int_equal(tei_place_rails(rails, 3, 7, 16), 2);
+	assert_int_equal(rails[0].worker, 0);
+	assert_int_equal(rails[1].worker + rails[2].worker, 1);
+	assert_int_equal(tei_place_rails(rails, 1, 7, 16), 1);
+}
+
+static void device_is_opened_often_enough_for_all_workers(void **state)
+{
+	(void)state;
+	assert_int_equal(tei_place_copies(1, 4), 4);
+	assert_int_equal(tei_place_copies(2, 4), 2);
+	assert_int_equal(tei_place_copies(3, 4), 2);
+	assert_int_equal(tei_place_copies(8, 4), 1);
+	assert_int_equal(tei_place_copies(0, 4), 1);
+}
+
+/* ---- engines ---- */
+
+#define N     32u
+#define PIECE (1u << 20)
+
+static const char *const four[] = {"workers", "4", "backends", "tcp", NULL};
+
+static uint8_t local[N][PIECE], remote[N][PIECE];
+
+static void one_nic_is_driven_by_several_workers(void **state)
+{
+	struct te_engine *engine = rig_engine(four);
+	uint64_t all = 0;
+
+	(void)state;
+	assert_int_equal(engine->n_workers, 4);
+	for (uint32_t i = 0; i < 4; i++) {
+		assert_int_not_equal(engine->worker[i].mine, 0);
+		assert_int_equal(all & engine->worker[i].mine, 0);
+		all |= engine->worker[i].mine;
+	}
+	te_engine_destroy(engine);
+}
+
+static void nothing_is_driven_by_none(void **state)
+{
+	struct te_config *config;
+	char error[256] = "";
+
+	(void)state;
+	assert_int_equal(te_config_create(&config), 0);
+	assert_int_equal(
+		te_config_set(config, "workers", "0", error, sizeof(error)),
+		-ERANGE);
+	assert_non_null(strstr(error, "workers"));
+	te_config_destroy(config);
+}
+
+static void write_all(struct te_engine *user, te_segment_id segment,
+		      struct te_batch *batch)
+{
+	struct te_request requests[N];
+	struct iovec pieces[N];
+	uint32_t i;
+
+	for (i = 0; i < N; i++) {
+		pieces[i] = (struct iovec){local[i], PIECE};
+		requests[i] =
+			rig_request(segment, TE_WRITE, remote[i], &pieces[i]);
+	}
+	assert_int_equal(te_batch_submit(batch, requests, N), 0);
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	for (i = 0; i < N; i++) {
+		struct te_completion end;
+
+		assert_int_equal(te_batch_result(batch, i, &end), 0);
+		assert_int_equal(end.error, 0);
+	}
+	(void)user;
+}
+
+/* Several rounds: the first one finds out what the peer is reached by. */
+static void large_submission_goes_by_all_workers(void **state)
+{
+	struct te_engine *owner = rig_engine(four), *user = rig_engine(four);
+	te_segment_id segment;
+	struct te_batch *batch;
+
+	(void)state;
+	rig_region(owner, remote, sizeof(remote), RIG_ANY);
+	segment = rig_segment(user, owner);
+	assert_int_equal(te_batch_create(user, N, &batch), 0);
+	for (uint32_t round = 0; round < 4; round++) {
+		rig_fill(local[0], sizeof(local));
+		local[0][0] = (uint8_t)round;
+		write_all(user, segment, batch);
+		assert_memory_equal(local, remote, sizeof(local));
+		assert_int_equal(te_batch_reset(batch), 0);
+	}
+	for (uint32_t i = 0; i < user->n_workers; i++)
+		assert_int_not_equal(atomic_load(&user->worker[i].stats.slices),
+				     0);
+	te_batch_destroy(batch);
+	te_engine_destroy(user);
+	te_engine_destroy(owner);
+}
+
+/* Those that other workers have, too. */
+static void batch_is_canceled_wherever_its_requests_are(void **state)
+{
+	struct te_engine *owner = rig_engine(four), *user = rig_engine(four);
+	struct te_request requests[N];
+	struct iovec pieces[N];
+	te_segment_id segment;
+	struct te_batch *batch;
+
+	(void)state;
+	rig_region(owner, remote, sizeof(remote), RIG_ANY);
+	segment = rig_segment(user, owner);
+	assert_int_equal(te_batch_create(user, N, &batch), 0);
+	for (uint32_t round = 0; round < 20; round++) {
+		for (uint32_t i = 0; i < N; i++) {
+			pieces[i] = (struct iovec){local[i], PIECE};
+			requests[i] = rig_request(segment, TE_READ, remote[i],
+						  &pieces[i]);
+		}
+		assert_int_equal(te_batch_submit(batch, requests, N), 0);
+		assert_int_equal(te_batch_cancel(batch), 0);
+		assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+		assert_int_equal(te_batch_reset(batch), 0);
+	}
+	te_batch_destroy(batch);
+	te_engine_destroy(user);
+	te_engine_destroy(owner);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(eight_nics_on_two_nodes_have_two_workers),
+		cmocka_unit_test(workers_have_as_many_rails_as_each_other),
+		cmocka_unit_test(one_node_has_one_worker),
+		cmocka_unit_test(there_are_no_more_workers_than_rails),
+		cmocka_unit_test(device_is_opened_often_enough_for_all_workers),
+		cmocka_unit_test(one_nic_is_driven_by_several_workers),
+		cmocka_unit_test(nothing_is_driven_by_none),
+		cmocka_unit_test(large_submission_goes_by_all_workers),
+		cmocka_unit_test(batch_is_canceled_wherever_its_requests_are),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
