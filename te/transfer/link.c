@@ -759,8 +759,9 @@ static bool is_being_closed(const struct te_engine *engine)
 {
 	const struct tei_worker *w = engine->worker;
 
-	for (uint32_t i = 0; i < w->n_rails; i++) {
-		tei_list_for_each (node, &w->rails[i]->links) {
+	/* Rails of the engine to itself are the first worker's. */
+	for (uint32_t i = 0; i < w->n_own; i++) {
+		tei_list_for_each (node, &w->own[i]->links) {
 			const struct tei_link *link =
 				tei_list_entry(node, struct tei_link, of_rail);
 
