@@ -181,7 +181,7 @@ struct tei_cohort {
  * better and nothing of it is out. True: it has gone.
  */
 bool tei_cohort_may_leave(struct tei_request *r);
-/* None of our rails leads to the peer: sends all that can go elsewhere. */
+/* No link to the peer is up here: sends all that others serve better there. */
 void tei_cohorts_leave(struct tei_peer_work *peer);
 /* Calls @fn for requests that have begun and are not final; it may end them. */
 void tei_cohort_each(struct tei_cohort *cohort,

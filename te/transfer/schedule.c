@@ -131,6 +131,23 @@ static uint64_t best_rails(const struct tei_request *r,
 	return near ? near : able;
 }
 
+/*
+ * Without a connection to the peer's control no link can be opened: leaves
+ * those of @rails out whose workers have none up, unless none has.
+ */
+static uint64_t openable(const struct tei_peer_work *peer, uint64_t rails)
+{
+	uint64_t left, up = 0;
+
+	if (peer->up)
+		return rails;
+	for (left = rails; left; left &= left - 1)
+		if (atomic_load_explicit(&part_of(peer, left)->n_up,
+					 memory_order_relaxed))
+			up |= left & -left;
+	return up ? up : rails;
+}
+
 struct tei_peer_work *tei_pairs_best_part(const struct tei_request *r)
 {
 	struct tei_peer_work *peer = r->peer;
@@ -152,7 +169,7 @@ struct tei_peer_work *tei_pairs_best_part(const struct tei_request *r)
 			return peer->of->works;
 		reach &= takers.rails;
 	}
-	reach = best_rails(r, region, reach & ~across);
+	reach = best_rails(r, region, openable(peer, reach & ~across));
 	return !reach || reach & peer->worker->mine ? peer
 						    : part_of(peer, reach);
 }
@@ -756,7 +773,7 @@ static bool schedule_peer(struct tei_peer_work *peer, uint64_t quantum)
 		spent = schedule_once(&s, quantum);
 	} while (s.more && !spent);
 	open_links(&s);
-	if (!s.usable && peer->elsewhere && !tei_queue_empty(&peer->queue))
+	if (!s.up && peer->elsewhere && !tei_queue_empty(&peer->queue))
 		tei_cohorts_leave(peer);
 	return spent;
 }
