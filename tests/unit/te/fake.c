@@ -130,9 +130,15 @@ static bool strikes(_Atomic int *times)
 	return true;
 }
 
+/* Returns the number of its device: "a" is 0; rails may share one. */
+static unsigned int number_of(const struct tei_rail *rail)
+{
+	return (unsigned int)(rail->device.name[0] - 'a');
+}
+
 static bool has_bit(_Atomic unsigned int *bits, const struct tei_rail *rail)
 {
-	return atomic_load(bits) >> rail->index & 1;
+	return atomic_load(bits) >> number_of(rail) & 1;
 }
 
 /* ---- rails and regions ---- */
@@ -186,7 +192,7 @@ static int fake_rail_match(struct tei_rail *rail,
 	(void)peer;
 	(void)blob;
 	(void)len;
-	return !(atomic_load(&fake.lone) >> rail->index & 1);
+	return !(atomic_load(&fake.lone) >> number_of(rail) & 1);
 }
 
 static int write_id(uint64_t id, void *out, size_t *len)
@@ -511,12 +517,12 @@ static int carry(struct tei_slice *slice)
 	return rc;
 }
 
-/* Tells whether the knob means that rail: it has its index, or is -1. */
+/* Tells whether the knob means that rail: it has its number, or is -1. */
 static bool is_meant(_Atomic int *knob, const struct tei_rail *rail)
 {
 	int only = atomic_load(knob);
 
-	return only < 0 || (uint32_t)only == rail->index;
+	return only < 0 || (unsigned int)only == number_of(rail);
 }
 
 static bool breaks_now(const struct tei_rail *rail)
@@ -560,7 +566,7 @@ static int move_slices(struct tei_rail *base, int budget)
 		}
 		rc = strikes(&fake.busy) ? -EAGAIN : carry(slice);
 		if (!rc)
-			atomic_fetch_add(&fake.done[base->index], 1);
+			atomic_fetch_add(&fake.done[number_of(base)], 1);
 		if (rc == -ECONNRESET)
 			break_half(half);
 		else
@@ -620,7 +626,7 @@ static int look_at_halves(struct tei_rail *base)
 
 static void look_at_link(struct tei_rail *base)
 {
-	bool down = atomic_load(&fake.down_rail) == (int)base->index;
+	bool down = atomic_load(&fake.down_rail) == (int)number_of(base);
 
 	if (down != rail_of(base)->down)
 		tei_rail_changed(base, !down);

@@ -25,7 +25,7 @@ struct fake_knobs {
 	_Atomic bool hold_pins;  /* what is touched stays pinned */
 	_Atomic bool hold_flush; /* flush() is over once it is false */
 	_Atomic bool hold_open;  /* a target's half opens once it is false */
-	/* A bit for each rail, by its index. */
+	/* A bit for each device: 0 is that of "a"; so "rail" below, too. */
 	_Atomic unsigned int dead;  /* connects and posts fail */
 	_Atomic unsigned int quiet; /* slices are taken, and nothing happens */
 	_Atomic unsigned int hang;  /* connects never end */
@@ -45,7 +45,7 @@ struct fake_knobs {
 	_Atomic uint64_t timer_ms;              /* of each rail; 0: none */
 	_Atomic unsigned int timed_out;         /* timers that ended */
 	_Atomic unsigned int timed_out_closing; /* of engines that end */
-	_Atomic unsigned int done[3];           /* slices, per rail */
+	_Atomic unsigned int done[3];           /* slices, per device */
 	_Atomic unsigned int ghosts;            /* that landed */
 	_Atomic unsigned int flushing;          /* that are held */
 	_Atomic unsigned int opening;           /* that are held */
