@@ -121,7 +121,7 @@ static void init(struct te_engine *engine)
 	tei_list_init(&engine->transfer->own_ends);
 	tei_list_init(&engine->transfer->windows);
 	tei_handles_init(&engine->segments);
-	tei_regions_init(engine->regions);
+	tei_regions_init(engine->regions, engine);
 	tei_inbox_init(engine->inbox, engine);
 	tei_gpus_init(engine->gpus);
 	tei_control_init(engine);

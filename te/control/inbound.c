@@ -296,18 +296,19 @@ void tei_inbound_peers_forget_group(struct te_engine *engine,
 
 static void drop_pinning(struct tei_hash_node *node, void *arg)
 {
-	struct te_engine *engine = arg;
 	struct tei_inbound_peer *inbound =
 		TEI_CONTAINER(node, struct tei_inbound_peer, node);
 
+	(void)arg;
 	tei_list_for_each (at, &inbound->links) {
 		struct tei_link *link =
 			tei_list_entry(at, struct tei_link, link);
+		struct tei_mutex *mu = tei_link_pin_lock(link);
 		bool pins;
 
-		tei_mutex_lock(&engine->regions->mu);
+		tei_mutex_lock(mu);
 		pins = link->n_pins != 0;
-		tei_mutex_unlock(&engine->regions->mu);
+		tei_mutex_unlock(mu);
 		if (pins)
 			tei_inbound_peer_drop_link(link);
 	}
@@ -319,7 +320,7 @@ static void drop_all_pinning(void *arg)
 	size_t cursor = 0;
 
 	while (tei_hash_walk(&engine->control->inbound.table, &cursor, 1024,
-			     drop_pinning, engine))
+			     drop_pinning, NULL))
 		;
 }
 

@@ -239,7 +239,6 @@ static void bring_in(struct te_engine *engine, struct tei_regions *r,
 	bool gone;
 	int err = 0;
 
-	region->pins++;
 	region->in_background++;
 	tei_mutex_unlock(&r->mu);
 	tei_memory_prefer(ahead->node);
@@ -247,7 +246,6 @@ static void bring_in(struct te_engine *engine, struct tei_regions *r,
 		err = errno;
 	gone = err == EHWPOISON || (err && !tei_is_mapped(at, n));
 	tei_mutex_lock(&r->mu);
-	region->pins--;
 	region->in_background--;
 	if (!region->shown)
 		tei_cond_broadcast(&r->unpinned);

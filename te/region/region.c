@@ -25,9 +25,12 @@
 
 static void deferred_init(struct tei_deferred *deferred);
 
-void tei_regions_init(struct tei_regions *r)
+void tei_regions_init(struct tei_regions *r, struct te_engine *engine)
 {
+	r->engine = engine;
 	tei_mutex_init(&r->mu);
+	for (uint32_t i = 0; i < TEI_WORKERS_MAX; i++)
+		tei_mutex_init(&r->pin_locks[i].mu);
 	tei_cond_init(&r->unpinned);
 	tei_handles_init(&r->handles);
 	r->sorted = NULL;
@@ -61,8 +64,56 @@ void tei_regions_fini(struct tei_regions *r)
 	tei_prefault_fini(&r->prefault);
 	tei_handles_fini(&r->handles);
 	tei_cond_fini(&r->unpinned);
+	for (uint32_t i = 0; i < TEI_WORKERS_MAX; i++)
+		tei_mutex_fini(&r->pin_locks[i].mu);
 	tei_mutex_fini(&r->mu);
 }
+
+/* ---- what pins read ---- */
+
+/* Keeps pins away while what they read changes. */
+static void block_pins(struct tei_regions *r) TEI_NO_ANALYSIS
+{
+	for (uint32_t i = 0; i < r->engine->n_workers; i++)
+		tei_mutex_lock(&r->pin_locks[i].mu);
+}
+
+static void unblock_pins(struct tei_regions *r) TEI_NO_ANALYSIS
+{
+	for (uint32_t i = r->engine->n_workers; i--;)
+		tei_mutex_unlock(&r->pin_locks[i].mu);
+}
+
+static void show_region(struct tei_regions *r, struct tei_region *region,
+			bool shown) TEI_REQUIRES(r->mu)
+{
+	block_pins(r);
+	region->shown = shown;
+	unblock_pins(r);
+}
+
+/* Of a hidden region there are never more than before. */
+static uint32_t count_pins(struct tei_regions *r,
+			   const struct tei_region *region) TEI_REQUIRES(r->mu)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t i = 0; i < r->engine->n_workers; i++) {
+		tei_mutex_lock(&r->pin_locks[i].mu);
+		sum += region->pins[i].n;
+		tei_mutex_unlock(&r->pin_locks[i].mu);
+	}
+	return sum;
+}
+
+void tei_regions_unpinned(struct tei_regions *r)
+{
+	tei_mutex_lock(&r->mu);
+	tei_cond_broadcast(&r->unpinned);
+	tei_mutex_unlock(&r->mu);
+}
+
+/* ---- the table ---- */
 
 /* Returns the place of the first region that ends above @addr. With mu held. */
 static size_t place_of(const struct tei_regions *r, uint64_t addr)
@@ -104,27 +155,42 @@ static int make_room(struct tei_regions *r)
 	return 0;
 }
 
+/* Pins are blocked. */
+static int put_into(struct tei_regions *r, struct tei_region *region,
+		    size_t place)
+{
+	if (make_room(r))
+		return -ENOMEM;
+	memmove(&r->sorted[place + 1], &r->sorted[place],
+		(r->n - place) * sizeof(struct tei_region *));
+	r->sorted[place] = region;
+	r->n++;
+	return 0;
+}
+
 /* Puts a hidden region into the table, so that no other takes its range. */
 static int insert_region(struct tei_regions *r, struct tei_region *region)
 	TEI_REQUIRES(r->mu)
 {
 	size_t place = place_of(r, region->addr);
 	struct tei_region *next = place < r->n ? r->sorted[place] : NULL;
+	int rc;
 
 	if (next && next->addr == region->addr &&
 	    next->length == region->length)
 		return -EEXIST;
 	if (next && next->addr < region->addr + region->length)
 		return -EINVAL;
-	if (make_room(r))
-		return -ENOMEM;
 	region->id = tei_handle_add(&r->handles, region);
 	if (!region->id)
 		return -ENOMEM;
-	memmove(&r->sorted[place + 1], &r->sorted[place],
-		(r->n - place) * sizeof(struct tei_region *));
-	r->sorted[place] = region;
-	r->n++;
+	block_pins(r);
+	rc = put_into(r, region, place);
+	unblock_pins(r);
+	if (rc) {
+		tei_handle_remove(&r->handles, region->id);
+		return rc;
+	}
 	atomic_fetch_add_explicit(&r->changes, 1, memory_order_release);
 	return 0;
 }
@@ -134,9 +200,11 @@ static void take_out(struct tei_regions *r, struct tei_region *region)
 {
 	size_t place = place_of(r, region->addr);
 
+	block_pins(r);
 	memmove(&r->sorted[place], &r->sorted[place + 1],
 		(r->n - place - 1) * sizeof(struct tei_region *));
 	r->n--;
+	unblock_pins(r);
 	tei_list_del(&region->deferred);
 	tei_prefault_remove(r, region);
 	atomic_fetch_add_explicit(&r->changes, 1, memory_order_release);
@@ -188,13 +256,16 @@ static struct tei_region *region_make(struct te_engine *engine,
 				      const struct te_region *from,
 				      const struct tei_memory_found *found)
 {
+	size_t n_keys = engine->worker->n_rails;
 	struct tei_region *region;
 
-	region =
-		tei_calloc(1, sizeof(*region) + engine->worker->n_rails *
-							sizeof(region->key[0]));
+	region = tei_calloc(
+		1, sizeof(*region) + n_keys * sizeof(region->key[0]) +
+			   (engine->n_workers + 1) * sizeof(region->pins[0]));
 	if (!region)
 		return NULL;
+	/* One is left out, so that the keys are on other cache lines. */
+	region->pins = (struct tei_region_pins *)&region->key[n_keys] + 1;
 	region->addr = (uintptr_t)from->addr;
 	region->length = from->length;
 	region->access = from->access;
@@ -307,7 +378,7 @@ int te_region_add(struct te_engine *engine, const struct te_region *region,
 		goto take_out;
 
 	tei_mutex_lock(&r->mu);
-	added->shown = true;
+	show_region(r, added, true);
 	regions_changed(r, added);
 	deferred_add(r, added);
 	tei_prefault_add(engine, added);
@@ -364,16 +435,19 @@ static bool await_unpinned(struct te_engine *engine, struct tei_region *region,
 {
 	struct tei_regions *r = engine->regions;
 	uint64_t now = tei_now_ns();
-	bool unpinned;
+	bool unpinned = false;
 
 	tei_mutex_lock(&r->mu);
-	while (region->pins && now < until) {
+	while (now < until) {
 		/* Dropping endpoints does not hurry a background thread. */
-		bool by_peers = region->pins > region->in_background;
+		bool by_peers = count_pins(r, region) != 0;
 		uint64_t next = by_peers && region->drop_at < until
 					? region->drop_at
 					: until;
 
+		unpinned = !by_peers && !region->in_background;
+		if (unpinned)
+			break;
 		if (by_peers && now >= region->drop_at) {
 			region->drop_at = now + patience(engine);
 			tei_mutex_unlock(&r->mu);
@@ -385,7 +459,8 @@ static bool await_unpinned(struct te_engine *engine, struct tei_region *region,
 		}
 		now = tei_now_ns();
 	}
-	unpinned = !region->pins;
+	if (!unpinned) /* there was no time at all, or it is over */
+		unpinned = !count_pins(r, region) && !region->in_background;
 	tei_mutex_unlock(&r->mu);
 	return unpinned;
 }
@@ -483,7 +558,9 @@ static struct tei_region *claim(struct te_engine *engine, te_region_id id,
 			regions_changed(r, region);
 			region->drop_at = tei_now_ns() + patience(engine);
 		}
-		region->shown = region->left = false;
+		if (region->shown)
+			show_region(r, region, false);
+		region->left = false;
 	}
 	tei_mutex_unlock(&r->mu);
 	return region;
@@ -538,7 +615,9 @@ void tei_regions_remove_all(struct te_engine *engine)
 	while (r->n) { /* from the end, so that none has to move up */
 		struct tei_region *last = r->sorted[r->n - 1];
 
-		last->shown = false;
+		tei_mutex_lock(&r->mu);
+		show_region(r, last, false);
+		tei_mutex_unlock(&r->mu);
 		await_unpinned(engine, last, UINT64_MAX);
 		remove_quiet(engine, last);
 	}
@@ -845,7 +924,9 @@ static bool offer_late(struct te_engine *engine, struct tei_regions *r,
 	log_late_offer(engine, region, box, rc);
 	tei_mutex_lock(&r->mu);
 	if (!rc) {
+		block_pins(r);
 		region->key[box->rail.index] = key;
+		unblock_pins(r);
 		atomic_fetch_add_explicit(&r->changes, 1, memory_order_release);
 	}
 	if (!rc || rc == -EOPNOTSUPP)
@@ -879,14 +960,12 @@ static bool register_deferred(struct te_engine *engine, struct tei_regions *r,
 	uint64_t n_ups = r->deferred.n_ups;
 	bool news = false;
 
-	region->pins++;
 	region->in_background++;
 	for (uint32_t i = 0; i < w->n_rails; i++) {
 		if (region->shown && !r->deferred.stop &&
 		    is_due(region, w->rails[i]))
 			news |= offer_late(engine, r, region, w->rails[i]);
 	}
-	region->pins--;
 	region->in_background--;
 	if (!region->shown) {
 		tei_cond_broadcast(&r->unpinned);

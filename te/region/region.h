@@ -10,7 +10,10 @@
  *   add:    hidden -> shown        remove:  shown -> hidden -> gone
  *
  * Threads: any; everything is guarded by mu (lock 12), which is never held
- * while a backend is called.
+ * while a backend is called. Target endpoints pin regions with each slice, and
+ * do without mu: what a pin reads (the table, and of a region what stands at
+ * its fields) changes with mu and the pin locks of all workers held, and is
+ * read with mu or the pin lock of one. So workers that pin share no lock.
  */
 #ifndef TE_REGION_REGION_H
 #define TE_REGION_REGION_H
@@ -26,6 +29,7 @@
 #include "base/list.h"
 #include "base/thread.h"
 #include "te/backend.h"
+#include "te/core/config.h"
 #include "te/core/handle.h"
 #include "te/device/device.h"
 #include "te/region/group.h"
@@ -41,6 +45,12 @@ struct tei_key {
 	uint8_t bytes[];
 };
 
+/* Pins by the target endpoints of one worker; guarded by its pin lock. */
+struct tei_region_pins {
+	uint32_t n;
+	char apart[TEI_CACHE_LINE - sizeof(uint32_t)];
+};
+
 struct tei_region {
 	te_region_id id;
 	uint64_t addr, length;
@@ -50,16 +60,17 @@ struct tei_region {
 	struct tei_export *exported;
 	/* Stage for rails that do not reach a GPU's memory; held, fixed. */
 	struct tei_stage *stage;
-	int group; /* place in regions.groups, -1: every peer */
-	bool shown;
-	bool left;    /* hidden, but could not be removed in time */
-	bool doubted; /* some of its memory was found missing */
+	int group;            /* place in regions.groups, -1: every peer */
+	bool shown;           /* read by pins */
+	bool left;            /* hidden, but could not be removed in time */
+	_Atomic bool doubted; /* some of its memory is missing; relaxed */
+	/* Pins by target endpoints that just touch it; pins[n_workers]. */
+	struct tei_region_pins *pins;
 	/*
-	 * Pins by target endpoints that just touch it, and by background
-	 * threads: that of deferred registration, that of prefault.c.
+	 * Pins of background threads: that of deferred registration, that of
+	 * prefault.c.
 	 */
-	uint32_t pins;
-	uint32_t in_background; /* pins of background threads */
+	uint32_t in_background;
 	/* ns: when endpoints that pin it are dropped; of who removes it */
 	uint64_t drop_at;
 	char location[32];
@@ -68,7 +79,7 @@ struct tei_region {
 	uint64_t due;
 	struct tei_list deferred; /* in a list of regions.deferred */
 	struct tei_ahead ahead;   /* what is brought in of it */
-	struct tei_key *key[];    /* key[n_rails] */
+	struct tei_key *key[];    /* key[n_rails]; read by pins */
 };
 
 /* Regions that some rail does not have yet, and the thread that sees to it. */
@@ -96,13 +107,20 @@ struct tei_regions_ops {
 	void (*leave_stage)(struct te_engine *engine, struct tei_stage *stage);
 };
 
+/* The pin lock of a worker, alone on its cache lines. */
+struct tei_pin_lock {
+	struct tei_mutex mu; /* lock 57 */
+	char apart[2 * TEI_CACHE_LINE - sizeof(struct tei_mutex)];
+};
+
 struct tei_regions {
 	const struct tei_regions_ops *ops;
-	struct tei_mutex mu; /* lock 12 */
+	struct te_engine *engine; /* not owned */
+	struct tei_mutex mu;      /* lock 12 */
 	struct tei_cond unpinned;
 	struct tei_handles handles;
-	struct tei_region **sorted; /* sorted[n], by address */
-	size_t n, room;
+	struct tei_region **sorted;  /* sorted[n], by address; read by pins */
+	size_t n, room;              /* n: read by pins */
 	struct tei_group_set groups; /* of regions */
 	/*
 	 * Grows with each change of what peers may see. Written under mu with
@@ -122,9 +140,11 @@ struct tei_regions {
 	_Atomic bool any_flushed;
 	struct tei_deferred deferred;
 	struct tei_prefault prefault;
+	char apart[TEI_CACHE_LINE];
+	struct tei_pin_lock pin_locks[TEI_WORKERS_MAX]; /* by worker */
 };
 
-void tei_regions_init(struct tei_regions *r);
+void tei_regions_init(struct tei_regions *r, struct te_engine *engine);
 /* Free what is left; no rail is open any more. */
 void tei_regions_fini(struct tei_regions *r);
 /*
@@ -146,9 +166,14 @@ void tei_deferred_rail_up(struct te_engine *engine);
 
 /*
  * Finds the region that has the byte at @addr. NULL: there is none, or it is
- * not shown (any more): rails get it before. With mu held.
+ * not shown (any more): rails get it before. With mu held, or a pin lock.
  */
 struct tei_region *tei_regions_find(const struct tei_regions *r, uint64_t addr);
+/*
+ * Wakes who removes a region, as the last pin of a worker on a hidden one is
+ * gone. Any thread, not with mu or a pin lock held.
+ */
+void tei_regions_unpinned(struct tei_regions *r);
 
 /* Tells whether a target's rail has the region's bytes copied by the host. */
 bool tei_region_is_copied(const struct tei_region *region,

@@ -823,28 +823,37 @@ static int check_pin(const struct tei_region *region, struct tei_link *link,
 	return 0;
 }
 
+struct tei_mutex *tei_link_pin_lock(const struct tei_link *link)
+{
+	struct tei_regions *r = link->engine->regions;
+
+	return &r->pin_locks[link->rail->worker->index].mu;
+}
+
 int tei_region_pin(struct tei_endpoint *ep, const void *key, size_t key_len,
 		   uint64_t address, uint64_t length, uint32_t access,
 		   void **local, uint64_t *pin)
 {
 	struct tei_link *link = ep->link;
 	struct tei_regions *r = link->engine->regions;
+	struct tei_mutex *mu = tei_link_pin_lock(link);
 	struct tei_region *region;
 	bool doubted = false, copied = false;
 	int rc = -EFAULT;
 
-	tei_mutex_lock(&r->mu);
+	tei_mutex_lock(mu);
 	region = tei_regions_find(r, address);
 	if (region && length <= region->length &&
 	    address - region->addr <= region->length - length)
 		rc = check_pin(region, link, key, key_len, access);
 	if (!rc) {
-		region->pins++;
+		region->pins[link->rail->worker->index].n++;
 		link->n_pins++;
-		doubted = region->doubted;
+		doubted = atomic_load_explicit(&region->doubted,
+					       memory_order_relaxed);
 		copied = tei_region_is_copied(region, ep->rail);
 	}
-	tei_mutex_unlock(&r->mu);
+	tei_mutex_unlock(mu);
 	if (doubted &&
 	    !tei_is_usable(address, length, access & TE_ACCESS_REMOTE_WRITE)) {
 		tei_region_unpin(ep, (uintptr_t)region);
@@ -863,28 +872,27 @@ void tei_region_unpin(struct tei_endpoint *ep, uint64_t pin)
 {
 	struct tei_region *region = (struct tei_region *)(uintptr_t)pin;
 	struct tei_link *link = ep->link;
-	struct tei_regions *r = link->engine->regions;
+	struct tei_region_pins *pins = &region->pins[link->rail->worker->index];
+	struct tei_mutex *mu = tei_link_pin_lock(link);
+	bool awaited;
 
-	tei_mutex_lock(&r->mu);
-	assert(region->pins && link->n_pins);
-	region->pins--;
+	tei_mutex_lock(mu);
+	assert(pins->n && link->n_pins);
+	pins->n--;
 	link->n_pins--;
-	if (!region->pins && !region->shown)
-		tei_cond_broadcast(&r->unpinned);
-	tei_mutex_unlock(&r->mu);
+	awaited = !pins->n && !region->shown;
+	tei_mutex_unlock(mu);
+	if (awaited) /* the region may be gone by now */
+		tei_regions_unpinned(link->engine->regions);
 }
 
 void tei_region_doubt(struct tei_endpoint *ep, uint64_t pin)
 {
 	struct tei_region *region = (struct tei_region *)(uintptr_t)pin;
-	struct tei_regions *r = ep->link->engine->regions;
-	bool known;
 
-	tei_mutex_lock(&r->mu);
-	known = region->doubted;
-	region->doubted = true;
-	tei_mutex_unlock(&r->mu);
-	if (!known)
+	(void)ep;
+	if (!atomic_exchange_explicit(&region->doubted, true,
+				      memory_order_relaxed))
 		LOG_WARN("region 0x%" PRIx64 " of %" PRIu64
 			 " bytes: some of its memory is not there any more: "
 			 "peers that need it get EFAULT",

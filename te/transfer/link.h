@@ -124,10 +124,10 @@ struct tei_link {
 	bool flushing, flushed;  /* flush() was called; it is over. Token */
 	struct te_engine *engine;
 	struct tei_rail_box *rail;
-	uint64_t number;               /* the initiator's */
-	bool open;                     /* the endpoint is. Token */
-	int why;                       /* it broke */
-	uint32_t n_pins;               /* guarded by regions.mu */
+	uint64_t number; /* the initiator's */
+	bool open;       /* the endpoint is. Token */
+	int why;         /* it broke */
+	uint32_t n_pins; /* guarded by the pin lock of its rail's worker */
 	_Atomic tei_group_mask groups; /* the peer has proven; relaxed */
 	struct tei_link_out out;
 	struct tei_link_in in;
@@ -168,6 +168,8 @@ static inline uint32_t tei_link_worker(uint64_t number)
 	return (uint32_t)(number >> 56);
 }
 
+/* The pin lock that guards what this link's endpoint pins. Any thread. */
+struct tei_mutex *tei_link_pin_lock(const struct tei_link *link);
 /* Zeroed but for the lists. NULL: out of memory. Any thread. */
 struct tei_link *tei_link_make(struct te_engine *engine,
 			       struct tei_rail_box *rail);

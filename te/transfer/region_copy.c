@@ -42,13 +42,16 @@ bool tei_region_any_copied(const struct tei_endpoint *ep)
 /* Adds a pin to the one that the backend has. */
 static void pin_again(struct region_copy *c)
 {
-	struct tei_regions *r = c->engine->regions;
+	struct tei_link *link = c->ep->link;
+	struct tei_region_pins *pins =
+		&c->region->pins[link->rail->worker->index];
+	struct tei_mutex *mu = tei_link_pin_lock(link);
 
-	tei_mutex_lock(&r->mu);
-	assert(c->region->pins);
-	c->region->pins++;
-	c->ep->link->n_pins++;
-	tei_mutex_unlock(&r->mu);
+	tei_mutex_lock(mu);
+	assert(pins->n);
+	pins->n++;
+	link->n_pins++;
+	tei_mutex_unlock(mu);
 	c->pinned = true;
 }
 
