@@ -12,6 +12,7 @@
 #include "te/core/engine.h"
 #include "te/transfer/link.h"
 #include "te/transfer/peer.h"
+#include "te/transfer/rails.h"
 #include "te/transfer/request.h"
 #include "te/transfer/schedule.h"
 #include "te/worker/worker.h"
@@ -333,7 +334,9 @@ uint64_t tei_meter_rate(const struct tei_meter *m, uint64_t now, uint64_t prior)
 /*
  * A link is silent when nothing of it was done for a while though something is
  * posted. While another link to the peer works, a silent one is broken: its
- * slices go there once the peer has confirmed that nothing more can land. If it
+ * slices go there once the peer has confirmed that nothing more can land. Links
+ * of other workers count as well, and are opened when one of ours is silent;
+ * requests go to the worker of one (request.c). If it
  * is the only one the peer is just suspected, and asked over control whether it
  * lives and has its half of the link still: slow is not dead, and requests have
  * their deadlines. Where nobody listens any more all its links are broken
@@ -400,9 +403,19 @@ static uint64_t next_look(const struct tei_link *link)
 	uint64_t next = now + (reroute < LOOK ? reroute : LOOK);
 	uint64_t late = oldest(link)->late_at;
 
-	if (link->out.peer->n_up < 2)
+	if (link->out.peer->n_up < 2 && !link->out.peer->elsewhere)
 		return now + config->suspect_after * TEI_NS_PER_MS;
 	return late > now && late < next ? late : next;
+}
+
+void tei_link_count_busy(struct tei_link *link, int by)
+{
+	_Atomic uint32_t *owing = &link->out.peer->n_owing;
+	uint32_t n = atomic_load_explicit(owing, memory_order_relaxed);
+
+	link->rail->n_busy += (uint32_t)by;
+	/* Nobody else writes it. */
+	atomic_store_explicit(owing, n + (uint32_t)by, memory_order_relaxed);
 }
 
 void tei_link_watch(struct tei_link *link)
@@ -434,7 +447,9 @@ void tei_endpoint_moved(struct tei_endpoint *ep)
 	struct tei_link *link = ep->link;
 
 	if (!ep->target)
-		link->out.peer->moved_at = link->rail->worker->now;
+		atomic_store_explicit(&link->out.peer->moved_at,
+				      link->rail->worker->now,
+				      memory_order_relaxed);
 }
 
 static void suspect(struct tei_link *link, uint64_t now)
@@ -459,8 +474,14 @@ static bool is_silent(struct tei_link *link, uint64_t now)
 {
 	uint64_t patience = link->engine->config.reroute_after * TEI_NS_PER_MS;
 
-	if (now - link->out.moved_at < patience || !has_other(link, false)) {
+	if (now - link->out.moved_at < patience) {
 		link->out.doubted_at = 0;
+		return false;
+	}
+	if (!has_other(link, false) &&
+	    !tei_elsewhere_works(link->out.peer, patience)) {
+		link->out.doubted_at = 0;
+		tei_elsewhere_stand_by(link->out.peer, link->rail->tier);
 		return false;
 	}
 	if (link->out.doubted_at <= link->out.moved_at)

@@ -193,6 +193,8 @@ void tei_link_post(struct tei_link *link);
 
 /* health.c: when what is posted @now, behind what is in flight, is late. */
 uint64_t tei_link_late(const struct tei_link *link, uint64_t now);
+/* Counts a link that has something in flight (1), or nothing any more (-1). */
+void tei_link_count_busy(struct tei_link *link, int by);
 /* Begins to watch a link that has something in flight. */
 void tei_link_watch(struct tei_link *link);
 /* Another link to the peer is up, which is a reason to look more often. */

@@ -620,7 +620,7 @@ static void begin_busy(struct tei_link *link)
 	uint64_t now = link->rail->worker->now;
 
 	first->lone = true;
-	link->rail->n_busy++;
+	tei_link_count_busy(link, 1);
 	link->out.moved_at = now;
 	tei_meter_start(&link->out.pair->meter);
 	tei_link_watch(link);
@@ -690,7 +690,7 @@ static void count_down(struct tei_work *work)
 	link->rail->posted_bytes -= work->slice.length;
 	if (link->out.n_posted)
 		return;
-	link->rail->n_busy--;
+	tei_link_count_busy(link, -1);
 	tei_slots_idle(link);
 }
 

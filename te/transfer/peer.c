@@ -64,6 +64,18 @@ static void gone_came(struct tei_call *call)
 		break_number(peer, numbers[n]);
 }
 
+static void stand_by_came(struct tei_call *call)
+{
+	struct tei_peer_work *peer =
+		TEI_CONTAINER(call, struct tei_peer_work, stand_by_call);
+
+	atomic_store(&peer->stand_by_posted, false);
+	if (atomic_load_explicit(&peer->of->news, memory_order_acquire) !=
+	    peer->news)
+		tei_peer_sync(peer);
+	tei_schedule_links(peer);
+}
+
 static int work_init(struct tei_peer_work *w, struct tei_peer *peer,
 		     struct tei_worker *worker)
 {
@@ -84,6 +96,7 @@ static int work_init(struct tei_peer_work *w, struct tei_peer *peer,
 	w->retry.fn = retry_due;
 	w->news_call.fn = news_came;
 	w->gone_call.fn = gone_came;
+	w->stand_by_call.fn = stand_by_came;
 	w->pairs = tei_calloc(worker->n_rails, sizeof(*w->pairs));
 	if (!w->pairs)
 		return -ENOMEM;
@@ -126,6 +139,19 @@ void tei_peer_run(struct tei_peer_work *peer)
 		return;
 	peer->runnable = true;
 	tei_list_add_tail(&peer->worker->runnable, &peer->run);
+}
+
+uint64_t tei_peer_moved_at(const struct tei_peer_work *peer)
+{
+	uint64_t last = 0;
+
+	for (uint32_t i = 0; i < peer->engine->n_workers; i++) {
+		uint64_t at = atomic_load_explicit(&peer->of->works[i].moved_at,
+						   memory_order_relaxed);
+
+		last = at > last ? at : last;
+	}
+	return last;
 }
 
 /* ---- asking control ---- */
@@ -605,6 +631,7 @@ struct tei_warmer {
 	uint32_t life;
 	uint64_t until; /* ns */
 	uint64_t tried; /* rails: none is tried twice */
+	bool alone;     /* whatever rails other workers have */
 	struct reaches reaches;
 	uint32_t n_up;
 	bool done; /* guarded by engine->mu, as err */
@@ -653,7 +680,7 @@ static void find_reaches(struct tei_warmer *m)
 {
 	const struct tei_remote *remote = m->peer->remote;
 	size_t i, step = remote->n_regions / LOOK_MAX + 1;
-	uint64_t reach, across;
+	uint64_t reach, across, more;
 
 	if (m->reaches.remote == remote &&
 	    m->reaches.version == remote->version)
@@ -663,12 +690,31 @@ static void find_reaches(struct tei_warmer *m)
 	for (i = 0; i < remote->n_regions; i += step) {
 		reach = tei_pairs_that_reach(m->peer, remote,
 					     &remote->regions[i], &across);
+		reach |= tei_pairs_elsewhere(m->peer, remote,
+					     &remote->regions[i], &more);
+		across |= more;
 		add_reach(&m->reaches, reach & ~across);
 		if (across) /* for memory of GPUs */
 			add_reach(&m->reaches, across);
 	}
 	if (!remote->n_regions)
 		add_reach(&m->reaches, UINT64_MAX);
+}
+
+/*
+ * Tells whether other workers have rails of @reach that are of a better backend
+ * than @own: then requests go by those.
+ */
+static bool others_do_better(const struct tei_warmer *m, uint64_t reach,
+			     uint64_t own)
+{
+	const struct tei_worker *w = m->peer->worker;
+	uint64_t live = tei_pairs_live(m->peer, reach & m->peer->elsewhere);
+	uint32_t t;
+
+	for (t = 0; t < w->n_tiers && !((own | live) & w->tiers[t]); t++)
+		;
+	return !m->alone && t < w->n_tiers && !(own & w->tiers[t]);
 }
 
 /*
@@ -680,8 +726,12 @@ static uint64_t wanted_rails(const struct tei_warmer *m)
 	uint64_t wanted = 0;
 	uint32_t i;
 
-	for (i = 0; i < m->reaches.n; i++)
-		wanted |= tei_schedule_rails(m->peer, m->reaches.sets[i]);
+	for (i = 0; i < m->reaches.n; i++) {
+		uint64_t own = tei_schedule_rails(m->peer, m->reaches.sets[i]);
+
+		if (!others_do_better(m, m->reaches.sets[i], own))
+			wanted |= own;
+	}
 	return wanted;
 }
 
@@ -780,8 +830,9 @@ static int end_warming(struct tei_warmer *m, uint32_t *n_up)
 	return m->err;
 }
 
-int tei_peer_warm_up(struct tei_peer *peer, uint32_t life, uint64_t until,
-		     uint32_t *n_rails)
+/* Has all workers warm up; @alone: each without a look at the others. */
+static int warm_all(struct tei_peer *peer, uint32_t life, uint64_t until,
+		    bool alone, uint32_t *n_rails)
 {
 	struct tei_warmer warmers[TEI_WORKERS_MAX];
 	uint32_t i, n = peer->engine->n_workers;
@@ -789,14 +840,27 @@ int tei_peer_warm_up(struct tei_peer *peer, uint32_t life, uint64_t until,
 
 	*n_rails = 0;
 	for (i = 0; i < n; i++) {
-		warmers[i] = (struct tei_warmer){
-			.peer = &peer->works[i], .life = life, .until = until};
+		warmers[i] = (struct tei_warmer){.peer = &peer->works[i],
+						 .life = life,
+						 .until = until,
+						 .alone = alone};
 		begin_warming(&warmers[i]);
 	}
 	for (i = 0; i < n; i++) {
 		err = end_warming(&warmers[i], n_rails);
 		rc = rc ? rc : err;
 	}
+	return rc;
+}
+
+int tei_peer_warm_up(struct tei_peer *peer, uint32_t life, uint64_t until,
+		     uint32_t *n_rails)
+{
+	int rc = warm_all(peer, life, until, false, n_rails);
+
+	/* One may have counted on another, whose rails have failed. */
+	if (!rc && !*n_rails && peer->engine->n_workers > 1)
+		rc = warm_all(peer, life, until, true, n_rails);
 	return rc;
 }
 

@@ -90,8 +90,8 @@ struct tei_peer_work {
 	const char *name;
 	/* Written by others: on a cache line of their own. */
 	char apart[TEI_CACHE_LINE];
-	_Atomic bool news_posted;
-	struct tei_call news_call, gone_call;
+	_Atomic bool news_posted, stand_by_posted;
+	struct tei_call news_call, gone_call, stand_by_call;
 	uint64_t gone[TEI_PEER_GONE]; /* numbers of links; by mu */
 	uint32_t n_gone;              /* guarded by mu */
 	char apart_too[TEI_CACHE_LINE];
@@ -105,7 +105,6 @@ struct tei_peer_work {
 	struct tei_remote *remote;
 	uint64_t fresh, epoch, epoch_over, fails, refusals, absences;
 	uint64_t pause_until; /* ns: the owner has no room just now */
-	uint64_t moved_at;    /* ns: something last came of the owner */
 	struct tei_address address;
 	struct tei_list active;   /* cohorts, by of_peer */
 	struct tei_queue queue;   /* requests with something to post */
@@ -118,7 +117,10 @@ struct tei_peer_work {
 	struct tei_pair *pairs;   /* pairs[n_rails] */
 	const struct tei_backend_ops *choice; /* as logged; NULL: none */
 	bool chosen;                          /* it was logged */
-	_Atomic uint32_t n_up; /* links; for others to read, relaxed */
+	/* Hints that other workers read: relaxed. */
+	_Atomic uint32_t n_up;     /* links */
+	_Atomic uint32_t n_owing;  /* links with slices at the backend */
+	_Atomic uint64_t moved_at; /* ns: something last came of the owner */
 	/* Rails of other workers that go with one of the peer's, a bit each. */
 	uint64_t elsewhere;
 	/* Another worker's rail has changed. Any thread sets it. */
@@ -186,6 +188,10 @@ void tei_peer_run(struct tei_peer_work *peer);
 void tei_peer_detour(struct tei_peer_work *peer, uint32_t rail);
 /* Does so. Token. */
 void tei_peer_rematch(struct tei_peer_work *peer);
+/*
+ * Returns when something last came of the owner, to any worker, in ns. Token.
+ */
+uint64_t tei_peer_moved_at(const struct tei_peer_work *peer);
 /* Tell control whether its connection is needed. */
 void tei_peer_update_want(struct tei_peer_work *peer);
 void tei_peer_ask(struct tei_peer_work *peer, uint32_t asks);

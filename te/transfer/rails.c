@@ -333,6 +333,55 @@ uint64_t tei_pairs_near(const struct tei_peer_work *peer,
 	return near;
 }
 
+/* ---- what the rails of other workers do ---- */
+
+static void post_stand_by(struct tei_peer_work *there)
+{
+	if (!atomic_load_explicit(&there->n_up, memory_order_relaxed) &&
+	    !atomic_exchange(&there->stand_by_posted, true))
+		tei_worker_post(there->worker, &there->stand_by_call);
+}
+
+void tei_elsewhere_stand_by(struct tei_peer_work *peer, uint32_t tier)
+{
+	const struct tei_worker *w = peer->worker;
+	uint64_t left = peer->elsewhere, good = 0;
+
+	for (uint32_t t = 0; t <= tier; t++)
+		good |= w->tiers[t];
+	for (left &= good; left; left &= left - 1) {
+		const struct tei_rail_box *box =
+			w->rails[__builtin_ctzll(left)];
+
+		post_stand_by(&peer->of->works[box->worker->index]);
+	}
+}
+
+static bool is_alive(const struct tei_peer_work *there, uint64_t since)
+{
+	uint32_t n_up =
+		atomic_load_explicit(&there->n_up, memory_order_relaxed);
+
+	return n_up && (n_up > atomic_load_explicit(&there->n_owing,
+						    memory_order_relaxed) ||
+			atomic_load_explicit(&there->moved_at,
+					     memory_order_relaxed) > since);
+}
+
+bool tei_elsewhere_works(const struct tei_peer_work *peer, uint64_t patience)
+{
+	uint64_t now = peer->worker->now;
+	bool works = false;
+
+	if (!peer->elsewhere)
+		return false;
+	for (uint32_t i = 0; i < peer->engine->n_workers; i++)
+		works |= i != peer->worker->index &&
+			 is_alive(&peer->of->works[i],
+				  now > patience ? now - patience : 0);
+	return works;
+}
+
 /* ---- rails that reach none of a peer's, though both have the backend ---- */
 
 static void report_unmatched(const struct tei_peer_work *peer,

@@ -52,6 +52,19 @@ uint64_t tei_pairs_live(const struct tei_peer_work *peer, uint64_t rails);
 uint64_t tei_pairs_near(const struct tei_peer_work *peer,
 			const struct tei_remote_region *region);
 
+/* ---- what the rails of other workers do ---- */
+
+/*
+ * Has other workers open links to the peer by rails that are no worse than
+ * @tier, where they have none: a link of ours is silent. Token.
+ */
+void tei_elsewhere_stand_by(struct tei_peer_work *peer, uint32_t tier);
+/*
+ * Tells whether a link of another worker to the peer works: it is up, and owes
+ * nothing or something has come of it in the last @patience ns. Token.
+ */
+bool tei_elsewhere_works(const struct tei_peer_work *peer, uint64_t patience);
+
 /* ---- rails that reach none of a peer's, though both have the backend ---- */
 
 /*

@@ -485,7 +485,7 @@ static bool is_kept_waiting(const struct tei_peer_work *peer)
 static uint64_t silent_since(const struct tei_cohort *cohort)
 {
 	const struct tei_peer_work *peer = cohort->first->peer;
-	uint64_t moved = peer->moved_at;
+	uint64_t moved = tei_peer_moved_at(peer);
 
 	if (is_kept_waiting(peer))
 		return peer->worker->now;

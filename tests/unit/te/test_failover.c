@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/unit/te/one.h"
@@ -25,6 +24,23 @@ static bool has_asked_for_a_drop(void *arg)
 }
 
 /* ---- it goes on ---- */
+
+/* A request is one worker's, and so are the rails that carry it. */
+static int set_up_one_worker(void **state)
+{
+	static const char *const one[] = {"connect_timeout",
+					  "300ms",
+					  "suspect_after",
+					  "100ms",
+					  "workers",
+					  "1",
+					  NULL};
+
+	(void)state;
+	(void)pair_open(one, LEN);
+	rig_fill(local, LEN);
+	return 0;
+}
 
 static void two_rails_carry_one_request(void **state)
 {
@@ -289,7 +305,8 @@ static void engine_with_stalled_requests_is_destroyed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WITH_ENGINES(two_rails_carry_one_request),
+		cmocka_unit_test_setup_teardown(two_rails_carry_one_request,
+						set_up_one_worker, pair_close),
 		WITH_ENGINES(write_that_broke_is_done_again_after_the_drop),
 		WITH_ENGINES(read_that_broke_is_done_again),
 		WITH_ENGINES(checksum_survives_retries),
@@ -309,7 +326,5 @@ int main(void)
 		WITH_ENGINES(engine_with_stalled_requests_is_destroyed),
 	};
 
-	/* Whatever other tests have: rails of one worker share a request. */
-	(void)setenv("TE_WORKERS", "1", 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,6 @@
  * Rails "fake/a" and "fake/b" are preferred to "spare/c".
  */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "tests/lib/wait.h"
 #include "tests/unit/te/pair.h"
@@ -121,7 +120,5 @@ int main(void)
 		cmocka_unit_test(states_have_names),
 	};
 
-	/* Whatever other tests have: the number of rails is asserted. */
-	(void)setenv("TE_WORKERS", "1", 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -519,7 +519,5 @@ int main(void)
 		WITH_ENGINES(one_may_be_cancelled_in_limbo),
 	};
 
-	/* Rails of one worker take over from a silent one. */
-	(void)setenv("TE_WORKERS", "1", 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,6 +79,25 @@ static int set_up_narrow(void **state)
 	return set_up_with(narrow);
 }
 
+/* The same, where all rails are one worker's, and so carry each request. */
+static int set_up_one_worker(void **state)
+{
+	static const char *const one[] = {"window",
+					  "64k",
+					  "slice_max",
+					  "64k",
+					  "connect_timeout",
+					  "1h",
+					  "reroute_after",
+					  "1h",
+					  "workers",
+					  "1",
+					  NULL};
+
+	(void)state;
+	return set_up_with(one);
+}
+
 static int tear_down(void **state)
 {
 	(void)state;
@@ -532,7 +551,7 @@ int main(void)
 		WITH(set_up, rails_are_listed),
 		WITH(set_up, a_backend_without_a_rail_is_none_that_it_has),
 		cmocka_unit_test(states_have_names),
-		WITH(set_up_narrow,
+		WITH(set_up_one_worker,
 		     less_preferred_backend_is_not_even_connected),
 		WITH(set_up_patient,
 		     connect_that_hangs_does_not_hold_up_what_others_can_carry),
