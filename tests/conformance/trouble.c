@@ -15,9 +15,11 @@
 #define N      48
 #define FAR_MS 3600000
 #if defined(__SANITIZE_THREAD__)
-#define MUCH (RIG_LEN / 8) /* several times slower */
+#define MUCH     (RIG_LEN / 64) /* several times slower */
+#define PLACE(i) ((i)*MUCH)     /* what is in flight does not overlap */
 #else
-#define MUCH RIG_LEN
+#define MUCH     RIG_LEN
+#define PLACE(i) 0
 #endif
 
 /* A batch of requests to @p that are much for it to do. */
@@ -30,10 +32,10 @@ static struct te_batch *submit_to(struct te_engine *user, te_segment_id segment,
 	struct te_batch *batch;
 
 	for (unsigned int i = 0; i < N; i++) {
-		pieces[i] = (struct iovec){local, MUCH};
+		pieces[i] = (struct iovec){local + PLACE(i), MUCH};
 		requests[i].op = i % 2 ? TE_READ : TE_WRITE;
 		requests[i].segment = segment;
-		requests[i].remote = p->addr;
+		requests[i].remote = p->addr + PLACE(i);
 		requests[i].pieces = &pieces[i];
 		requests[i].n_pieces = 1;
 		requests[i].timeout_ms = timeout_ms;
@@ -212,6 +214,8 @@ static void engine_may_be_destroyed_while_peers_use_it(void **state)
 
 /* ---- access epochs ---- */
 
+#define STREAM_LEN 400000u
+
 struct stream {
 	struct te_engine *engine;
 	struct rig *r;
@@ -233,14 +237,17 @@ static void *stream_main(void *arg)
 		return NULL;
 	while (!s->stop) {
 		struct te_request requests[8] = {0};
-		struct iovec piece = {s->local, 400000};
+		struct iovec pieces[8];
 		struct te_completion done[8];
 
 		for (unsigned int i = 0; i < 8; i++) {
+			size_t at = i * STREAM_LEN;
+
+			pieces[i] = (struct iovec){s->local + at, STREAM_LEN};
 			requests[i].op = i % 2 ? TE_READ : TE_WRITE;
 			requests[i].segment = s->segment;
-			requests[i].remote = (uintptr_t)s->remote;
-			requests[i].pieces = &piece;
+			requests[i].remote = (uintptr_t)s->remote + at;
+			requests[i].pieces = &pieces[i];
 			requests[i].n_pieces = 1;
 		}
 		if (te_batch_reset(batch) ||

@@ -6,6 +6,10 @@
  * every way there is, cancel and destroy them, while others revoke, add and
  * remove regions, join and leave. A request that is not done long before its
  * deadline has been forgotten by somebody. TE_STRESS_MS makes it last longer.
+ *
+ * Requests that may be in flight together have memory of their own at both
+ * ends: several workers move them at a time. One that was given up may land
+ * late, so the memory of a batch at the owner is used again only after others.
  */
 #include <errno.h>
 #include <poll.h>
@@ -18,9 +22,14 @@
 #include "base/clock.h"
 #include "tests/unit/te/rig.h"
 
-#define LEN        ((size_t)2 << 20)
 #define N_MOVERS   6
 #define N_BATCH    24
+#define N_TURNS    3     /* places of a mover's batches at an owner */
+#define SMALL      20000 /* the most of a piece, */
+#define BIG        ((size_t)1 << 19) /* and of the first request's at times */
+#define ODD        64
+#define BATCH_LEN  (3 * BIG + N_BATCH * (3 * SMALL + ODD))
+#define LEN        (N_MOVERS * N_TURNS * BATCH_LEN)
 #define TIMEOUT_MS 60000
 #define LATE_MS    60000 /* sanitizers and busy machines included */
 
@@ -32,7 +41,8 @@ static _Atomic unsigned int n_done, n_bad;
 
 struct mover {
 	pthread_t thread;
-	unsigned int seed;
+	unsigned int seed, turn;
+	size_t at; /* the memory of its present batch, at either owner */
 	uint8_t *local;
 	struct te_batch *_Atomic batch; /* NULL: none to be cancelled */
 	_Atomic bool held;
@@ -72,7 +82,7 @@ static size_t fill_adjacent(struct mover *m, struct te_request *requests,
 		requests[i] = (struct te_request){
 			.op = op,
 			.segment = far,
-			.remote = (uintptr_t)memory + i * len,
+			.remote = (uintptr_t)memory + m->at + i * len,
 			.pieces = pieces[i],
 			.n_pieces = 1,
 			.timeout_ms = TIMEOUT_MS,
@@ -87,7 +97,9 @@ static size_t fill(struct mover *m, struct te_request *requests,
 	size_t i, k, n = 1 + draw(&m->seed, N_BATCH);
 
 	for (i = 0; i < n; i++) {
-		size_t at = 0, most = draw(&m->seed, 8) ? 20000 : LEN / 4;
+		size_t most = i || draw(&m->seed, 8) ? SMALL : BIG;
+		size_t from = i ? 3 * BIG + i * (3 * SMALL + ODD) : 0;
+		size_t at = from;
 
 		requests[i] = (struct te_request){
 			.op = draw(&m->seed, 2) ? TE_READ : TE_WRITE,
@@ -106,7 +118,7 @@ static size_t fill(struct mover *m, struct te_request *requests,
 		requests[i].remote =
 			(uintptr_t)(requests[i].segment == far ? memory
 							       : own_memory) +
-			draw(&m->seed, (unsigned int)(LEN - at));
+			m->at + from + draw(&m->seed, ODD);
 	}
 	return n;
 }
@@ -171,9 +183,13 @@ static void move_once(struct mover *m, struct te_batch *batch)
 {
 	struct te_request requests[N_BATCH];
 	struct iovec pieces[N_BATCH][3];
-	size_t n = draw(&m->seed, 3) ? fill(m, requests, pieces)
-				     : fill_adjacent(m, requests, pieces);
+	size_t n;
 	int rc;
+
+	m->at = ((size_t)(m - movers) * N_TURNS + m->turn++ % N_TURNS) *
+		BATCH_LEN;
+	n = draw(&m->seed, 3) ? fill(m, requests, pieces)
+			      : fill_adjacent(m, requests, pieces);
 
 	if (draw(&m->seed, 2)) /* or let the fd be made in flight */
 		te_batch_eventfd(batch);
@@ -298,7 +314,7 @@ static void nothing_is_forgotten_under_stress(void **state)
 	own = rig_segment(user, user);
 	for (unsigned int i = 0; i < N_MOVERS; i++) {
 		movers[i].seed = i + 1;
-		movers[i].local = calloc(3, LEN / 4);
+		movers[i].local = calloc(1, BATCH_LEN);
 		assert_non_null(movers[i].local);
 		assert_int_equal(pthread_create(&movers[i].thread, NULL, move,
 						&movers[i]),
