@@ -224,7 +224,8 @@ struct tei_backend_ops {
 	 * Tells whether @rail reaches the rail that said @blob of itself, which
 	 * comes from outside: 0: no; else a rank, and the higher the better.
 	 * @peer: where the control connection to it leads, port unset. NULL:
-	 * always 1. Never blocks.
+	 * always 1. Any thread, once the rail is open: workers look at each
+	 * other's rails. Never blocks.
 	 */
 	int (*rail_match)(struct tei_rail *rail, const struct tei_address *peer,
 			  const void *blob, size_t len);

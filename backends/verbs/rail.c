@@ -632,16 +632,18 @@ int tei_verbs_rail_match(struct tei_rail *base, const struct tei_address *peer,
 {
 	static struct tei_log_limit limit = {.per_minute = 6};
 	struct verbs_rail *rail = verbs_rail(base);
-	struct verbs_self other;
+	struct verbs_self self, other;
 	const char *fault;
 
 	(void)peer;
-	if (!len || !rail->self.link)
+	tei_mutex_lock(&rail->mu);
+	self = rail->self;
+	tei_mutex_unlock(&rail->mu);
+	if (!len || !self.link)
 		return 0;
 	fault = tei_verbs_self_decode(blob, len, &other);
 	if (!fault)
-		return tei_verbs_match(rail->port.config->peers, &rail->self,
-				       &other);
+		return tei_verbs_match(rail->port.config->peers, &self, &other);
 	base->bad_frames++;
 	if (tei_log_allowed(&limit))
 		LOG_WARN(
