@@ -757,7 +757,9 @@ static bool is_apart(const struct tei_request *r)
 /*
  * A batch belongs to one worker, that of its thread if that serves the peer as
  * well as any, and its requests go by it. A submission that is worth it is
- * shared out to all workers that serve the peer as well.
+ * shared out to all workers that serve the peer as well, if there are
+ * processors for them: else their threads and the caller's are in each other's
+ * way.
  */
 
 #define SHARE_MIN ((uint64_t)8 << 20) /* bytes of one worker, at least */
@@ -816,7 +818,7 @@ static void plan_sharing(struct te_batch *batch, const struct te_request *reqs,
 		choose_home(batch, workers);
 	if (bytes / SHARE_MIN < n_shares)
 		n_shares = (uint32_t)(bytes / SHARE_MIN);
-	if (n_shares > 1 && n > 1)
+	if (n_shares > 1 && n > 1 && batch->engine->shares)
 		out->share = (bytes + n_shares - 1) / n_shares;
 }
 

@@ -74,6 +74,8 @@ struct te_engine {
 	/* The rooms' own, in the same allocation. */
 	struct tei_worker *worker; /* worker[n_workers]; fixed once made */
 	uint32_t n_workers;
+	/* Submissions are shared out: there are processors for it. Fixed. */
+	bool shares;
 	struct tei_regions *regions;
 	struct tei_transfer *transfer;
 	struct tei_control *control;

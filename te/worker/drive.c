@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "te/core/engine.h"
+#include "te/worker/topology.h"
 
 #define BUDGET     256
 #define LITTLE     (16u << 10) /* bytes to copy inside a submit */
@@ -945,6 +946,9 @@ static void *drive_rails(void *arg)
 {
 	struct tei_worker *w = arg;
 
+	/* A single one has rails of all nodes, or there is but one. */
+	if (w->engine->n_workers > 1 && w->node >= 0)
+		tei_topology_stay_near(w->engine, w->node);
 	while (!atomic_load(&w->stop)) {
 		if (atomic_exchange(&w->idle_wait_asked, false))
 			atomic_store(&w->idle_waiting, true);

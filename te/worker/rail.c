@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -651,6 +652,32 @@ static void place_rails(struct tei_worker *first, uint32_t workers[RAILS_MAX])
 				    : "there are no more rails to drive");
 }
 
+/* Two for each worker: as target and initiator, on one host, or its caller. */
+static bool has_processors(uint32_t n_workers)
+{
+	cpu_set_t set;
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (!sched_getaffinity(0, sizeof(set), &set)) /* else: more than fit */
+		n = CPU_COUNT(&set);
+	return n >= 2 * (long)n_workers;
+}
+
+/* Returns the node that all of its rails are at that are at any; else -1. */
+static int node_of(const struct tei_worker *w)
+{
+	int node = -1;
+
+	for (uint32_t i = 0; i < w->n_own; i++) {
+		int of_rail = w->own[i]->rail.device.numa_node;
+
+		if (of_rail >= 0 && node >= 0 && of_rail != node)
+			return -1;
+		node = of_rail >= 0 ? of_rail : node;
+	}
+	return node;
+}
+
 static int deal_out(struct tei_worker *first)
 {
 	struct te_engine *engine = first->engine;
@@ -671,6 +698,9 @@ static int deal_out(struct tei_worker *first)
 	}
 	for (i = 0; !rc && i < first->n_rails; i++)
 		rc = take_rail(&engine->worker[workers[i]], first->rails[i]);
+	for (i = 0; !rc && i < engine->n_workers; i++)
+		engine->worker[i].node = node_of(&engine->worker[i]);
+	engine->shares = has_processors(engine->n_workers);
 	return rc;
 }
 

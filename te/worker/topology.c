@@ -3,6 +3,7 @@
 #include "te/worker/topology.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -206,6 +207,27 @@ uint64_t tei_topology_near(const struct te_engine *engine, const char *location)
 		return 0;
 	near = nearest(engine, memory, nics, n, n_preferred);
 	return near == rails_at(engine, ANY_NIC) ? 0 : near;
+}
+
+/* ---- threads near them ---- */
+
+#define CPUS_MAX CPU_SETSIZE
+
+void tei_topology_stay_near(const struct te_engine *engine, int node)
+{
+	uint32_t cpus[CPUS_MAX];
+	size_t i, n = CPUS_MAX;
+	cpu_set_t may, near;
+
+	if (!engine->topo || sched_getaffinity(0, sizeof(may), &may) ||
+	    te_topo_node_cpus(engine->topo, node, cpus, &n))
+		return;
+	CPU_ZERO(&near);
+	for (i = 0; i < n && i < CPUS_MAX; i++)
+		if (cpus[i] < CPU_SETSIZE && CPU_ISSET(cpus[i], &may))
+			CPU_SET(cpus[i], &near);
+	if (CPU_COUNT(&near) && sched_setaffinity(0, sizeof(near), &near))
+		LOG_DEBUG("worker: sched_setaffinity: %s", strerror(errno));
 }
 
 const char *tei_topology_gpu(const struct te_engine *engine, const char *bus_id)

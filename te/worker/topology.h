@@ -34,6 +34,11 @@ int tei_topology_place(struct te_engine *engine, struct tei_device *device);
 uint64_t tei_topology_near(const struct te_engine *engine,
 			   const char *location);
 /*
+ * Keeps the calling thread on the processors of the NUMA node @node, of those
+ * that it may use. Where none of them is there it stays where it is.
+ */
+void tei_topology_stay_near(const struct te_engine *engine, int node);
+/*
  * Finds the name in the topology of the GPU at @bus_id, "0000:1a:00.0", which
  * is not the number that a process gives it. NULL: it is not there. The text
  * lives as long as the topology.

@@ -19,7 +19,7 @@ te_tests(unit te PROGRAM unit_te_fake
 	SOURCES fake.c raw.c)
 if(TARGET te_test_fake_verbs)
 	te_tests(unit te PROGRAM unit_te_verbs
-		TESTS cycles protocol
+		TESTS cycles nodes protocol
 		LIBRARIES $<TARGET_OBJECTS:te_test_fake_verbs>)
 	te_tests(unit te PROGRAM unit_te_device_verbs
 		TESTS device_verbs

@@ -19,7 +19,7 @@
 
 #include "backends/verbs/provider.h"
 
-#define FAKE_DEVICES_MAX 4
+#define FAKE_DEVICES_MAX 8
 #define FAKE_PORTS_MAX   2
 #define FAKE_GIDS_MAX    8
 
