@@ -694,7 +694,7 @@ void tei_cohorts_leave(struct tei_peer_work *peer)
 	}
 }
 
-/* Begin all of its requests. */
+/* Begins all of its requests that have not ended at another worker. */
 static void cohort_begin(struct tei_cohort *cohort)
 {
 	struct tei_request *first = cohort->first;
@@ -719,6 +719,8 @@ static void cohort_begin(struct tei_cohort *cohort)
 	for (i = 0; i < cohort->n; i++) {
 		struct tei_request *r = &first[i];
 
+		if (tei_request_is_final(r))
+			continue;
 		r->begun = true;
 		if (rc)
 			refuse_for_memory(r, -EIO);

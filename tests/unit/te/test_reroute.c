@@ -154,6 +154,40 @@ static void drop_is_asked_again_on_the_new_way(void **state)
 	te_batch_destroy(batch);
 }
 
+/* Requests of one cohort: one has ended when the rest goes to a worker. */
+static void what_has_ended_is_not_done_again_elsewhere(void **state)
+{
+	struct iovec pieces[2] = {{local, 4096}, {local + LEN / 2, LEN / 2}};
+	struct te_request requests[2];
+	struct te_completion c[2];
+	struct te_batch *batch;
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		requests[i] =
+			rig_request(segment, TE_WRITE,
+				    memory + (size_t)i * LEN / 2, &pieces[i]);
+	atomic_store(&fake.break_rail, 0);
+	atomic_store(&fake.break_after, 1);
+	assert_int_equal(te_batch_create(user, 2, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, requests, 2), 0);
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	assert_int_equal(te_batch_poll(batch, c, 2), 2);
+	assert_int_equal(c[0].error, 0);
+	assert_int_equal(c[1].error, 0);
+	assert_int_equal(c[0].index + c[1].index, 1);
+	assert_int_equal(test_stat(user, "te_request_bytes_total", "write"),
+			 4096 + LEN / 2);
+	assert_true(atomic_load(&fake.done[1]) > 0);
+	/* Nor is it waiting for that when its place has another request. */
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(te_batch_reset(batch), 0);
+		assert_int_equal(te_batch_submit(batch, requests, 2), 0);
+		assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	}
+	te_batch_destroy(batch);
+}
+
 /* Epoch and groups hold on the new connection as they did on the old one. */
 static void revocation_reaches_the_peer_on_its_new_way(void **state)
 {
@@ -434,6 +468,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(drop_outlasts_a_lost_connection,
 						set_up_quick_workers,
 						pair_close),
+		cmocka_unit_test_setup_teardown(
+			what_has_ended_is_not_done_again_elsewhere,
+			set_up_quick_workers, pair_close),
 		cmocka_unit_test_setup_teardown(
 			halves_that_are_made_too_late_are_dropped, set_up_quick,
 			pair_close),
