@@ -674,13 +674,11 @@ static int check_request(const struct te_request *req, uint64_t *length)
 	return 0;
 }
 
-static int find_target(struct te_engine *engine, te_segment_id id,
-		       struct target *t) TEI_REQUIRES(engine->mu)
+static int look_up_target(struct te_engine *engine, te_segment_id id,
+			  struct target *t) TEI_REQUIRES(engine->mu)
 {
 	struct tei_segment *segment;
 
-	if (t->peer && t->id == id)
-		return 0;
 	segment = tei_handle_get(&engine->segments, id);
 	if (!segment)
 		return -ENOENT;
@@ -691,6 +689,23 @@ static int find_target(struct te_engine *engine, te_segment_id id,
 	if (t->epoch == segment->peer->announced.epoch_over)
 		t->epoch = 0; /* bound when the next one is known */
 	return 0;
+}
+
+/*
+ * The lock is not held while requests are copied: threads that submit share it.
+ * Peers live as long as the engine.
+ */
+static int find_target(struct te_engine *engine, te_segment_id id,
+		       struct target *t)
+{
+	int rc;
+
+	if (t->peer && t->id == id)
+		return 0;
+	tei_mutex_lock(&engine->mu);
+	rc = look_up_target(engine, id, t);
+	tei_mutex_unlock(&engine->mu);
+	return rc;
 }
 
 /* Empty pieces are left out, so that every later walk moves forward. */
@@ -863,7 +878,6 @@ static void join_request(struct te_batch *batch, uint32_t first,
 /* Places beyond n_submitted are nobody's yet: on error they are just left. */
 static int copy_all(struct te_engine *engine, struct te_batch *batch,
 		    const struct te_request *reqs, size_t n, uint32_t first)
-	TEI_REQUIRES(engine->mu)
 {
 	struct sharing sharing = {0};
 	struct target target = {0};
@@ -910,9 +924,7 @@ int tei_batch_take(struct te_batch *batch, const struct te_request *reqs,
 		atomic_load_explicit(&batch->n_submitted, memory_order_relaxed);
 	if (n > batch->capacity - *first)
 		return -ENOBUFS;
-	tei_mutex_lock(&engine->mu);
 	rc = copy_all(engine, batch, reqs, n, *first);
-	tei_mutex_unlock(&engine->mu);
 	if (rc)
 		return rc;
 	head = &batch->requests[*first];

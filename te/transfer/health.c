@@ -36,7 +36,7 @@ void tei_health_show(struct tei_pair *pair)
 				 ? 0
 				 : pair->breaker.until;
 
-	atomic_store_explicit(&pair->held_until, until, memory_order_relaxed);
+	atomic_store_explicit(pair->held_until, until, memory_order_relaxed);
 }
 
 void tei_health_hold(struct tei_link *link)

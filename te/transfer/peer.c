@@ -100,8 +100,11 @@ static int work_init(struct tei_peer_work *w, struct tei_peer *peer,
 	w->pairs = tei_calloc(worker->n_rails, sizeof(*w->pairs));
 	if (!w->pairs)
 		return -ENOMEM;
-	for (i = 0; i < worker->n_rails; i++)
+	for (i = 0; i < worker->n_rails; i++) {
 		tei_list_init(&w->pairs[i].slot);
+		/* Only the worker that has the rail writes it. */
+		w->pairs[i].held_until = &peer->held_until[i];
+	}
 	return 0;
 }
 
@@ -112,8 +115,10 @@ int tei_peer_works_make(struct tei_peer *peer)
 	int rc = 0;
 
 	peer->works = tei_calloc(engine->n_workers, sizeof(*peer->works));
-	if (!peer->works)
-		return -ENOMEM;
+	peer->held_until =
+		tei_calloc(engine->worker->n_rails, sizeof(*peer->held_until));
+	if (!peer->works || !peer->held_until)
+		rc = -ENOMEM;
 	for (i = 0; !rc && i < engine->n_workers; i++)
 		rc = work_init(&peer->works[i], peer, &engine->worker[i]);
 	if (rc)
@@ -130,7 +135,9 @@ void tei_peer_works_free(struct tei_peer *peer)
 		tei_free(peer->works[i].pairs);
 	}
 	tei_free(peer->works);
+	tei_free((void *)peer->held_until);
 	peer->works = NULL;
+	peer->held_until = NULL;
 }
 
 void tei_peer_run(struct tei_peer_work *peer)

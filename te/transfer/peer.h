@@ -76,8 +76,7 @@ struct tei_pair {
 	struct tei_breaker breaker;
 	struct tei_meter meter;
 	uint64_t slow_at; /* ns: when a link was last given up as slow */
-	/* ns: the end of its pause, for other workers; relaxed */
-	_Atomic uint64_t held_until;
+	_Atomic uint64_t *held_until; /* of the peer's, this rail's; fixed */
 };
 
 #define TEI_PEER_GONE 16 /* links asked for, or reported gone, at a time */
@@ -125,7 +124,11 @@ struct tei_peer_work {
 	uint64_t elsewhere;
 	/* Another worker's rail has changed. Any thread sets it. */
 	_Atomic bool to_match;
+	char apart_last[TEI_CACHE_LINE]; /* from the next worker's part */
 };
+
+TEI_APART(struct tei_peer_work, name, news_posted); /* fixed; others */
+TEI_APART(struct tei_peer_work, n_gone, self);      /* its worker */
 
 struct tei_peer {
 	struct tei_list link; /* engine->peers, guarded by mu */
@@ -147,6 +150,8 @@ struct tei_peer {
 	_Atomic uint32_t asks;   /* TEI_ASK_* */
 	/* Workers that serve it best, a bit each; 0: unknown. Relaxed. */
 	_Atomic uint64_t favored;
+	/* ns: when pauses of pairs end, for other workers to see; relaxed */
+	_Atomic uint64_t *held_until; /* held_until[n_rails] */
 
 	struct tei_peer_control *c;  /* control thread */
 	struct tei_peer_work *works; /* works[engine->n_workers] */

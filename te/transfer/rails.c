@@ -303,11 +303,9 @@ uint64_t tei_pairs_live(const struct tei_peer_work *peer, uint64_t rails)
 	for (left = rails; left; left &= left - 1) {
 		uint32_t i = (uint32_t)__builtin_ctzll(left);
 		struct tei_rail_box *box = peer->worker->rails[i];
-		const struct tei_peer_work *there =
-			&peer->of->works[box->worker->index];
 
 		if (!box->dead && !box->down &&
-		    atomic_load_explicit(&there->pairs[i].held_until,
+		    atomic_load_explicit(&peer->of->held_until[i],
 					 memory_order_relaxed) <=
 			    peer->worker->now)
 			live |= left & -left;

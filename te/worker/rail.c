@@ -185,7 +185,8 @@ static struct tei_rail_box *box_make(struct tei_worker *w,
 	struct te_engine *engine = w->engine;
 	struct tei_rail_box *box;
 
-	box = tei_calloc(1, sizeof(*box) + ops->rail_size);
+	/* Behind it there may be one of another worker. */
+	box = tei_calloc(1, sizeof(*box) + ops->rail_size + TEI_CACHE_LINE);
 	if (!box)
 		return NULL;
 	box->config = tei_calloc(1, ops->config_size + 1);

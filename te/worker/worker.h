@@ -24,9 +24,11 @@
 #ifndef TE_WORKER_WORKER_H
 #define TE_WORKER_WORKER_H
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/clock.h"
@@ -102,18 +104,20 @@ struct tei_rail_box {
 	struct tei_worker *worker; /* that it belongs to; not owned. Fixed */
 	char name[64];             /* "tcp/0" */
 	void *config;              /* values of ops->settings; owned */
+	uint32_t tier;             /* of its backend, 0: preferred. Fixed */
+	int nic; /* in the engine's topo, -1: unknown. Fixed */
+	int fd;  /* wait_fd(), -1: none */
+	/* Written with the token, read by any thread; relaxed is enough. */
+	_Atomic bool dead;      /* progress() failed for good */
+	_Atomic bool down;      /* it has no link just now */
+	_Atomic bool lost;      /* control has not heard that it went down */
+	_Atomic uint32_t shown; /* enum te_rail_state, for te_engine_rails() */
+	char apart[TEI_CACHE_LINE]; /* what others read from the token's */
 	struct tei_slab works; /* struct tei_work with ops->slice_size. Token */
 	struct tei_list links; /* with an open endpoint, by of_rail. Token */
 	uint32_t n_posted;     /* slices at the backend. Token */
 	uint32_t n_busy;       /* links with any of these. Token */
-	uint32_t tier;         /* of its backend, 0: preferred. Fixed */
 	uint64_t posted_bytes; /* of them. Token */
-	int nic;               /* in the engine's topo, -1: unknown. Fixed */
-	int fd;                /* wait_fd(), -1: none */
-	/* Written with the token, read by any thread; relaxed is enough. */
-	_Atomic bool dead; /* progress() failed for good */
-	_Atomic bool down; /* it has no link just now */
-	_Atomic bool lost; /* control has not heard that it went down */
 	/* Peers that it reaches no rail of; written with the token. */
 	_Atomic uint32_t n_unmatched;
 	/* the first of them stands in the log. Token */
@@ -129,8 +133,8 @@ struct tei_rail_box {
 	uint64_t good_at, blamed_at; /* ns */
 	const struct tei_peer_work *blamed_by;
 	uint32_t n_blamed;
-	_Atomic uint32_t shown; /* enum te_rail_state, for te_engine_rails() */
-	struct tei_rail rail;   /* ops->rail_size bytes follow */
+	char apart_too[TEI_CACHE_LINE];
+	struct tei_rail rail; /* ops->rail_size bytes follow */
 };
 
 /*
@@ -232,6 +236,19 @@ struct tei_worker {
 	uint64_t chance;          /* state of what is left to chance */
 	char apart_last[TEI_CACHE_LINE];
 };
+
+/* Fields of different writers share no cache line, wherever the struct lies. */
+#define TEI_APART(type, before, after)                                 \
+	static_assert(offsetof(type, after) - offsetof(type, before) - \
+				      sizeof(((type *)0)->before) >=   \
+			      TEI_CACHE_LINE,                          \
+		      #before " and " #after)
+
+TEI_APART(struct tei_worker, kick, token);       /* fixed; any thread */
+TEI_APART(struct tei_worker, queue, mu);         /* waiters */
+TEI_APART(struct tei_worker, n_sleepers, stats); /* the driver */
+TEI_APART(struct tei_rail_box, shown, works);    /* any thread; the token */
+TEI_APART(struct tei_rail_box, n_blamed, rail);
 
 /* Tells whether the rail belongs to the worker. */
 static inline bool tei_worker_has(const struct tei_worker *w, uint32_t rail)
