@@ -58,7 +58,7 @@ struct tei_config {
 	uint64_t seed;
 	uint64_t spin_us; /* stay awake after the last work */
 	bool worker_thread;
-	uint64_t workers;
+	uint64_t workers; /* 0: one for each NUMA node that has rails */
 	uint64_t slice_min, slice_max, window; /* bytes */
 	/* Notifications not taken: of one peer, their bytes, memory of all. */
 	uint64_t notify_queue, notify_queue_bytes, notify_memory;

@@ -69,50 +69,6 @@ void tei_regions_fini(struct tei_regions *r)
 	tei_mutex_fini(&r->mu);
 }
 
-/* ---- what pins read ---- */
-
-/* Keeps pins away while what they read changes. */
-static void block_pins(struct tei_regions *r) TEI_NO_ANALYSIS
-{
-	for (uint32_t i = 0; i < r->engine->n_workers; i++)
-		tei_mutex_lock(&r->pin_locks[i].mu);
-}
-
-static void unblock_pins(struct tei_regions *r) TEI_NO_ANALYSIS
-{
-	for (uint32_t i = r->engine->n_workers; i--;)
-		tei_mutex_unlock(&r->pin_locks[i].mu);
-}
-
-static void show_region(struct tei_regions *r, struct tei_region *region,
-			bool shown) TEI_REQUIRES(r->mu)
-{
-	block_pins(r);
-	region->shown = shown;
-	unblock_pins(r);
-}
-
-/* Of a hidden region there are never more than before. */
-static uint32_t count_pins(struct tei_regions *r,
-			   const struct tei_region *region) TEI_REQUIRES(r->mu)
-{
-	uint32_t sum = 0;
-
-	for (uint32_t i = 0; i < r->engine->n_workers; i++) {
-		tei_mutex_lock(&r->pin_locks[i].mu);
-		sum += region->pins[i].n;
-		tei_mutex_unlock(&r->pin_locks[i].mu);
-	}
-	return sum;
-}
-
-void tei_regions_unpinned(struct tei_regions *r)
-{
-	tei_mutex_lock(&r->mu);
-	tei_cond_broadcast(&r->unpinned);
-	tei_mutex_unlock(&r->mu);
-}
-
 /* ---- the table ---- */
 
 /* Returns the place of the first region that ends above @addr. With mu held. */
@@ -184,9 +140,9 @@ static int insert_region(struct tei_regions *r, struct tei_region *region)
 	region->id = tei_handle_add(&r->handles, region);
 	if (!region->id)
 		return -ENOMEM;
-	block_pins(r);
+	tei_pins_block(r);
 	rc = put_into(r, region, place);
-	unblock_pins(r);
+	tei_pins_unblock(r);
 	if (rc) {
 		tei_handle_remove(&r->handles, region->id);
 		return rc;
@@ -200,11 +156,11 @@ static void take_out(struct tei_regions *r, struct tei_region *region)
 {
 	size_t place = place_of(r, region->addr);
 
-	block_pins(r);
+	tei_pins_block(r);
 	memmove(&r->sorted[place], &r->sorted[place + 1],
 		(r->n - place - 1) * sizeof(struct tei_region *));
 	r->n--;
-	unblock_pins(r);
+	tei_pins_unblock(r);
 	tei_list_del(&region->deferred);
 	tei_prefault_remove(r, region);
 	atomic_fetch_add_explicit(&r->changes, 1, memory_order_release);
@@ -378,7 +334,7 @@ int te_region_add(struct te_engine *engine, const struct te_region *region,
 		goto take_out;
 
 	tei_mutex_lock(&r->mu);
-	show_region(r, added, true);
+	tei_region_show(r, added, true);
 	regions_changed(r, added);
 	deferred_add(r, added);
 	tei_prefault_add(engine, added);
@@ -418,51 +374,6 @@ int te_region_describe(struct te_engine *engine, te_region_id id,
 	}
 	tei_mutex_unlock(&r->mu);
 	return region ? 0 : -ENOENT;
-}
-
-static uint64_t patience(const struct te_engine *engine)
-{
-	return engine->config.suspect_after * TEI_NS_PER_MS;
-}
-
-/*
- * A peer that stopped in the middle of a slice holds its pin for ever: when
- * patience ends, the endpoints that pin something are dropped. False: some
- * still pin it at @until.
- */
-static bool await_unpinned(struct te_engine *engine, struct tei_region *region,
-			   uint64_t until)
-{
-	struct tei_regions *r = engine->regions;
-	uint64_t now = tei_now_ns();
-	bool unpinned = false;
-
-	tei_mutex_lock(&r->mu);
-	while (now < until) {
-		/* Dropping endpoints does not hurry a background thread. */
-		bool by_peers = count_pins(r, region) != 0;
-		uint64_t next = by_peers && region->drop_at < until
-					? region->drop_at
-					: until;
-
-		unpinned = !by_peers && !region->in_background;
-		if (unpinned)
-			break;
-		if (by_peers && now >= region->drop_at) {
-			region->drop_at = now + patience(engine);
-			tei_mutex_unlock(&r->mu);
-			engine->regions->ops->drop_pinning(engine);
-			tei_mutex_lock(&r->mu);
-		} else {
-			tei_worker_await(engine->worker, &r->unpinned, &r->mu,
-					 next);
-		}
-		now = tei_now_ns();
-	}
-	if (!unpinned) /* there was no time at all, or it is over */
-		unpinned = !count_pins(r, region) && !region->in_background;
-	tei_mutex_unlock(&r->mu);
-	return unpinned;
 }
 
 /* False: some rail's peers still touch it. */
@@ -556,10 +467,12 @@ static struct tei_region *claim(struct te_engine *engine, te_region_id id,
 		*visible = region->shown && region->access != 0;
 		if (region->shown) {
 			regions_changed(r, region);
-			region->drop_at = tei_now_ns() + patience(engine);
+			region->drop_at =
+				tei_now_ns() +
+				engine->config.suspect_after * TEI_NS_PER_MS;
 		}
 		if (region->shown)
-			show_region(r, region, false);
+			tei_region_show(r, region, false);
 		region->left = false;
 	}
 	tei_mutex_unlock(&r->mu);
@@ -586,7 +499,7 @@ static int remove_until(struct te_engine *engine, te_region_id id,
 		return -ENOENT;
 	if (visible)
 		engine->regions->ops->push(engine);
-	if (!await_unpinned(engine, region, until) ||
+	if (!tei_region_await_unpinned(engine, region, until) ||
 	    !await_hidden(engine, region, until)) {
 		mark_left(engine->regions, region);
 		return -ETIMEDOUT;
@@ -616,9 +529,9 @@ void tei_regions_remove_all(struct te_engine *engine)
 		struct tei_region *last = r->sorted[r->n - 1];
 
 		tei_mutex_lock(&r->mu);
-		show_region(r, last, false);
+		tei_region_show(r, last, false);
 		tei_mutex_unlock(&r->mu);
-		await_unpinned(engine, last, UINT64_MAX);
+		tei_region_await_unpinned(engine, last, UINT64_MAX);
 		remove_quiet(engine, last);
 	}
 }
@@ -924,9 +837,9 @@ static bool offer_late(struct te_engine *engine, struct tei_regions *r,
 	log_late_offer(engine, region, box, rc);
 	tei_mutex_lock(&r->mu);
 	if (!rc) {
-		block_pins(r);
+		tei_pins_block(r);
 		region->key[box->rail.index] = key;
-		unblock_pins(r);
+		tei_pins_unblock(r);
 		atomic_fetch_add_explicit(&r->changes, 1, memory_order_release);
 	}
 	if (!rc || rc == -EOPNOTSUPP)

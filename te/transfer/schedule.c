@@ -152,7 +152,7 @@ struct tei_peer_work *tei_pairs_best_part(const struct tei_request *r)
 {
 	struct tei_peer_work *peer = r->peer;
 	const struct tei_remote_region *region;
-	uint64_t reach, across, more;
+	uint64_t reach, across, more, best;
 	struct tei_takers takers;
 
 	region = tei_remote_find(peer->remote, r->remote, r->length);
@@ -169,9 +169,11 @@ struct tei_peer_work *tei_pairs_best_part(const struct tei_request *r)
 			return peer->of->works;
 		reach &= takers.rails;
 	}
-	reach = best_rails(r, region, openable(peer, reach & ~across));
-	return !reach || reach & peer->worker->mine ? peer
-						    : part_of(peer, reach);
+	reach &= ~across;
+	best = best_rails(r, region, openable(peer, reach));
+	if (!best) /* all are paused or down: with one that will be back */
+		best = reach;
+	return !best || best & peer->worker->mine ? peer : part_of(peer, best);
 }
 
 /* ---- whether they will do ---- */

@@ -47,9 +47,7 @@ static void clear_fd(int fd)
 /* Arms the rails, before a thread sleeps on the inner fd. Token. */
 static void arm_rails(struct tei_worker *w)
 {
-	uint32_t i;
-
-	for (i = 0; i < w->n_own; i++) {
+	for (uint32_t i = 0; i < w->n_own; i++) {
 		struct tei_rail_box *box = w->own[i];
 
 		if (!box->dead && box->rail.ops->arm)
@@ -86,9 +84,7 @@ static int ms_until(uint64_t at, uint64_t now)
 
 static void wake_rail(struct tei_worker *w, int fd)
 {
-	uint32_t i;
-
-	for (i = 0; i < w->n_own; i++) {
+	for (uint32_t i = 0; i < w->n_own; i++) {
 		if (w->own[i]->fd == fd)
 			w->own[i]->rail.woken = true;
 	}
@@ -946,8 +942,7 @@ static void *drive_rails(void *arg)
 {
 	struct tei_worker *w = arg;
 
-	/* A single one has rails of all nodes, or there is but one. */
-	if (w->engine->n_workers > 1 && w->node >= 0)
+	if (w->node >= 0)
 		tei_topology_stay_near(w->engine, w->node);
 	while (!atomic_load(&w->stop)) {
 		if (atomic_exchange(&w->idle_wait_asked, false))

@@ -699,7 +699,9 @@ static int deal_out(struct tei_worker *first)
 	}
 	for (i = 0; !rc && i < first->n_rails; i++)
 		rc = take_rail(&engine->worker[workers[i]], first->rails[i]);
-	for (i = 0; !rc && i < engine->n_workers; i++)
+	/* A single one, which others compete with, may run anywhere. */
+	first->node = -1;
+	for (i = 0; !rc && engine->n_workers > 1 && i < engine->n_workers; i++)
 		engine->worker[i].node = node_of(&engine->worker[i]);
 	engine->shares = has_processors(engine->n_workers);
 	return rc;

@@ -176,7 +176,7 @@ struct tei_worker {
 	const struct tei_backend_ops *const *backends; /* NULL at the end */
 	uint32_t index; /* among the workers of the engine. Fixed */
 	uint64_t mine;  /* rails of its own, a bit each. Fixed once started */
-	int node; /* NUMA node of them, -1: several, or unknown; the same */
+	int node;       /* that its thread stays at, -1: none; the same */
 	/* Rails of all workers, rails[n_rails]. Fixed once started. */
 	struct tei_rail_box **rails;
 	struct tei_devices devices; /* fixed once the rails are made */

@@ -114,7 +114,7 @@ static void one_nic_is_driven_by_several_workers(void **state)
 	te_engine_destroy(engine);
 }
 
-static void nothing_is_driven_by_none(void **state)
+static void there_are_not_endlessly_many(void **state)
 {
 	struct te_config *config;
 	char error[256] = "";
@@ -122,10 +122,33 @@ static void nothing_is_driven_by_none(void **state)
 	(void)state;
 	assert_int_equal(te_config_create(&config), 0);
 	assert_int_equal(
-		te_config_set(config, "workers", "0", error, sizeof(error)),
+		te_config_set(config, "workers", "17", error, sizeof(error)),
 		-ERANGE);
 	assert_non_null(strstr(error, "workers"));
 	te_config_destroy(config);
+}
+
+static void words_of_workers(int level, const char *line, void *arg)
+{
+	(void)level;
+	if (strstr(line, "engine: workers: 16 are asked for, "))
+		*(int *)arg += 1;
+}
+
+/* Those that there is work for are used, and the log says so. */
+static void more_workers_than_rails_are_told_of(void **state)
+{
+	const char *const many[] = {"workers", "16", "backends", "loop", NULL};
+	struct te_engine *engine;
+	int n_lines = 0;
+
+	(void)state;
+	te_log_set(words_of_workers, &n_lines);
+	engine = rig_engine(many);
+	te_log_set(NULL, NULL);
+	assert_int_equal(engine->n_workers, 1);
+	assert_int_equal(n_lines, 1);
+	te_engine_destroy(engine);
 }
 
 static void write_all(struct te_engine *user, te_segment_id segment,
@@ -216,7 +239,8 @@ int main(void)
 		cmocka_unit_test(there_are_no_more_workers_than_rails),
 		cmocka_unit_test(device_is_opened_often_enough_for_all_workers),
 		cmocka_unit_test(one_nic_is_driven_by_several_workers),
-		cmocka_unit_test(nothing_is_driven_by_none),
+		cmocka_unit_test(there_are_not_endlessly_many),
+		cmocka_unit_test(more_workers_than_rails_are_told_of),
 		cmocka_unit_test(large_submission_goes_by_all_workers),
 		cmocka_unit_test(batch_is_canceled_wherever_its_requests_are),
 	};
