@@ -79,7 +79,24 @@ static int set_up_narrow(void **state)
 	return set_up_with(narrow);
 }
 
-/* The same, where all rails are one worker's, and so carry each request. */
+/* As quick, and each of the preferred rails is another worker's. */
+static int set_up_two_workers(void **state)
+{
+	static const char *const two[] = {"connect_timeout",
+					  "300ms",
+					  "reroute_after",
+					  "50ms",
+					  "suspect_after",
+					  "100ms",
+					  "workers",
+					  "2",
+					  NULL};
+
+	(void)state;
+	return set_up_with(two);
+}
+
+/* As narrow, where all rails are one worker's, and so carry each request. */
 static int set_up_one_worker(void **state)
 {
 	static const char *const one[] = {"window",
@@ -558,6 +575,9 @@ int main(void)
 		WITH(set_up,
 		     less_preferred_backend_helps_out_until_the_other_is_back),
 		WITH(set_up, silent_rail_gives_way_to_another),
+		WITH(set_up_two_workers, silent_rail_gives_way_to_another),
+		WITH(set_up_two_workers,
+		     rail_that_heals_takes_over_from_a_silent_one),
 		WITH(set_up, only_rail_is_not_given_up_for_its_silence),
 		WITH(set_up, rail_that_heals_takes_over_from_a_silent_one),
 		WITH(set_up_narrow, half_that_the_owner_has_lost_is_replaced),

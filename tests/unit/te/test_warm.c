@@ -21,6 +21,16 @@ static int set_up(void **state)
 	return pair_open(patient, LEN);
 }
 
+/* Each of the preferred rails is another worker's. */
+static int set_up_two_workers(void **state)
+{
+	static const char *const two[] = {"connect_timeout", "1h", "workers",
+					  "2", NULL};
+
+	(void)state;
+	return pair_open(two, LEN);
+}
+
 static int warm_up(uint32_t *n)
 {
 	*n = ~0u;
@@ -238,6 +248,12 @@ int main(void)
 		WITH_ENGINES(segment_of_many_regions_is_warmed_up),
 		WITH_ENGINES(rail_that_fails_is_not_waited_for),
 		WITH_ENGINES(next_backend_is_warmed_up_where_the_best_fails),
+		cmocka_unit_test_setup_teardown(
+			rail_that_fails_is_not_waited_for, set_up_two_workers,
+			pair_close),
+		cmocka_unit_test_setup_teardown(
+			next_backend_is_warmed_up_where_the_best_fails,
+			set_up_two_workers, pair_close),
 		WITH_ENGINES(nothing_works_and_that_is_an_answer),
 		WITH_ENGINES(engine_warms_itself_up),
 		WITH_ENGINES(application_that_drives_warms_up),

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_workers.c - rails dealt out to workers, and engines with several */
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
+
+#include <te/topo.h>
 
 #include "te/core/engine.h"
 #include "te/worker/place.h"
+#include "te/worker/topology.h"
 #include "te/worker/worker.h"
 #include "tests/unit/te/rig.h"
 
@@ -88,6 +92,34 @@ static void device_is_opened_often_enough_for_all_workers(void **state)
 	assert_int_equal(tei_place_copies(3, 4), 2);
 	assert_int_equal(tei_place_copies(8, 4), 1);
 	assert_int_equal(tei_place_copies(0, 4), 1);
+}
+
+/* ---- threads near their rails ---- */
+
+static void thread_stays_at_a_node_that_has_processors(void **state)
+{
+	struct te_engine *engine = rig_engine(NULL);
+	uint32_t cpus[CPU_SETSIZE];
+	size_t n = CPU_SETSIZE, there = 0;
+	cpu_set_t before, after;
+
+	(void)state;
+	if (!engine->topo || te_topo_node_cpus(engine->topo, 0, cpus, &n)) {
+		te_engine_destroy(engine);
+		skip();
+	}
+	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+	tei_topology_stay_near(engine, 12345);
+	assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
+	assert_true(CPU_EQUAL(&before, &after));
+	tei_topology_stay_near(engine, 0);
+	assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
+	for (size_t i = 0; i < n; i++)
+		there += CPU_ISSET(cpus[i], &after) != 0;
+	assert_true(CPU_EQUAL(&before, &after) ||
+		    there == (size_t)CPU_COUNT(&after));
+	assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+	te_engine_destroy(engine);
 }
 
 /* ---- engines ---- */
@@ -238,6 +270,7 @@ int main(void)
 		cmocka_unit_test(one_node_has_one_worker),
 		cmocka_unit_test(there_are_no_more_workers_than_rails),
 		cmocka_unit_test(device_is_opened_often_enough_for_all_workers),
+		cmocka_unit_test(thread_stays_at_a_node_that_has_processors),
 		cmocka_unit_test(one_nic_is_driven_by_several_workers),
 		cmocka_unit_test(there_are_not_endlessly_many),
 		cmocka_unit_test(more_workers_than_rails_are_told_of),
