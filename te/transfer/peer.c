@@ -190,9 +190,11 @@ static void note_silent(struct tei_peer *peer, uint64_t number)
 
 void tei_peer_ask_silent(struct tei_peer_work *peer, uint64_t number)
 {
-	tei_mutex_lock(&peer->engine->mu);
-	note_silent(peer->of, number);
-	tei_mutex_unlock(&peer->engine->mu);
+	struct tei_peer *of = peer->of;
+
+	tei_mutex_lock(&of->engine->mu);
+	note_silent(of, number);
+	tei_mutex_unlock(&of->engine->mu);
 	tei_peer_ask(peer, TEI_ASK_PROBE);
 }
 
