@@ -403,8 +403,11 @@ static uint64_t next_look(const struct tei_link *link)
 	uint64_t next = now + (reroute < LOOK ? reroute : LOOK);
 	uint64_t late = oldest(link)->late_at;
 
-	if (link->out.peer->n_up < 2 && !link->out.peer->elsewhere)
-		return now + config->suspect_after * TEI_NS_PER_MS;
+	/* Links of others need no such haste, which has the thread woken up. */
+	if (link->out.peer->n_up < 2)
+		return now + (link->out.peer->elsewhere
+				      ? reroute / 2
+				      : config->suspect_after * TEI_NS_PER_MS);
 	return late > now && late < next ? late : next;
 }
 
