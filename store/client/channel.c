@@ -465,7 +465,7 @@ int tes_channel_open(struct tes_channel *ch, int fd, uint64_t generation,
 	ch->kick = kick;
 	ch->in = in;
 	ch->n_in = 0;
-	ch->part_ns = 0;
+	ch->part_ns = ch->told_ns = 0;
 	ch->room_in = IN_ROOM;
 	ch->generation = generation;
 	ch->digest_seed = digest_seed;
@@ -708,24 +708,28 @@ int tes_channel_call(struct tes_channel *ch, uint64_t generation, uint16_t type,
 	return code ? code : tes_channel_await(ch, &call, out);
 }
 
-static void tell(struct tes_channel *ch, uint16_t type,
-		 const struct ProtobufCMessage *msg, struct tei_arena *arena,
-		 bool can_wait)
+/* Returns MSG_MORE in a series of what can wait, else 0; notes the time. */
+static int flags_of_series(struct tes_channel *ch) TEI_REQUIRES(ch->mu)
+{
+	uint64_t now = tei_now_ns(), before = ch->told_ns;
+
+	ch->told_ns = now;
+	return before && now - before < SERIES_NS ? MSG_MORE : 0;
+}
+
+static void tell_master(struct tes_channel *ch, uint16_t type,
+			const struct ProtobufCMessage *msg,
+			struct tei_arena *arena, bool can_wait)
 {
 	size_t len;
 	uint8_t *frame = pack(type, msg, arena, &len);
-	uint64_t now = tei_now_ns();
-	int flags = 0;
 
 	if (!frame)
 		return;
 	tei_mutex_lock(&ch->mu);
-	if (can_wait && now - ch->told_ns < SERIES_NS)
-		flags = MSG_MORE;
-	if (can_wait)
-		ch->told_ns = now;
 	if (usable(ch, 0))
-		(void)channel_send(ch, frame, len, flags);
+		(void)channel_send(ch, frame, len,
+				   can_wait ? flags_of_series(ch) : 0);
 	tei_mutex_unlock(&ch->mu);
 }
 
@@ -733,14 +737,14 @@ void tes_channel_tell(struct tes_channel *ch, uint16_t type,
 		      const struct ProtobufCMessage *msg,
 		      struct tei_arena *arena)
 {
-	tell(ch, type, msg, arena, false);
+	tell_master(ch, type, msg, arena, false);
 }
 
 void tes_channel_tell_later(struct tes_channel *ch, uint16_t type,
 			    const struct ProtobufCMessage *msg,
 			    struct tei_arena *arena)
 {
-	tell(ch, type, msg, arena, true);
+	tell_master(ch, type, msg, arena, true);
 }
 
 void tes_channel_look(struct tes_channel *ch)

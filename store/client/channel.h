@@ -50,7 +50,7 @@ struct tes_channel {
 	uint64_t generation;  /* as open() was given */
 	uint64_t digest_seed; /* of the master at the other end */
 	uint64_t last_id;
-	uint64_t told_ns;      /* when something that can wait was told last */
+	uint64_t told_ns; /* when what can wait was told last; 0: not yet */
 	struct tei_list calls; /* unanswered, by id */
 	bool mute;             /* no more can be sent: its end will be read */
 	bool broken, closing;
@@ -132,11 +132,12 @@ void tes_channel_tell(struct tes_channel *channel, uint16_t type,
 		      const struct ProtobufCMessage *msg,
 		      struct tei_arena *arena);
 /*
- * Says what is not answered and can wait. In a series of such frames (10 ms
- * apart at most) each goes out with the next frame of any kind, in one segment:
- * the master is then woken once for both. The last one of a series goes out
- * when the kernel's patience with MSG_MORE ends, after 200 ms (tcp(7)); one
- * alone goes out at once. Threads: any. Does not block.
+ * Says what is not answered and can wait. Where the one before was told less
+ * than 10 ms ago, on the same connection, it goes out with the next call or
+ * tell(), in one segment, and the master is woken once for both. If none
+ * follows, it goes out when the kernel's timer for MSG_MORE ends, 200 ms on a
+ * fast network, or earlier, when the master acknowledges what went before
+ * (tcp(7)). Else it goes out at once. Threads: any. Does not block.
  */
 void tes_channel_tell_later(struct tes_channel *channel, uint16_t type,
 			    const struct ProtobufCMessage *msg,

@@ -302,6 +302,7 @@ void tes_get_release(struct tes_get_round *round)
 {
 	struct tei_arena *arena = &round->chunk->work->round;
 	struct tes_release release;
+	uint64_t bytes = 0;
 
 	if (tes_release_init(
 		    &release, arena, round->n,
@@ -310,12 +311,13 @@ void tes_get_release(struct tes_get_round *round)
 	for (size_t i = 0; i < round->n; i++) {
 		const struct tes_get_entry *entry = &round->entries[i];
 
-		if (entry->source == TES_GET_MASTER && !entry->held)
-			tes_release_add(&release,
-					&round->chunk->keys[entry->item],
-					entry->generation, entry->gen_epoch);
+		if (entry->source != TES_GET_MASTER || entry->held)
+			continue;
+		bytes += entry->size;
+		tes_release_add(&release, &round->chunk->keys[entry->item],
+				entry->generation, entry->gen_epoch);
 	}
-	tes_release_tell(&release, round->chunk->store, arena);
+	tes_release_tell_later(&release, round->chunk->store, arena, bytes);
 }
 
 /* ---- reads from the local cache ---- */

@@ -2,6 +2,7 @@
 #include "store/client/release.h"
 
 #include <errno.h>
+#include <stdbool.h>
 
 int tes_release_init(struct tes_release *release, struct tei_arena *arena,
 		     size_t n, size_t bytes)
@@ -41,18 +42,38 @@ static void fold_epochs(Store__Release *m)
 		m->n_gen_epoch = 1;
 }
 
-void tes_release_tell(struct tes_release *release, struct te_store *store,
-		      struct tei_arena *arena)
+/* Completes the message. False: there is nothing to tell. */
+static bool complete_message(struct tes_release *release)
 {
 	Store__Release *m = &release->msg;
 
 	if (!release->column.n)
-		return;
+		return false;
 	fold_epochs(m);
 	m->keys = release->column.bytes;
 	m->key_lens = release->column.lens;
 	m->n_key_lens = release->column.n;
-	tes_channel_tell_later(&store->channel,
-			       STORE__STORE_TYPE__STORE_RELEASE, &m->base,
-			       arena);
+	return true;
+}
+
+void tes_release_tell(struct tes_release *release, struct te_store *store,
+		      struct tei_arena *arena)
+{
+	if (complete_message(release))
+		tes_channel_tell(&store->channel,
+				 STORE__STORE_TYPE__STORE_RELEASE,
+				 &release->msg.base, arena);
+}
+
+#define LATER_MOST (1u << 20) /* bytes of an object whose lease may last */
+
+void tes_release_tell_later(struct tes_release *release, struct te_store *store,
+			    struct tei_arena *arena, uint64_t bytes)
+{
+	if (release->column.n != 1 || bytes > LATER_MOST)
+		tes_release_tell(release, store, arena);
+	else if (complete_message(release))
+		tes_channel_tell_later(&store->channel,
+				       STORE__STORE_TYPE__STORE_RELEASE,
+				       &release->msg.base, arena);
 }

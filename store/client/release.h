@@ -25,11 +25,18 @@ void tes_release_add(struct tes_release *release,
 
 /*
  * Tells the master, if there is anything to tell and a connection to tell it
- * by: leases that nobody gives back end by time. In a series of releases it
- * goes with the next request, see tes_channel_tell_later(). Threads: any. Does
- * not block.
+ * by: leases that nobody gives back end by time. Threads: any. Does not block.
  */
 void tes_release_tell(struct tes_release *release, struct te_store *store,
 		      struct tei_arena *arena);
+
+/*
+ * The same for a get of @bytes, after which another request is likely to come.
+ * A release of one small object then goes with that request, see
+ * tes_channel_tell_later(). Until it goes the object cannot be evicted, so
+ * others go at once.
+ */
+void tes_release_tell_later(struct tes_release *release, struct te_store *store,
+			    struct tei_arena *arena, uint64_t bytes);
 
 #endif

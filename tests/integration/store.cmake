@@ -20,7 +20,7 @@ target_link_libraries(te_test_wall_step PRIVATE te_flags)
 te_tests(integration store
 	TESTS addresses away buried changes chaos clock concurrent cut_off daemon drain drain_jobs drains
 		dummy epoch expiry fence large late_reads mistakes mounts open owner parts
-		replicas replicas_made restart setup silent stall strangers survivor
+		releases replicas replicas_made restart setup silent stall strangers survivor
 		tasks tenants traffic trouble turns users
 	SOURCES chaos.c cram.c daemon.c emptied.c late.c leak.c load.c ../../lib/wall.c
 	LIBRARIES te_test_pool te_test_master)

@@ -2,8 +2,9 @@
 /*
  * channel_rig.h - a channel of a client's, the other end of it, and callers
  *
- * The peer holds the other end of a socket pair, or of a connection. Callers compare what they are
- * answered with what they have asked: the peer answers with the same body.
+ * The peer holds the other end of a socket pair, or of a connection. Callers
+ * compare what they are answered with what they have asked: the peer answers
+ * with the same body.
  */
 #ifndef TESTS_UNIT_STORE_CLIENT_CHANNEL_RIG_H
 #define TESTS_UNIT_STORE_CLIENT_CHANNEL_RIG_H
@@ -27,7 +28,7 @@ struct rig {
 };
 
 void rig_init(struct rig *r);
-/* Over TCP on loopback. */
+/* Connects the two ends over TCP on loopback. */
 void rig_init_tcp(struct rig *r);
 void rig_fini(struct rig *r);
 /* Asks with a body of @len bytes; the code. Wrong answers fail the test. */
