@@ -55,7 +55,7 @@ typedef void kernel_fn(char *to, char *keep, const char *from, size_t len);
  * where they alternated, the speed depended by 5 % on where the linker put the
  * loop.
  */
-#define TURN ((size_t)4) /* lines; 16 registers of SSE2 */
+#define TURN ((size_t)TEI_COPY_TURN) /* lines; 16 registers of SSE2 */
 
 #define KERNEL(width_, target_, vector_, load_, stream_, store_)               \
 	target_ static inline                                                  \

@@ -31,8 +31,8 @@ typedef void tei_copy_fn(void *to, const void *from, size_t len);
 typedef void tei_keep_fn(void *to, void *keep, const void *from, size_t len);
 
 /*
- * Copies to @to alone, and returns the raw CRC32C state @crc moved on over the
- * bytes that are stored.
+ * Copies as tei_copy_fn, and returns the raw CRC32C state @crc moved on over
+ * the bytes that are stored.
  */
 typedef uint32_t tei_sum_fn(uint32_t crc, void *to, const void *from,
 			    size_t len);
@@ -41,7 +41,7 @@ struct tei_copier {
 	const char *name; /* one of TEI_COPY_KERNELS; static */
 	tei_copy_fn *copy;
 	tei_keep_fn *keep;
-	tei_sum_fn *sum; /* NULL: none; use tei_copier_sum() (copy_sum.h) */
+	tei_sum_fn *sum; /* NULL: none; called by tei_copier_sum() alone */
 };
 
 /*

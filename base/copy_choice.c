@@ -62,15 +62,17 @@ static bool stopwatch_stop(const struct stopwatch *watch, uint64_t *ns)
 }
 
 struct piece {
-	void *to, *keep; /* keep: NULL: without a checksum */
+	void *to;
 	const void *from;
 	size_t len;
+	bool is_summed;
+	void *keep;   /* keep[len], where it is summed */
 	uint32_t crc; /* before it; then after it */
 };
 
 static void copy_by(const struct tei_copier *copier, struct piece *p)
 {
-	if (p->keep)
+	if (p->is_summed)
 		p->crc = tei_copier_sum(copier, p->crc, p->to, p->keep, p->from,
 					p->len);
 	else
@@ -120,7 +122,7 @@ static int take_turn(struct tei_copy_use *use, unsigned int class, size_t len)
 
 static unsigned int class_of(bool huge, const struct piece *piece)
 {
-	return (huge ? CLASS_HUGE : 0) | (piece->keep ? CLASS_SUM : 0) |
+	return (huge ? CLASS_HUGE : 0) | (piece->is_summed ? CLASS_SUM : 0) |
 	       (piece->len >= LONG_LEAST ? CLASS_LONG : 0);
 }
 
@@ -158,11 +160,16 @@ void tei_copy_cold(struct tei_copy_use *use, bool huge, void *to,
 	copy_piece(use, huge, &piece);
 }
 
+bool tei_copy_cold_folds(const struct tei_copy_use *use)
+{
+	return tei_copier_folds(use->named ? use->named : tei_copier_plain());
+}
+
 uint32_t tei_copy_cold_summed(struct tei_copy_use *use, bool huge, uint32_t crc,
 			      void *to, void *keep, const void *from,
 			      size_t len)
 {
-	struct piece piece = {to, keep, from, len, crc};
+	struct piece piece = {to, from, len, true, keep, crc};
 
 	copy_piece(use, huge, &piece);
 	return piece.crc;

@@ -37,7 +37,13 @@ struct tei_copy_use {
 void tei_copy_cold(struct tei_copy_use *use, bool huge, void *to,
 		   const void *from, size_t len);
 
-/* The same with a checksum, as tei_copier_sum(). @keep: keep[len]. */
+/*
+ * Tells whether tei_copy_cold_summed() may fold checksums out of what it
+ * stores: the kernel that is named does, or one of those to choose from.
+ */
+bool tei_copy_cold_folds(const struct tei_copy_use *use);
+
+/* The same with a checksum, as tei_copier_sum(). @keep: keep[len], not NULL. */
 uint32_t tei_copy_cold_summed(struct tei_copy_use *use, bool huge, uint32_t crc,
 			      void *to, void *keep, const void *from,
 			      size_t len);

@@ -2,14 +2,15 @@
 /*
  * copy_sum.c - CRC32C taken from the registers of a streaming copy
  *
- * A remainder of some lines is moved on past the lines that follow by
- * multiplications without carries ("folding"), here four lines or pages in
- * turn, which hide each other's latency. What is left of 64 bytes goes by the
- * CRC32C instruction. See "Fast CRC Computation for Generic Polynomials Using
- * PCLMULQDQ Instruction" (Intel, 2009).
+ * Multiplications without carries move the remainder of a line on past the
+ * lines that follow ("folding"). Kernels fold four lines in turn, of one, two
+ * or four pages, since these hide each other's latency. The CRC32C instruction
+ * sums the 64 bytes that are left. See "Fast CRC Computation for Generic
+ * Polynomials Using PCLMULQDQ Instruction" (Intel, 2009).
  */
 #include "base/copy_sum.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/crc.h"
@@ -17,7 +18,8 @@
 uint32_t tei_copier_sum(const struct tei_copier *copier, uint32_t crc, void *to,
 			void *keep, const void *from, size_t len)
 {
-	if (copier->sum && tei_copy_sums())
+	assert(keep);
+	if (tei_copier_folds(copier))
 		return copier->sum(crc, to, from, len);
 	copier->keep(to, keep, from, len);
 	return tei_crc32c_raw(crc, keep, len);
@@ -62,35 +64,38 @@ SUMS static inline uint64_t sum_line(uint64_t crc, const char *line)
 
 /* ---- from the registers that are stored ---- */
 
-#define FOLDS                                                              \
-	__attribute__((                                                    \
-		target("avx512f,vpclmulqdq,pclmul,sse4.2"))) static inline \
-		__attribute__((always_inline))
+#define FOLDING __attribute__((target("avx512f,vpclmulqdq,pclmul,sse4.2")))
+#define FOLDS   FOLDING static inline __attribute__((always_inline))
 
-bool tei_copy_sums(void)
+bool tei_copier_folds(const struct tei_copier *copier)
 {
-	return __builtin_cpu_supports("avx512f") &&
+	return copier->sum && __builtin_cpu_supports("avx512f") &&
 	       __builtin_cpu_supports("vpclmulqdq") &&
+	       __builtin_cpu_supports("pclmul") &&
 	       __builtin_cpu_supports("sse4.2");
 }
 
 /*
- * x^(512 * n + 32) and x^(512 * n - 32) modulo the polynomial, reflected, times
- * x: what the lower and upper half of each 128 bits are multiplied by to move
- * them on by @lines lines, 1, 2 or 4.
+ * Returns what the lower and the upper half of each 128 bits are multiplied by
+ * to move them on by @lines lines, 1, 2 or 4: x^(512 * lines + 32) and
+ * x^(512 * lines - 32) modulo the polynomial, reflected, times x.
  */
-FOLDS __m512i factors(size_t lines)
+FOLDS __m512i fold_factors(size_t lines)
 {
-	const __m128i pair = lines == 1 ? _mm_set_epi64x(0x9e4addf8, 0x740eef02)
-			     : lines == 2
-				     ? _mm_set_epi64x(0x0d3b6092, 0x6992cea2)
-				     : _mm_set_epi64x(0xb9e02b86, 0xdcb17aa4);
+	__m128i pair = _mm_setzero_si128();
 
+	assert(lines == 1 || lines == 2 || lines == 4);
+	if (lines == 1)
+		pair = _mm_set_epi64x(0x9e4addf8, 0x740eef02);
+	if (lines == 2)
+		pair = _mm_set_epi64x(0x0d3b6092, 0x6992cea2);
+	if (lines == 4)
+		pair = _mm_set_epi64x(0xb9e02b86, 0xdcb17aa4);
 	return _mm512_broadcast_i32x4(pair);
 }
 
 /* Moves @sum on by what @by stands for, and takes in @line. */
-FOLDS __m512i fold(__m512i sum, __m512i by, __m512i line)
+FOLDS __m512i fold_line(__m512i sum, __m512i by, __m512i line)
 {
 	return _mm512_xor_si512(
 		line,
@@ -99,60 +104,73 @@ FOLDS __m512i fold(__m512i sum, __m512i by, __m512i line)
 }
 
 /* Returns the state after the line @line, begun with 0. */
-FOLDS uint32_t reduce(__m512i line)
+FOLDS uint32_t reduce_line(__m512i line)
 {
-	char bytes[64];
+	char bytes[TEI_COPY_LINE];
 
 	_mm512_storeu_si512(bytes, line);
 	return (uint32_t)sum_line(0, bytes);
 }
 
-/* A state is taken in by adding it to the first bytes that follow. */
-FOLDS __m512i begin(uint32_t crc, __m512i line)
+/* Takes a state in by adding it to the first bytes that follow. */
+FOLDS __m512i add_state(uint32_t crc, __m512i line)
 {
 	return _mm512_xor_si512(
 		line, _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)crc)));
 }
 
-#define TURN ((size_t)4) /* lines */
+#define TURN ((size_t)TEI_COPY_TURN)
 
-/* Copies @len bytes of each of @pages pages, a multiple of TURN lines. */
-FOLDS uint32_t sum_pages(uint32_t crc, char *to, const char *from, size_t len,
-			 size_t pages)
+/*
+ * Returns the state after all lines of which @sum has the remainders: lines of
+ * one page, or of several, of PAGE bytes each.
+ */
+FOLDS uint32_t reduce_pages(const __m512i sum[TURN], size_t pages)
 {
 	const size_t lines = TURN / pages;
-	const __m512i by = factors(lines), by_one = factors(1);
-	__m512i v[TURN], sum[TURN] = {_mm512_setzero_si512()};
-	size_t i, p, k;
+	const __m512i by = fold_factors(1);
+	uint32_t crc = 0;
 
-	for (k = 1; k < TURN; k++)
-		sum[k] = sum[0];
-	for (i = 0; i < len; i += lines * LINE) {
-		for (p = 0; p < pages; p++)
-			for (k = 0; k < lines; k++)
-				v[p * lines + k] = _mm512_loadu_si512(
-					from + p * PAGE + i + k * LINE);
-		for (k = 0; k < TURN; k++)
-			sum[k] = fold(sum[k], by, v[k]);
-		if (!i)
-			sum[0] = begin(crc, sum[0]);
-		for (p = 0; p < pages; p++)
-			for (k = 0; k < lines; k++)
-				_mm512_stream_si512(
-					(void *)(to + p * PAGE + i + k * LINE),
-					v[p * lines + k]);
-	}
-	for (p = 0; p < pages; p++) {
+	for (size_t p = 0; p < pages; p++) {
 		__m512i all = sum[p * lines];
 
-		for (k = 1; k < lines; k++)
-			all = fold(all, by_one, sum[p * lines + k]);
-		crc = p ? page_later(crc) ^ reduce(all) : reduce(all);
+		for (size_t k = 1; k < lines; k++)
+			all = fold_line(all, by, sum[p * lines + k]);
+		crc = page_later(crc) ^ reduce_line(all); /* of 0: 0 */
 	}
 	return crc;
 }
 
-/* Copies @len bytes, whole lines, to @to, which is at one. */
+/*
+ * Copies @len bytes of each of @pages pages: PAGE, or of a single one any
+ * multiple of TURN lines.
+ */
+FOLDS uint32_t sum_pages(uint32_t crc, char *to, const char *from, size_t len,
+			 size_t pages)
+{
+	const size_t lines = TURN / pages;
+	const __m512i by = fold_factors(lines);
+	__m512i v[TURN], sum[TURN];
+	size_t at[TURN];
+
+	for (size_t k = 0; k < TURN; k++) {
+		at[k] = k / lines * PAGE + k % lines * LINE;
+		sum[k] = _mm512_setzero_si512();
+	}
+	for (size_t i = 0; i < len; i += lines * LINE) {
+		for (size_t k = 0; k < TURN; k++)
+			v[k] = _mm512_loadu_si512(from + at[k] + i);
+		for (size_t k = 0; k < TURN; k++)
+			sum[k] = fold_line(sum[k], by, v[k]);
+		if (!i)
+			sum[0] = add_state(crc, sum[0]);
+		for (size_t k = 0; k < TURN; k++)
+			_mm512_stream_si512((void *)(to + at[k] + i), v[k]);
+	}
+	return reduce_pages(sum, pages);
+}
+
+/* Copies whole lines. @to begins at a line. */
 FOLDS uint32_t sum_lines(uint32_t crc, char *to, const char *from, size_t len,
 			 size_t pages)
 {
@@ -168,7 +186,7 @@ FOLDS uint32_t sum_lines(uint32_t crc, char *to, const char *from, size_t len,
 		__m512i line = _mm512_loadu_si512(from + at);
 
 		_mm512_stream_si512((void *)(to + at), line);
-		crc = reduce(begin(crc, line));
+		crc = reduce_line(add_state(crc, line));
 	}
 	return crc;
 }
@@ -199,12 +217,11 @@ FOLDS uint32_t sum_all(uint32_t crc, char *to, const char *from, size_t len,
 	return sum_rest(crc, to + head, from + head, len - head);
 }
 
-#define SUM_OF(pages_)                                                      \
-	__attribute__((target("avx512f,vpclmulqdq,pclmul,sse4.2")))         \
-	uint32_t tei_copy_sum_avx512_##pages_(uint32_t crc, void *to,       \
-					      const void *from, size_t len) \
-	{                                                                   \
-		return sum_all(crc, to, from, len, pages_);                 \
+#define SUM_OF(pages_)                                                \
+	FOLDING uint32_t tei_copy_sum_avx512_##pages_(                \
+		uint32_t crc, void *to, const void *from, size_t len) \
+	{                                                             \
+		return sum_all(crc, to, from, len, pages_);           \
 	}
 SUM_OF(1)
 SUM_OF(2)
@@ -257,9 +274,9 @@ tei_sum_group_fn *tei_copy_summing(const void *to, const void *from)
 		       : NULL;
 }
 #else
-bool tei_copy_sums(void)
+bool tei_copier_folds(const struct tei_copier *copier)
 {
-	return false;
+	return copier->sum != NULL;
 }
 
 tei_sum_group_fn *tei_copy_summing(const void *to, const void *from)

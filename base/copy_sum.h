@@ -3,9 +3,8 @@
  * copy_sum.h - copies past the caches with the checksums of what is stored
  *
  * A checksum has to be that of the bytes that are stored, also where the source
- * changes meanwhile. Kernels that fold the checksum out of the registers that
- * they store take no longer than a copy alone; others keep a second copy, which
- * ISA-L sums.
+ * changes meanwhile. Some kernels fold it out of the registers that they store;
+ * others keep a second copy, which ISA-L sums.
  */
 #ifndef BASE_COPY_SUM_H
 #define BASE_COPY_SUM_H
@@ -16,21 +15,25 @@
 
 #include "base/copy.h"
 
-/* Tells whether this CPU can run kernels that have a sum. Any thread. */
-bool tei_copy_sums(void);
+/*
+ * Tells whether @copier folds checksums out of what it stores, and this CPU can
+ * run that. Any thread.
+ */
+bool tei_copier_folds(const struct tei_copier *copier);
 
 /*
  * Copies @len bytes by @copier and returns the raw CRC32C state @crc moved on
- * over the bytes that are stored. @keep: @len bytes of the caller's, which get
- * any value. Ranges do not overlap; tei_copy_fence() as for all copiers. Any
- * thread.
+ * over the bytes that are stored. @keep: keep[len] of the caller's, which get
+ * any value; not NULL. Ranges do not overlap; tei_copy_fence() as for all
+ * copiers. Any thread.
  */
 uint32_t tei_copier_sum(const struct tei_copier *copier, uint32_t crc, void *to,
 			void *keep, const void *from, size_t len);
 
 /*
  * Copies TEI_COPY_GROUP bytes to @to, which is at a line, in one pass with
- * their checksum; the source does not change meanwhile.
+ * their checksum; the source does not change meanwhile. tei_copy_fence() as for
+ * all copiers.
  */
 typedef uint32_t tei_sum_group_fn(uint32_t crc, void *to, const void *from);
 
@@ -41,6 +44,8 @@ typedef uint32_t tei_sum_group_fn(uint32_t crc, void *to, const void *from);
 tei_sum_group_fn *tei_copy_summing(const void *to, const void *from);
 
 /* ---- between the kernels ---- */
+
+#define TEI_COPY_TURN 4u /* lines that a kernel moves in turn */
 
 /*
  * Tells whether the lines of four pages go from the last to the first: a load
@@ -58,7 +63,7 @@ static inline bool tei_copy_is_down(const void *to, const void *from)
 	return ahead && ahead < TEI_COPY_PAGE / 4;
 }
 
-/* Kernels of one, two and four pages side by side; where tei_copy_sums(). */
+/* Kernels of one, two and four pages side by side; see tei_copier_folds(). */
 tei_sum_fn tei_copy_sum_avx512_1, tei_copy_sum_avx512_2, tei_copy_sum_avx512_4;
 
 #endif

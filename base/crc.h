@@ -15,7 +15,7 @@
 #include <immintrin.h>
 #endif
 
-/* The raw state after bytes[len]. */
+/* The raw state after bytes[len], which are only read; @len may be 0. */
 uint32_t tei_crc32c_raw(uint32_t state, const void *bytes, size_t len);
 
 /* The raw state after @len more zero bytes. O(log len). */

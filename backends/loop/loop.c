@@ -217,15 +217,15 @@ static int loop_flush(struct tei_endpoint *ep, int err)
 }
 
 /* Returns tei_slice_summed() of the next @n bytes. */
-static uint64_t summed(const struct tei_slice *slice, uint64_t n,
-		       uint64_t *from)
+static uint64_t next_summed(const struct tei_slice *slice, uint64_t n,
+			    uint64_t *from)
 {
 	return tei_slice_summed(slice, loop_slice(slice)->at, n, from);
 }
 
 static void take_crc(struct tei_slice *slice, const uint8_t *bytes, uint64_t n)
 {
-	uint64_t from, len = summed(slice, n, &from);
+	uint64_t from, len = next_summed(slice, n, &from);
 
 	if (len)
 		slice->crc = tei_crc32c_raw(slice->crc, bytes + from, len);
@@ -318,7 +318,7 @@ static void copy_part(struct tei_slice *slice, uint8_t *to, const uint8_t *from,
 		      uint64_t part)
 {
 	struct loop_rail *rail = loop_rail(slice->ep->rail);
-	uint64_t at, n_summed = summed(slice, part, &at);
+	uint64_t at, n_summed = next_summed(slice, part, &at);
 
 	if (!n_summed) {
 		tei_copy_cold(&rail->copies, false, to, from, part);
@@ -334,12 +334,13 @@ static void copy_part(struct tei_slice *slice, uint8_t *to, const uint8_t *from,
 }
 
 /* Copies past the caches, which large memory would only pass through. */
-static void stream(struct tei_slice *slice, uint8_t *to, const uint8_t *from,
-		   uint64_t n)
+static void stream_parts(struct tei_slice *slice, uint8_t *to,
+			 const uint8_t *from, uint64_t n)
 {
-	uint64_t part = first_part(to, TEI_COPY_GROUP, n);
+	const uint64_t most = slice->crc_len ? TEI_COPY_GROUP : STREAM_LEN;
+	uint64_t part = first_part(to, most, n);
 
-	for (; n; n -= part, part = n < TEI_COPY_GROUP ? n : TEI_COPY_GROUP) {
+	for (; n; n -= part, part = n < most ? n : most) {
 		copy_part(slice, to, from, part);
 		pass(slice, part);
 		to += part;
@@ -356,12 +357,13 @@ static void stream(struct tei_slice *slice, uint8_t *to, const uint8_t *from,
 static void stream_write(struct tei_slice *slice, uint8_t *to,
 			 const uint8_t *from, uint64_t n)
 {
+	const struct tei_copy_use *use = &loop_rail(slice->ep->rail)->copies;
 	uint64_t at;
 
-	if (!tei_copy_sums() && summed(slice, n, &at) == n)
+	if (!tei_copy_cold_folds(use) && next_summed(slice, n, &at) == n)
 		write_summed(slice, to, from, n);
 	else
-		stream(slice, to, from, n);
+		stream_parts(slice, to, from, n);
 }
 
 static bool are_apart(const uint8_t *a, const uint8_t *b, uint64_t n)
@@ -379,7 +381,7 @@ static void copy_piece(struct tei_slice *slice, uint8_t *local, uint8_t *remote,
 		if (writes)
 			stream_write(slice, remote, local, n);
 		else
-			stream(slice, local, remote, n);
+			stream_parts(slice, local, remote, n);
 		return;
 	}
 	/* Both may be in one region, so they may overlap. */

@@ -29,7 +29,7 @@ struct loop_rail {
 	int maps; /* tei_maps_open()'s, for large memory */
 	struct tei_copy_use copies;
 	struct tei_faster summing; /* by turns with the copy, or in its pass */
-	/* Holds the bytes copied last, from which the checksum is made. */
+	/* Keeps a part whose checksum is not folded out of its copy. */
 	uint8_t bounce[TEI_COPY_GROUP + TEI_COPY_LINE];
 };
 
