@@ -823,17 +823,20 @@ static void plan_sharing(struct te_batch *batch, const struct te_request *reqs,
 {
 	uint64_t workers =
 		atomic_load_explicit(&peer->favored, memory_order_relaxed);
-	uint64_t bytes = sum_all(reqs, n);
 	uint32_t n_shares = (uint32_t)__builtin_popcountll(workers);
+	uint64_t bytes;
 
 	*out = (struct sharing){.workers = workers};
 	if (!workers)
 		return;
 	if (!first)
 		choose_home(batch, workers);
+	if (n_shares < 2 || n < 2 || !batch->engine->shares)
+		return;
+	bytes = sum_all(reqs, n);
 	if (bytes / SHARE_MIN < n_shares)
 		n_shares = (uint32_t)(bytes / SHARE_MIN);
-	if (n_shares > 1 && n > 1 && batch->engine->shares)
+	if (n_shares > 1)
 		out->share = (bytes + n_shares - 1) / n_shares;
 }
 
