@@ -128,7 +128,7 @@ const struct tei_setting tei_config_rows[] = {
 	{TEI_SETTING(struct tei_config, workers), .expert = true,
 	 .type = TEI_CONF_UINT, .env = "TE_WORKERS", .def = "1",
 	 .max = TEI_WORKERS_MAX,
-	 .help = "threads that drive the rails, each its own (0: one for each NUMA node that has rails); NICs that go by tcp are shared out to several where there are more workers"},
+	 .help = "threads that drive the rails, each its own (0: one for each NUMA node that has rails; more than one: experimental); NICs that go by tcp are shared out to several where there are more workers"},
 	{TEI_SETTING(struct tei_config, slice_min), .expert = true,
 	 .type = TEI_CONF_SIZE, .def = "64k", .min = 4096, .max = 1 << 30,
 	 .help = "smallest part of a request that is cut off"},

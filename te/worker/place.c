@@ -28,13 +28,13 @@ static bool comes_before(const struct tei_rail_place *rails, uint32_t a,
 }
 
 /* Deals out rail @i: its place among those of its tier says to whom. */
-static uint32_t dealt(const struct tei_rail_place *rails, uint32_t n,
-		      uint32_t i, uint32_t wanted)
+static uint32_t deal_rail(const struct tei_rail_place *rails, uint32_t n,
+			  uint32_t i, uint32_t wanted)
 {
-	uint32_t k, before = 0, all = 0;
+	uint32_t k, before = 0, all = 1;
 
 	for (k = 0; k < n; k++) {
-		if (rails[k].kept || rails[k].tier != rails[i].tier)
+		if (k == i || rails[k].kept || rails[k].tier != rails[i].tier)
 			continue;
 		all++;
 		before += comes_before(rails, k, i);
@@ -84,7 +84,7 @@ uint32_t tei_place_rails(struct tei_rail_place *rails, uint32_t n,
 		else if (by_node)
 			rails[i].worker = nodes_before(rails, n, rails[i].node);
 		else
-			rails[i].worker = dealt(rails, n, i, wanted);
+			rails[i].worker = deal_rail(rails, n, i, wanted);
 	}
 	wanted = close_ranks(rails, n, wanted);
 	return wanted ? wanted : 1;
