@@ -11,7 +11,7 @@
 #define N_NEW  100u
 
 struct entries {
-	char names[N_FILL][16];
+	char names[N_FILL][32];
 	struct te_store_key keys[N_FILL];
 	struct te_store_value values[N_FILL];
 	struct iovec pieces[N_FILL];
