@@ -191,6 +191,13 @@ void tei_table_cell(struct tei_table *t, const char *format, ...)
 		t->n_columns = t->column;
 }
 
+void tei_table_texts(struct tei_table *t, const char *const texts[], size_t n)
+{
+	tei_table_row(t);
+	for (size_t i = 0; i < n; i++)
+		tei_table_cell(t, "%s", texts[i]);
+}
+
 static int width_of(const struct tei_table *t, size_t n_rows, size_t column)
 {
 	size_t width = 0, len;

@@ -65,6 +65,8 @@ void tei_table_row(struct tei_table *t);
 /* Sets the row's next cell; longer texts are cut. */
 void tei_table_cell(struct tei_table *t, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+/* Begins a row of these texts, as the head has; @n: how many. */
+void tei_table_texts(struct tei_table *t, const char *const texts[], size_t n);
 /*
  * Prints the first column to the left, others to the right, a line below the
  * head.

@@ -230,9 +230,7 @@ static int print_operations(const struct mixed_results *r)
 
 	if (!t)
 		return -ENOMEM;
-	tei_table_row(t);
-	for (size_t i = 0; i < sizeof(head) / sizeof(*head); i++)
-		tei_table_cell(t, "%s", head[i]);
+	tei_table_texts(t, head, sizeof(head) / sizeof(*head));
 	for (unsigned int i = 0; i < MIX_OPS; i++)
 		if (r->sum.op[i].calls)
 			table_row(t, r, i);

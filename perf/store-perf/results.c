@@ -110,9 +110,7 @@ static void table_head(struct tei_table *t, const struct options *o)
 					    "keys/s",    "p50 us",  "p99 us",
 					    "p999 us",   "missed",  "CPU s/GB"};
 
-	tei_table_row(t);
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-		tei_table_cell(t, "%s", names[i]);
+	tei_table_texts(t, names, sizeof(names) / sizeof(*names));
 	if (o->rate) {
 		tei_table_cell(t, "calls/s");
 		tei_table_cell(t, "behind");

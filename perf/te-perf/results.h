@@ -105,7 +105,7 @@ struct results {
  */
 int results_open(struct results *r, const struct options *o);
 
-/* What the rows of one size, batch and number of threads do. */
+/* Describes what a row does, of those of one size, batch and threads. */
 struct direction {
 	const char *op;      /* static: "write", "read", "mixed", "notify" */
 	uint32_t read_share; /* percent of the requests */

@@ -16,7 +16,7 @@
  */
 #define SCHEMES "none|pairs|pairwise|manytoone|onetomany|all"
 
-/* One host that submits requests, and the one whose memory they name. */
+/* A host that submits requests, and the host whose memory they name. */
 struct pair {
 	uint32_t from, to; /* numbers of hosts */
 	uint32_t out;      /* number of this pair among those from @from */

@@ -348,9 +348,7 @@ static int print_calls(const struct figures *f)
 
 	if (!t)
 		return -ENOMEM;
-	tei_table_row(t);
-	for (size_t i = 0; i < sizeof(head) / sizeof(*head); i++)
-		tei_table_cell(t, "%s", head[i]);
+	tei_table_texts(t, head, sizeof(head) / sizeof(*head));
 	latency_row(t, "look-up", &s->lookup, 0, 0);
 	latency_row(t, "get", &s->get, got_bytes(f),
 		    rate_of_clients(f, got_bytes(f), s->get_ns));
@@ -392,9 +390,7 @@ static int print_clients(const struct figures *f)
 
 	if (!t)
 		return -ENOMEM;
-	tei_table_row(t);
-	for (size_t i = 0; i < sizeof(head) / sizeof(*head); i++)
-		tei_table_cell(t, "%s", head[i]);
+	tei_table_texts(t, head, sizeof(head) / sizeof(*head));
 	for (uint64_t i = 0; i < f->n_clients; i++)
 		client_row(t, f, i);
 	tei_table_print(t, stdout);

@@ -105,9 +105,7 @@ int figures_report(const struct figures *f, bool json)
 	t = tei_calloc(1, sizeof(*t));
 	if (!t)
 		return -ENOMEM;
-	tei_table_row(t);
-	for (size_t i = 0; i < sizeof(head) / sizeof(*head); i++)
-		tei_table_cell(t, "%s", head[i]);
+	tei_table_texts(t, head, sizeof(head) / sizeof(*head));
 	for (size_t i = 0; i < f->n; i++)
 		table_row(t, &f->row[i]);
 	tei_table_print(t, stdout);

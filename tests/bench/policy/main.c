@@ -109,9 +109,7 @@ static void table_head(struct tei_table *t)
 		"blocks", "LRU %",      "CLOCK %", "policy %", "above LRU",
 		"ghosts", "bytes each", "LRU ns",  "policy ns"};
 
-	tei_table_row(t);
-	for (size_t i = 0; i < sizeof(head) / sizeof(*head); i++)
-		tei_table_cell(t, "%s", head[i]);
+	tei_table_texts(t, head, sizeof(head) / sizeof(*head));
 }
 
 static int report_table(const struct row *r, size_t n,
