@@ -240,12 +240,21 @@ static int bind_epoch(struct tei_request *r)
 	return 0;
 }
 
-/* Binds a request submitted before its peer was met. -EAGAIN: not met yet. */
-static int bind_life(struct tei_request *r)
+/*
+ * Binds requests that were submitted before their peer was met, all of a cohort
+ * at once. They stay with their batch's worker until then: it compares lives
+ * (same_segment() below), so that no other worker writes them. -EAGAIN: the
+ * peer is not met yet.
+ */
+static int bind_life(struct tei_cohort *cohort)
 {
-	if (!r->life)
-		r->life = r->peer->life;
-	return r->life ? 0 : -EAGAIN;
+	uint32_t i, life = cohort->first->peer->life;
+
+	if (cohort->first->life)
+		return 0;
+	for (i = 0; i < cohort->n; i++)
+		cohort->first[i].life = life;
+	return life ? 0 : -EAGAIN;
 }
 
 /* True: no rail reaches the memory, but one may when its port has a link. */
@@ -310,7 +319,7 @@ static int resolve(struct tei_request *r)
 	struct tei_peer_work *peer = r->peer;
 	const struct tei_remote_region *region;
 
-	if (bind_life(r))
+	if (bind_life(r->cohort))
 		return -EAGAIN;
 	if (r->life != peer->life)
 		return -ESTALE;
@@ -354,7 +363,8 @@ void tei_request_admit(struct tei_request *r)
 
 	if (r->op != TE_NOTIFY) {
 		rc = resolve(r);
-	} else if (!bind_life(r) && (r->life != peer->life || !bind_epoch(r))) {
+	} else if (!bind_life(r->cohort) &&
+		   (r->life != peer->life || !bind_epoch(r))) {
 		r->parked = false;
 		notify_begin(r);
 		return;
@@ -418,6 +428,7 @@ void tei_request_rematch(struct tei_request *r, int err)
 }
 
 static void cohort_begin(struct tei_cohort *cohort);
+static void cohort_keep(struct tei_cohort *cohort, struct tei_worker *w);
 static bool cohort_goes(struct tei_cohort *cohort);
 static void cohort_send(struct tei_cohort *cohort, struct tei_peer_work *to);
 
@@ -431,6 +442,8 @@ void tei_request_submitted(struct tei_call *call)
 	TEI_COUNT_OWN(home, requests, n);
 	for (; n; n -= cohort->n, r += cohort->n) {
 		cohort = r->cohort;
+		if (!r->life)
+			cohort_keep(cohort, home);
 		if (r->peer->worker == home)
 			cohort_begin(cohort);
 		else
@@ -582,10 +595,23 @@ static void arrived(struct tei_call *call)
 	cohort_begin(TEI_CONTAINER(call, struct tei_cohort, arrive));
 }
 
+/* Has it begin at @w, which is its batch's, wherever submit has put it. */
+static void cohort_keep(struct tei_cohort *cohort, struct tei_worker *w)
+{
+	for (uint32_t i = 0; i < cohort->n; i++) {
+		struct tei_request *r = &cohort->first[i];
+
+		r->peer = &r->to->works[w->index];
+	}
+	atomic_store(&cohort->at, w->index);
+}
+
+/* It is of a life: see bind_life(). */
 static void cohort_send(struct tei_cohort *cohort, struct tei_peer_work *to)
 {
 	struct te_batch *batch = cohort->first->batch;
 
+	assert(cohort->first->life);
 	for (uint32_t i = 0; i < cohort->n; i++)
 		cohort->first[i].peer = to;
 	cohort->n_moves++;
@@ -610,7 +636,7 @@ static bool cohort_goes(struct tei_cohort *cohort)
 {
 	struct tei_peer_work *to;
 
-	if (!has_choice(cohort->first))
+	if (!has_choice(cohort->first) || bind_life(cohort))
 		return false;
 	to = tei_pairs_best_part(cohort->first);
 	if (to == cohort->first->peer)
@@ -663,7 +689,7 @@ bool tei_cohort_may_leave(struct tei_request *r)
 {
 	struct tei_peer_work *to;
 
-	if (!has_choice(r) || !is_at_rest(r->cohort))
+	if (!has_choice(r) || bind_life(r->cohort) || !is_at_rest(r->cohort))
 		return false;
 	to = tei_pairs_best_part(r);
 	if (to == r->peer)

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_homes.c - batches whose worker is not the one that serves the peer
+ *
+ * Of two workers the first has rail "fake/a", the second "fake/b". A second
+ * thread that submits has the second one for its batches; with "b" matching no
+ * rail of a peer, what moves bytes goes to the first from there.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#include "te/core/engine.h"
+#include "te/transfer/request.h"
+#include "te/worker/worker.h"
+#include "tests/unit/te/pair.h"
+
+#define LEN   4096
+#define B     (1u << 1) /* of a set of devices */
+#define N_MAX 8
+
+static const char *const two[] = {"workers", "2", NULL};
+
+/* ---- a thread that submits to the second worker ---- */
+
+struct second {
+	const struct te_request *requests;
+	uint32_t n;
+	struct te_batch *batch;
+};
+
+/* Makes a batch, and submits if this thread has the second worker. */
+static void *create_and_submit(void *arg)
+{
+	struct second *s = arg;
+
+	assert_int_equal(te_batch_create(user, N_MAX, &s->batch), 0);
+	if (tei_batch_home(s->batch)->index == 1)
+		assert_int_equal(te_batch_submit(s->batch, s->requests, s->n),
+				 0);
+	return NULL;
+}
+
+/* Threads have workers by turns, so that one of two has the second. */
+static struct te_batch *submit_to_second(const struct te_request *requests,
+					 uint32_t n)
+{
+	struct second s = {.requests = requests, .n = n};
+	pthread_t thread;
+
+	assert_int_equal(user->n_workers, 2);
+	for (;;) {
+		assert_int_equal(
+			pthread_create(&thread, NULL, create_and_submit, &s),
+			0);
+		assert_int_equal(pthread_join(thread, NULL), 0);
+		if (tei_batch_home(s.batch)->index == 1)
+			return s.batch;
+		te_batch_destroy(s.batch);
+	}
+}
+
+static int result(struct te_batch *batch, uint32_t index)
+{
+	struct te_completion c;
+
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	assert_int_equal(te_batch_result(batch, index, &c), 0);
+	return c.error;
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	pair_memory(LEN);
+	atomic_store(&fake.lone, B);
+	user = rig_engine(two);
+	return 0;
+}
+
+/* ---- notifications ---- */
+
+static struct te_engine *engine_named(const char *name)
+{
+	struct te_config *config;
+	struct te_engine *engine;
+
+	assert_int_equal(te_config_create(&config), 0);
+	assert_int_equal(te_engine_create(config, name, &engine), 0);
+	te_config_destroy(config);
+	return engine;
+}
+
+/*
+ * The write goes to the worker of rail "a" once the peer is met, where it
+ * fails; its notification, which stays, must not be sent.
+ */
+static void
+notification_of_an_unmet_peer_follows_the_writes_elsewhere(void **state)
+{
+	struct iovec piece = {local, LEN};
+	struct te_request requests[2];
+	struct te_batch *batch;
+	te_segment_id id;
+	char name[64];
+
+	(void)state;
+	owner = rig_engine(two);
+	snprintf(name, sizeof(name), "%s", te_engine_name(owner));
+	te_engine_destroy(owner);
+	assert_int_equal(te_segment_expect(user, name, &id), 0);
+	requests[0] = rig_request(id, TE_WRITE, memory, &piece);
+	requests[1] = rig_request(id, TE_NOTIFY, NULL, &piece);
+	atomic_store(&fake.refuse_at, (uintptr_t)memory);
+	batch = submit_to_second(requests, 2);
+	assert_int_equal(te_batch_wait(batch, 50), -ETIMEDOUT);
+	owner = engine_named(name);
+	rig_region(owner, memory, LEN, RIG_ANY);
+	assert_int_equal(result(batch, 0), -EFAULT);
+	assert_int_equal(result(batch, 1), -ECANCELED);
+	te_batch_destroy(batch);
+}
+
+#define ALONE(test) cmocka_unit_test_setup_teardown(test, set_up, pair_close)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ALONE(notification_of_an_unmet_peer_follows_the_writes_elsewhere),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
