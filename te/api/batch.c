@@ -480,7 +480,7 @@ static void sweep_others(struct te_batch *batch)
 	}
 }
 
-static bool is_swept(struct te_batch *batch)
+static bool is_being_swept(struct te_batch *batch)
 {
 	uint64_t left = atomic_load(&batch->used);
 	bool swept = false;
@@ -558,13 +558,16 @@ int te_request_cancel(struct te_batch *batch, uint32_t index)
 	return 0;
 }
 
-/* A few instructions of the driver, or a cancellation just being served. */
+/*
+ * A few instructions of the driver, or a cancellation just being served. Looked
+ * at in the order in which it passes from one to the next: each is set before
+ * the one before it is cleared.
+ */
 static void await_untouched(struct te_batch *batch)
 {
-	while (atomic_load(&batch->cancel_posted) ||
-	       tei_gated_is_called(batch) || is_swept(batch) ||
-	       atomic_load_explicit(&batch->cancel_running,
-				    memory_order_acquire) ||
+	while (tei_gated_is_called(batch) ||
+	       atomic_load(&batch->cancel_posted) ||
+	       atomic_load(&batch->cancel_running) || is_being_swept(batch) ||
 	       atomic_load_explicit(&batch->touching, memory_order_acquire)) {
 		tei_worker_poke(tei_batch_home(batch));
 		sched_yield();
