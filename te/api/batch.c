@@ -428,12 +428,23 @@ int te_batch_eventfd(struct te_batch *batch)
 /* ---- cancelling, reset, the end ---- */
 
 /*
- * Cancels a request that has begun at that worker, whose token is held; others
- * look whether they are canceled when they begin.
+ * Tells whether that worker, whose token is held, has the request. A cohort is
+ * cut before it is sent on, so that who sees it here sees who is in it.
+ */
+static bool is_at(const struct tei_request *r, uint32_t worker)
+{
+	struct tei_cohort *cohort = tei_cohort_of(r);
+
+	return atomic_load(&cohort->at) == worker && tei_cohort_of(r) == cohort;
+}
+
+/*
+ * Cancels a request that has begun at that worker; others look whether they are
+ * canceled when they begin.
  */
 static void abort_begun(struct tei_request *r, uint32_t worker)
 {
-	if (atomic_load(&r->cohort->at) == worker && r->begun)
+	if (is_at(r, worker) && r->begun)
 		tei_request_abort(r, -ECANCELED);
 }
 
@@ -864,7 +875,7 @@ static void join_request(struct te_batch *batch, uint32_t first,
 	struct tei_cohort *cohort = NULL;
 
 	if (r->index > first)
-		cohort = r[-1].cohort;
+		cohort = tei_cohort_of(&r[-1]);
 	if (!cohort || cohort->first->peer != r->peer ||
 	    cohort->first->life != r->life ||
 	    cohort->first->epoch != r->epoch ||
@@ -878,7 +889,7 @@ static void join_request(struct te_batch *batch, uint32_t first,
 	}
 	cohort->n++;
 	cohort->n_live++;
-	r->cohort = cohort;
+	atomic_store_explicit(&r->cohort, cohort, memory_order_release);
 }
 
 /* Places beyond n_submitted are nobody's yet: on error they are just left. */

@@ -2,6 +2,7 @@
 /* engine.c - what the calls of every room check first: fork child, callback */
 #include "te/core/engine.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -32,4 +33,35 @@ void tei_watch_forks(void)
 unsigned int tei_forks(void)
 {
 	return atomic_load_explicit(&forks, memory_order_relaxed);
+}
+
+void tei_count_failed(struct te_engine *engine, int error)
+{
+	switch (error) {
+	case -ETIMEDOUT:
+		TEI_COUNT(engine, failed_timeout);
+		break;
+	case -ECANCELED:
+		TEI_COUNT(engine, failed_canceled);
+		break;
+	case -ESTALE:
+		TEI_COUNT(engine, failed_stale);
+		break;
+	case -EACCES:
+		TEI_COUNT(engine, failed_access);
+		break;
+	case -EFAULT:
+		TEI_COUNT(engine, failed_range);
+		break;
+	case -ECONNREFUSED:
+	case -ECONNRESET:
+	case -EHOSTUNREACH:
+		TEI_COUNT(engine, failed_connection);
+		break;
+	case -EHOSTDOWN:
+		TEI_COUNT(engine, failed_silent);
+		break;
+	default:
+		TEI_COUNT(engine, failed_other);
+	}
 }

@@ -101,6 +101,9 @@ static inline bool tei_engine_alive(const struct te_engine *engine)
 	return engine->forks == tei_forks();
 }
 
+/* Counts a request that has failed by its error. Any thread. */
+void tei_count_failed(struct te_engine *engine, int error);
+
 /* Tells whether a location of memory names no place: NULL, "", "*". */
 static inline bool tei_location_is_any(const char *location)
 {

@@ -306,5 +306,5 @@ void tei_gpu_burst_begin(struct tei_gpu_burst *burst,
 	burst->done = done;
 	burst->arg = arg;
 	burst->job.done = ended;
-	tei_staging_begin(burst->engine, burst->stage, &burst->job);
+	tei_staging_begin(burst->engine->worker, burst->stage, &burst->job);
 }

@@ -33,7 +33,8 @@ static bool is_whole(const struct tei_request *r)
 /* True: @next, of the queue, exists and is also the next of the batch. */
 static bool follows(const struct tei_request *r, const struct tei_request *next)
 {
-	return r->queue.next == &next->queue && next->cohort == r->cohort &&
+	return r->queue.next == &next->queue &&
+	       tei_cohort_of(next) == tei_cohort_of(r) &&
 	       next->remote == r->remote + r->length && next->op == r->op &&
 	       next->flags == r->flags && next->priority == r->priority &&
 	       next->region == r->region && next->avoid == r->avoid &&
@@ -521,7 +522,7 @@ static void copy_out(struct tei_work *work)
 	tei_list_del(&work->of_link);
 	tei_list_add_tail(&work->link->out.copying, &work->of_link);
 	work->state = TEI_WORK_COPYING;
-	tei_staging_copy(work->link->engine, work->staged, TEI_COPY_OUT, copied,
+	tei_staging_copy(work->rail->worker, work->staged, TEI_COPY_OUT, copied,
 			 work);
 }
 
@@ -886,11 +887,10 @@ static void elsewhere(struct tei_work *work)
 /* Has the bytes of a read copied to where they belong. */
 static void copy_in(struct tei_work *work)
 {
-	struct te_engine *engine = work->link->engine;
-
 	work->state = TEI_WORK_COPYING;
 	work->link = NULL;
-	tei_staging_copy(engine, work->staged, TEI_COPY_IN, copied, work);
+	tei_staging_copy(work->rail->worker, work->staged, TEI_COPY_IN, copied,
+			 work);
 }
 
 /* Puts a part that was copied out where the backend gets it. */

@@ -249,6 +249,8 @@ void tei_peer_each_active(struct tei_peer_work *peer,
 	}
 }
 
+static void unpark(struct tei_peer_work *peer);
+
 /* Other rails carry parts of requests with those that are paused. */
 void tei_peer_detour(struct tei_peer_work *peer, uint32_t rail)
 {
@@ -264,6 +266,8 @@ void tei_peer_rematch(struct tei_peer_work *peer)
 {
 	peer->to_rematch = false;
 	tei_peer_each_active(peer, tei_request_rematch, 0);
+	if (peer->elsewhere) /* some of them may go there */
+		unpark(peer);
 }
 
 static bool awaits_a_link(const struct tei_request *r)

@@ -108,6 +108,17 @@ struct tei_takers {
 /* Finds out. Token. */
 void tei_takers_of(const struct tei_request *r, struct tei_takers *out);
 
+/*
+ * Finds the rails that move the request's bytes: those to the peer that take
+ * its local memory. If there is none, or a processor has to see the bytes for
+ * their checksum, and the host can copy them: any, at the first worker. Between
+ * GPUs of one host those go first that copy from one to the other. Sets reach,
+ * staged and direct; returns whether some of it may be a GPU's that is not
+ * registered. Token.
+ */
+bool tei_request_reach(struct tei_request *r, const struct tei_remote *remote,
+		       const struct tei_remote_region *region);
+
 /* Part of the peer that serves the request best, as far as is known. Token. */
 struct tei_peer_work *tei_pairs_best_part(const struct tei_request *r);
 

@@ -126,7 +126,7 @@ void tei_region_copy_begin(struct tei_region_copy *copy, uint64_t length)
 	c->job.copies = &c->copy;
 	c->job.n = 1;
 	c->job.done = job_done;
-	tei_staging_begin(c->engine, c->stage, &c->job);
+	tei_staging_begin(c->ep->link->rail->worker, c->stage, &c->job);
 }
 
 void tei_region_copy_end(struct tei_region_copy *copy)

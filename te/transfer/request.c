@@ -27,42 +27,10 @@ static uint32_t final_crc(const struct tei_request *r)
 	return r->crc_len ? ~r->crc : 0;
 }
 
-/* Counts a failure by its error. */
-static void count_failed(struct te_engine *engine, int error)
-{
-	switch (error) {
-	case -ETIMEDOUT:
-		TEI_COUNT(engine, failed_timeout);
-		break;
-	case -ECANCELED:
-		TEI_COUNT(engine, failed_canceled);
-		break;
-	case -ESTALE:
-		TEI_COUNT(engine, failed_stale);
-		break;
-	case -EACCES:
-		TEI_COUNT(engine, failed_access);
-		break;
-	case -EFAULT:
-		TEI_COUNT(engine, failed_range);
-		break;
-	case -ECONNREFUSED:
-	case -ECONNRESET:
-	case -EHOSTUNREACH:
-		TEI_COUNT(engine, failed_connection);
-		break;
-	case -EHOSTDOWN:
-		TEI_COUNT(engine, failed_silent);
-		break;
-	default:
-		TEI_COUNT(engine, failed_other);
-	}
-}
-
 static void count_request(struct te_engine *engine, const struct tei_request *r)
 {
 	if (r->error)
-		count_failed(engine, r->error);
+		tei_count_failed(engine, r->error);
 	else if (r->op == TE_READ)
 		TEI_COUNT_OWN(r->peer->worker, bytes_read, r->bytes);
 	else if (r->op == TE_NOTIFY)
@@ -102,11 +70,11 @@ static void finish_request(struct tei_request *r)
 	if (tei_batch_home(r->batch) != r->peer->worker) {
 		/* At the end of the round: till then the cohort is needed. */
 		tei_list_add_tail(&r->peer->worker->ended, &r->queue);
-		cohort_ended_one(r->cohort);
+		cohort_ended_one(tei_cohort_of(r));
 		return;
 	}
 	end_in_batch(r->batch, r);
-	cohort_ended_one(r->cohort);
+	cohort_ended_one(tei_cohort_of(r));
 	if (!tei_list_empty(&r->batch->notifies))
 		notify_look(r->batch);
 }
@@ -257,55 +225,30 @@ static int bind_life(struct tei_cohort *cohort)
 	return life ? 0 : -EAGAIN;
 }
 
-/* True: no rail reaches the memory, but one may when its port has a link. */
+#define MOVES_MAX 64u /* of a cohort; workers may differ for a moment */
+
+/* Tells whether other workers are worth a look. */
+static bool has_choice(const struct tei_request *r)
+{
+	const struct tei_peer_work *peer = r->peer;
+
+	return peer->elsewhere && peer->remote && r->op != TE_NOTIFY &&
+	       (!r->life || r->life == peer->life) &&
+	       tei_cohort_of(r)->n_moves < MOVES_MAX;
+}
+
+/*
+ * True: no rail of this worker reaches the memory, but one may when its port
+ * has a link, or others have one, to which it goes when its cohort rests.
+ */
 static bool awaits_rail(const struct tei_request *r)
 {
-	bool may_come = false;
+	bool may_come = has_choice(r) && tei_pairs_best_part(r) != r->peer;
 	uint32_t i;
 
 	for (i = 0; i < r->peer->worker->n_rails; i++)
 		may_come |= tei_pairs_may_come(r->peer, i);
 	return may_come && !(r->flags & TE_FAIL_FAST);
-}
-
-static uint64_t not_paused(struct tei_peer_work *peer, uint64_t rails)
-{
-	uint64_t left, lets = 0, until = UINT64_MAX;
-
-	for (left = rails; left; left &= left - 1)
-		if (tei_health_lets(peer, (uint32_t)__builtin_ctzll(left),
-				    &until))
-			lets |= left & -left;
-	return lets;
-}
-
-/*
- * Finds the rails that move the request's bytes: those to the peer that take
- * its local memory. If there is none, or a processor has to see the bytes for
- * their checksum, and the host can copy them: any. Between GPUs of one host
- * those go first that copy from one to the other. Returns whether some of it
- * may be a GPU's that is not registered.
- */
-static bool find_reach(struct tei_request *r, const struct tei_remote *remote,
-		       const struct tei_remote_region *region)
-{
-	struct tei_takers takers;
-	uint64_t across;
-	uint64_t reach = tei_pairs_that_reach(r->peer, remote, region, &across);
-
-	tei_takers_of(r, &takers);
-	r->staged = false;
-	r->direct = takers.rails != UINT64_MAX;
-	r->reach = across;
-	if (takers.all_gpu && !(r->flags & TE_CRC) &&
-	    not_paused(r->peer, across & ~r->avoid))
-		return false;
-	reach &= ~across;
-	r->staged = takers.stageable && takers.rails != UINT64_MAX &&
-		    (!(reach & takers.rails) || r->flags & TE_CRC);
-	r->direct = !r->staged && takers.rails != UINT64_MAX;
-	r->reach = r->staged ? reach : reach & takers.rails;
-	return takers.unknown;
 }
 
 /*
@@ -319,7 +262,7 @@ static int resolve(struct tei_request *r)
 	struct tei_peer_work *peer = r->peer;
 	const struct tei_remote_region *region;
 
-	if (bind_life(r->cohort))
+	if (bind_life(tei_cohort_of(r)))
 		return -EAGAIN;
 	if (r->life != peer->life)
 		return -ESTALE;
@@ -335,7 +278,7 @@ static int resolve(struct tei_request *r)
 	if (!(region->access & access))
 		return ask_again(r, -EACCES);
 	/* A processor that copies it, as for an arena, would get a signal. */
-	if (find_reach(r, peer->remote, region) && tei_local_is_gone(r))
+	if (tei_request_reach(r, peer->remote, region) && tei_local_is_gone(r))
 		return -EFAULT;
 	if (!r->reach && awaits_rail(r))
 		return -EAGAIN;
@@ -363,7 +306,7 @@ void tei_request_admit(struct tei_request *r)
 
 	if (r->op != TE_NOTIFY) {
 		rc = resolve(r);
-	} else if (!bind_life(r->cohort) &&
+	} else if (!bind_life(tei_cohort_of(r)) &&
 		   (r->life != peer->life || !bind_epoch(r))) {
 		r->parked = false;
 		notify_begin(r);
@@ -411,7 +354,7 @@ void tei_request_rematch(struct tei_request *r, int err)
 	(void)err;
 	if (r->op == TE_NOTIFY || !r->region)
 		return;
-	(void)find_reach(r, r->held, r->region);
+	(void)tei_request_reach(r, r->held, r->region);
 	if (r->reach & ~r->avoid) {
 		r->near = tei_near_of(r);
 		return;
@@ -429,19 +372,19 @@ void tei_request_rematch(struct tei_request *r, int err)
 
 static void cohort_begin(struct tei_cohort *cohort);
 static void cohort_keep(struct tei_cohort *cohort, struct tei_worker *w);
-static bool cohort_goes(struct tei_cohort *cohort);
 static void cohort_send(struct tei_cohort *cohort, struct tei_peer_work *to);
 
 void tei_request_submitted(struct tei_call *call)
 {
 	struct tei_request *r = TEI_CONTAINER(call, struct tei_request, call);
-	uint32_t n = r->n_following + 1;
+	uint32_t n_begun, n = r->n_following + 1;
 	struct tei_worker *home = tei_batch_home(r->batch);
 	struct tei_cohort *cohort;
 
 	TEI_COUNT_OWN(home, requests, n);
-	for (; n; n -= cohort->n, r += cohort->n) {
-		cohort = r->cohort;
+	for (; n; n -= n_begun, r += n_begun) {
+		cohort = tei_cohort_of(r);
+		n_begun = cohort->n; /* some may leave it now */
 		if (!r->life)
 			cohort_keep(cohort, home);
 		if (r->peer->worker == home)
@@ -585,10 +528,10 @@ static bool is_canceled(const struct tei_request *r)
  * do not, or where others are of a better tier or near the memory, the whole
  * cohort goes to their worker, while nothing of it is out. What has been done
  * of its requests is done again there: writing the same bytes twice is no harm
- * while the request lasts.
+ * while the request lasts. Before it begins at a worker its requests are asked
+ * for one by one, and those that others serve better become cohorts of their
+ * own: their memory is a GPU's, say, whose stages are the first worker's.
  */
-
-#define MOVES_MAX 64u /* of a cohort; workers may differ for a moment */
 
 static void arrived(struct tei_call *call)
 {
@@ -619,30 +562,6 @@ static void cohort_send(struct tei_cohort *cohort, struct tei_peer_work *to)
 	atomic_fetch_or(&batch->used, (uint64_t)1 << to->worker->index);
 	atomic_store(&cohort->at, to->worker->index);
 	tei_worker_post(to->worker, &cohort->arrive);
-}
-
-/* Tells whether other workers are worth a look. */
-static bool has_choice(const struct tei_request *r)
-{
-	const struct tei_peer_work *peer = r->peer;
-
-	return peer->elsewhere && peer->remote && r->op != TE_NOTIFY &&
-	       (!r->life || r->life == peer->life) &&
-	       r->cohort->n_moves < MOVES_MAX;
-}
-
-/* It is to begin: true: not here. */
-static bool cohort_goes(struct tei_cohort *cohort)
-{
-	struct tei_peer_work *to;
-
-	if (!has_choice(cohort->first) || bind_life(cohort))
-		return false;
-	to = tei_pairs_best_part(cohort->first);
-	if (to == cohort->first->peer)
-		return false;
-	cohort_send(cohort, to);
-	return true;
 }
 
 /* Nothing of it is at a backend, in limbo or being copied. */
@@ -687,14 +606,15 @@ static void cohort_leave(struct tei_cohort *cohort, struct tei_peer_work *to)
 
 bool tei_cohort_may_leave(struct tei_request *r)
 {
+	struct tei_cohort *cohort = tei_cohort_of(r);
 	struct tei_peer_work *to;
 
-	if (!has_choice(r) || bind_life(r->cohort) || !is_at_rest(r->cohort))
+	if (!has_choice(r) || bind_life(cohort))
 		return false;
 	to = tei_pairs_best_part(r);
-	if (to == r->peer)
+	if (to == r->peer || !is_at_rest(cohort))
 		return false;
-	cohort_leave(r->cohort, to);
+	cohort_leave(cohort, to);
 	return true;
 }
 
@@ -720,8 +640,53 @@ void tei_cohorts_leave(struct tei_peer_work *peer)
 	}
 }
 
+/* Makes its requests from the @n-th on a cohort of their own. */
+static struct tei_cohort *cohort_cut(struct tei_cohort *cohort, uint32_t n)
+{
+	struct tei_request *first = &cohort->first[n];
+	struct tei_cohort *rest = &first->batch->cohorts[first->index];
+
+	*rest = (struct tei_cohort){.first = first,
+				    .n = cohort->n - n,
+				    .begun_at = cohort->begun_at,
+				    .at = atomic_load(&cohort->at),
+				    .n_moves = cohort->n_moves};
+	tei_list_init(&rest->of_peer);
+	for (uint32_t i = 0; i < rest->n; i++) {
+		rest->n_live += !tei_request_is_final(&first[i]);
+		atomic_store_explicit(&first[i].cohort, rest,
+				      memory_order_release);
+	}
+	cohort->n = n;
+	cohort->n_live -= rest->n_live;
+	return rest;
+}
+
+/*
+ * Finds the part of the peer that is best for the first of its requests that
+ * have not ended, and cuts off those from the first on that another one is best
+ * for. Returns them; NULL: there are none.
+ */
+static struct tei_cohort *cut_others(struct tei_cohort *cohort,
+				     struct tei_peer_work **to)
+{
+	*to = NULL;
+	for (uint32_t i = 0; i < cohort->n; i++) {
+		struct tei_peer_work *best;
+
+		if (tei_request_is_final(&cohort->first[i]))
+			continue;
+		best = tei_pairs_best_part(&cohort->first[i]);
+		if (!*to)
+			*to = best;
+		if (best != *to)
+			return cohort_cut(cohort, i);
+	}
+	return NULL;
+}
+
 /* Begins all of its requests that have not ended at another worker. */
-static void cohort_begin(struct tei_cohort *cohort)
+static void begin_here(struct tei_cohort *cohort)
 {
 	struct tei_request *first = cohort->first;
 	struct tei_peer_work *peer = first->peer;
@@ -731,13 +696,6 @@ static void cohort_begin(struct tei_cohort *cohort)
 	uint32_t i;
 	int rc;
 
-	/* First: it ends the active ones that the news have made stale. */
-	if (is_behind(first))
-		tei_peer_sync(peer);
-	if (cohort_goes(cohort))
-		return;
-	if (peer->self)
-		tei_peer_sync_self(peer);
 	tei_list_add_tail(&peer->active, &cohort->of_peer);
 	cohort->begun_at = peer->worker->now;
 	cohort->due.fn = deadline_due;
@@ -754,6 +712,30 @@ static void cohort_begin(struct tei_cohort *cohort)
 			tei_request_refuse(r, -ECANCELED);
 		else
 			tei_request_admit(r);
+	}
+}
+
+/* Begins it, at the worker that serves it best. */
+static void cohort_begin(struct tei_cohort *cohort)
+{
+	struct tei_peer_work *peer = cohort->first->peer, *to;
+	struct tei_cohort *rest;
+
+	/* First: it ends the active ones that the news have made stale. */
+	if (is_behind(cohort->first))
+		tei_peer_sync(peer);
+	if (peer->self)
+		tei_peer_sync_self(peer);
+	if (!has_choice(cohort->first) || bind_life(cohort)) {
+		begin_here(cohort);
+		return;
+	}
+	for (; cohort; cohort = rest) {
+		rest = cut_others(cohort, &to);
+		if (!to || to == peer)
+			begin_here(cohort);
+		else
+			cohort_send(cohort, to);
 	}
 }
 

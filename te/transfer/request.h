@@ -75,7 +75,11 @@ struct tei_request {
 	uint32_t n_following; /* requests after this one, same submission */
 	uint32_t index;
 	struct te_batch *batch;
-	struct tei_cohort *cohort;
+	/*
+	 * Written by submit, then by the worker that has it, which may make it
+	 * another one's: release. Others read it: acquire.
+	 */
+	_Atomic(struct tei_cohort *) cohort;
 	struct tei_peer *to;
 	struct tei_peer_work *peer; /* its part: of the worker that has it */
 	uint32_t life;              /* of the peer */
@@ -121,6 +125,11 @@ struct tei_request {
 	_Atomic bool canceled;            /* in batch.cancels, once */
 	struct tei_mpsc_node cancel_node; /* batch.cancels */
 };
+
+static inline struct tei_cohort *tei_cohort_of(const struct tei_request *r)
+{
+	return atomic_load_explicit(&r->cohort, memory_order_acquire);
+}
 
 /* Token; for other threads `final` is to be read with acquire. */
 static inline bool tei_request_is_final(const struct tei_request *r)

@@ -105,6 +105,46 @@ uint64_t tei_near_of(const struct tei_request *r)
 	return tei_near_of_any(r, r->region, r->reach);
 }
 
+/* ---- rails of a request ---- */
+
+static uint64_t not_paused(struct tei_peer_work *peer, uint64_t rails)
+{
+	uint64_t left, lets = 0, until = UINT64_MAX;
+
+	for (left = rails; left; left &= left - 1)
+		if (tei_health_lets(peer, (uint32_t)__builtin_ctzll(left),
+				    &until))
+			lets |= left & -left;
+	return lets;
+}
+
+bool tei_request_reach(struct tei_request *r, const struct tei_remote *remote,
+		       const struct tei_remote_region *region)
+{
+	struct tei_takers takers;
+	uint64_t across;
+	uint64_t reach = tei_pairs_that_reach(r->peer, remote, region, &across);
+
+	tei_takers_of(r, &takers);
+	r->staged = false;
+	r->direct = takers.rails != UINT64_MAX;
+	r->reach = across;
+	if (takers.all_gpu && !(r->flags & TE_CRC) &&
+	    not_paused(r->peer, across & ~r->avoid))
+		return false;
+	reach &= ~across;
+	r->staged = takers.stageable && takers.rails != UINT64_MAX &&
+		    (!(reach & takers.rails) || r->flags & TE_CRC);
+	r->direct = !r->staged && takers.rails != UINT64_MAX;
+	r->reach = r->staged ? reach : reach & takers.rails;
+	if (r->staged && r->peer->worker->index) {
+		/* Stages are the first worker's. */
+		r->staged = false;
+		r->reach = 0;
+	}
+	return takers.unknown;
+}
+
 /* ---- which worker has them ---- */
 
 /* The part of the worker that has the first of @rails. */

@@ -2,6 +2,7 @@
 /* staging.c - memory of the host in place of a GPU's, part by part */
 #include "te/transfer/staging.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #include <te/te.h>
@@ -248,21 +249,22 @@ static void copied(struct tei_stage_job *job, int err)
 	staged->done(staged->arg, err);
 }
 
-void tei_staging_begin(struct te_engine *engine, struct tei_stage *stage,
+void tei_staging_begin(struct tei_worker *w, struct tei_stage *stage,
 		       struct tei_stage_job *job)
 {
+	assert(!w->index);
 	if (tei_list_empty(&stage->active))
-		tei_list_add_tail(&engine->transfer->stages,
+		tei_list_add_tail(&w->engine->transfer->stages,
 				  &tei_stage_hold(stage)->active);
-	engine->worker->n_copying++;
+	w->n_copying++;
 	tei_stage_submit(stage, job);
 }
 
-void tei_staging_copy(struct te_engine *engine, struct tei_staged *staged,
+void tei_staging_copy(struct tei_worker *w, struct tei_staged *staged,
 		      enum tei_copy_way way, void (*done)(void *arg, int err),
 		      void *arg)
 {
-	staged->engine = engine;
+	staged->engine = w->engine;
 	staged->done = done;
 	staged->arg = arg;
 	staged->job = (struct tei_stage_job){.way = way,
@@ -270,7 +272,7 @@ void tei_staging_copy(struct te_engine *engine, struct tei_staged *staged,
 					     .n = staged->n_copies,
 					     .length = staged->length,
 					     .done = copied};
-	tei_staging_begin(engine, staged->stage, &staged->job);
+	tei_staging_begin(w, staged->stage, &staged->job);
 }
 
 bool tei_staging_turn(struct tei_worker *w)

@@ -8,7 +8,7 @@
  * copy touches the request's memory as a backend does, so the request is not
  * final before it has ended.
  *
- * Threads: the token, everywhere.
+ * Threads: the token of the first worker, which has all stages.
  */
 #ifndef TE_TRANSFER_STAGING_H
 #define TE_TRANSFER_STAGING_H
@@ -44,7 +44,7 @@ const struct iovec *tei_staging_iov(const struct tei_staged *staged,
  * Begins the copy of its bytes; done(@arg, 0 or -EIO) follows from turn(), when
  * none of them is touched any more.
  */
-void tei_staging_copy(struct te_engine *engine, struct tei_staged *staged,
+void tei_staging_copy(struct tei_worker *w, struct tei_staged *staged,
 		      enum tei_copy_way way, void (*done)(void *arg, int err),
 		      void *arg);
 
@@ -52,7 +52,7 @@ void tei_staging_copy(struct te_engine *engine, struct tei_staged *staged,
  * Has turn() begin a job of the stage; its done() takes it from
  * worker.n_copying.
  */
-void tei_staging_begin(struct te_engine *engine, struct tei_stage *stage,
+void tei_staging_begin(struct tei_worker *w, struct tei_stage *stage,
 		       struct tei_stage_job *job);
 
 /*

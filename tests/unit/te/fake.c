@@ -96,6 +96,7 @@ void fake_reset(void)
 	atomic_store(&fake.break_after, -1);
 	atomic_store(&fake.break_rail, -1);
 	atomic_store(&fake.down_rail, -1);
+	atomic_store(&fake.only_a_at, 0);
 	atomic_store(&fake.refuse_at, 0);
 	atomic_store(&fake.fail_at, 0);
 	atomic_store(&fake.refuse_connects, 0);
@@ -230,10 +231,10 @@ static int fake_region_add(struct tei_rail *rail, uint64_t id, void *addr,
 			   uint64_t length, uint32_t access, void *key,
 			   size_t *len)
 {
-	(void)rail;
-	(void)addr;
 	(void)length;
 	(void)access;
+	if ((uintptr_t)addr == atomic_load(&fake.only_a_at) && number_of(rail))
+		return -EOPNOTSUPP;
 	return write_id(id, key, len);
 }
 

@@ -36,6 +36,7 @@ struct fake_knobs {
 	_Atomic int break_rail; /* only of this rail; -1: of any */
 	_Atomic int down_rail;  /* this one has no link; -1: none */
 	_Atomic int dead_err;   /* what connects of dead ones fail with */
+	_Atomic uint64_t only_a_at; /* a region there is reached by "a" alone */
 	_Atomic uint64_t refuse_at; /* what touches it: -EFAULT; 0: nothing */
 	_Atomic uint64_t fail_at;   /* the same: -EIO, and leaves a ghost */
 	_Atomic int refuse_connects, fail_posts, busy; /* that many times */

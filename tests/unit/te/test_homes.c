@@ -121,11 +121,54 @@ notification_of_an_unmet_peer_follows_the_writes_elsewhere(void **state)
 	te_batch_destroy(batch);
 }
 
+/* ---- memory that one worker reaches only ---- */
+
+static int set_up_pair(void **state)
+{
+	(void)state;
+	pair_memory(2 * LEN);
+	owner = rig_engine(two);
+	user = rig_engine(two);
+	rig_region(owner, memory, LEN, RIG_ANY);
+	atomic_store(&fake.only_a_at, (uintptr_t)memory + LEN);
+	rig_region(owner, memory + LEN, LEN, RIG_ANY);
+	segment = rig_segment(user, owner);
+	return 0;
+}
+
+/* Those to the second region have no rail where their submission begins. */
+static void requests_go_where_their_memory_is_reached(void **state)
+{
+	struct te_request requests[4];
+	struct te_batch *batch;
+	struct iovec pieces[4];
+
+	(void)state;
+	assert_int_equal(rig_move(user, segment, TE_WRITE, memory, local, LEN),
+			 0);
+	rig_fill(local, (size_t)2 * LEN);
+	for (uint32_t i = 0; i < 4; i++) {
+		size_t at = (i % 2) * LEN + i / 2 * (LEN / 2);
+
+		pieces[i] = (struct iovec){local + at, LEN / 2};
+		requests[i] =
+			rig_request(segment, TE_WRITE, memory + at, &pieces[i]);
+	}
+	batch = submit_to_second(requests, 4);
+	for (uint32_t i = 0; i < 4; i++)
+		assert_int_equal(result(batch, i), 0);
+	assert_memory_equal(memory, local, (size_t)2 * LEN);
+	te_batch_destroy(batch);
+}
+
+#define PAIR(test) \
+	cmocka_unit_test_setup_teardown(test, set_up_pair, pair_close)
 #define ALONE(test) cmocka_unit_test_setup_teardown(test, set_up, pair_close)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		PAIR(requests_go_where_their_memory_is_reached),
 		ALONE(notification_of_an_unmet_peer_follows_the_writes_elsewhere),
 	};
 
