@@ -10,6 +10,7 @@
 struct te_batch;
 struct te_engine;
 struct te_request;
+struct tei_list;
 struct tei_worker;
 
 /* Publishes completions, see worker.ops->publish(). Token. */
@@ -27,5 +28,11 @@ void tei_batch_free(struct te_batch *batch);
  */
 int tei_batch_take(struct te_batch *batch, const struct te_request *reqs,
 		   size_t n, uint32_t *first);
+
+/* The worker of this thread's batches, as long as any will do. Any thread. */
+struct tei_worker *tei_own_worker(const struct te_engine *engine);
+/* Room for the piece lists of a batch, te_batch.chunks: all is unused. */
+void tei_pieces_reset(struct tei_list *chunks);
+void tei_pieces_free(struct tei_list *chunks);
 
 #endif
