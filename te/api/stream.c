@@ -109,13 +109,13 @@ static int set_limit(struct tei_gated *gated, uint64_t at)
 	return rc;
 }
 
-/* Ends a request that has begun without memory for the limit. */
-static void refuse_for_memory(struct tei_request *r)
+/* Has requests end as they begin: there is no memory for the limit. */
+static void refuse_for_memory(struct tei_request *first, uint32_t n)
 {
-	if (tei_request_is_final(r))
-		return;
-	r->provider_code = ENOMEM;
-	tei_request_refuse(r, -EIO);
+	for (uint32_t i = 0; i < n; i++) {
+		first[i].error = -EIO;
+		first[i].provider_code = ENOMEM;
+	}
 }
 
 /* Begins the requests, with deadlines that count from now. */
@@ -126,7 +126,6 @@ static void begin(struct tei_gated *gated)
 	uint64_t now = worker_of(gated)->now, last = 0;
 	uint64_t held = now > gated->since ? now - gated->since : 0;
 	uint32_t i, n = first->n_following + 1;
-	int rc;
 
 	gated->held = false;
 	for (i = 0; i < n; i++) {
@@ -134,10 +133,10 @@ static void begin(struct tei_gated *gated)
 		if (first[i].deadline > last)
 			last = first[i].deadline;
 	}
-	rc = set_limit(gated, last + LATE_NS);
+	/* First: from then on they may be at other workers. */
+	if (set_limit(gated, last + LATE_NS))
+		refuse_for_memory(first, n);
 	tei_request_submitted(&first->call);
-	for (i = 0; rc && i < n; i++)
-		refuse_for_memory(&first[i]);
 }
 
 /* The stream has got there: in the round that serves its call. Token. */

@@ -517,7 +517,7 @@ static bool is_behind(const struct tei_request *r)
 
 static bool is_canceled(const struct tei_request *r)
 {
-	return atomic_load_explicit(&r->canceled, memory_order_relaxed) ||
+	return atomic_load(&r->canceled) ||
 	       r->index < atomic_load(&r->batch->n_canceled);
 }
 
@@ -697,7 +697,8 @@ static void begin_here(struct tei_cohort *cohort)
 	int rc;
 
 	tei_list_add_tail(&peer->active, &cohort->of_peer);
-	cohort->begun_at = peer->worker->now;
+	if (!cohort->begun_at) /* else it has come from another worker */
+		cohort->begun_at = peer->worker->now;
 	cohort->due.fn = deadline_due;
 	rc = tei_due_set(peer->worker, &cohort->due, next_look(cohort));
 	for (i = 0; i < cohort->n; i++) {
@@ -708,6 +709,8 @@ static void begin_here(struct tei_cohort *cohort)
 		r->begun = true;
 		if (rc)
 			refuse_for_memory(r, -EIO);
+		else if (r->error) /* it was refused before it was submitted */
+			tei_request_refuse(r, r->error);
 		else if (closing || is_canceled(r))
 			tei_request_refuse(r, -ECANCELED);
 		else

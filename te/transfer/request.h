@@ -120,9 +120,10 @@ struct tei_request {
 
 	uint64_t bytes;
 	uint32_t crc, retries, rail;
-	int32_t error, provider_code;
-	_Atomic bool final;               /* release: all of the above */
-	_Atomic bool canceled;            /* in batch.cancels, once */
+	int32_t error,
+		provider_code; /* also by submit: it ends when it begins */
+	_Atomic bool final;    /* release: all of the above */
+	_Atomic bool canceled; /* in batch.cancels, once */
 	struct tei_mpsc_node cancel_node; /* batch.cancels */
 };
 
@@ -172,7 +173,7 @@ void tei_request_admit(struct tei_request *r);
 struct tei_cohort {
 	struct tei_request *first; /* first[n] */
 	uint32_t n, n_live;        /* n_live: not final yet */
-	uint64_t begun_at;         /* ns */
+	uint64_t begun_at;         /* ns; at the first worker that had it */
 	uint64_t doubted_at;       /* ns: its peer was first seen silent */
 	struct tei_due due;        /* the deadline, or a look before it */
 	struct tei_call arrive;    /* at another worker */
