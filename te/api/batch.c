@@ -221,8 +221,9 @@ static bool all_done(void *arg)
 	/* First: a callback may submit before its own request counts. */
 	uint32_t n_done = atomic_load(&batch->n_done);
 
+	/* Acquire: who cancels may be another thread than who submits. */
 	return n_done ==
-	       atomic_load_explicit(&batch->n_submitted, memory_order_relaxed);
+	       atomic_load_explicit(&batch->n_submitted, memory_order_acquire);
 }
 
 int te_batch_wait(struct te_batch *batch, uint32_t timeout_ms)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_workers.c - rails dealt out to workers, and engines with several */
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <string.h>
 
@@ -262,6 +263,43 @@ static void batch_is_canceled_wherever_its_requests_are(void **state)
 	te_engine_destroy(owner);
 }
 
+/* ---- requests to the engine itself ---- */
+
+static void *write_to_self(void *arg)
+{
+	struct te_engine *engine = arg;
+	te_segment_id own = rig_segment(engine, engine);
+
+	assert_int_equal(
+		rig_move(engine, own, TE_WRITE, remote[0], local[0], PIECE), 0);
+	return NULL;
+}
+
+/* Also from threads whose worker has no rail to the engine itself. */
+static void engine_reaches_itself_from_every_thread(void **state)
+{
+	const char *const two[] = {"workers", "2", NULL};
+	struct te_engine *engine = rig_engine(two);
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(engine->n_workers, 2);
+	rig_fill(local[0], PIECE);
+	for (uint32_t i = 0; i < 4; i++) {
+		te_region_id id;
+
+		memset(remote[0], 0, PIECE);
+		id = rig_region(engine, remote[0], PIECE, RIG_ANY);
+		assert_int_equal(
+			pthread_create(&thread, NULL, write_to_self, engine),
+			0);
+		assert_int_equal(pthread_join(thread, NULL), 0);
+		assert_memory_equal(local[0], remote[0], PIECE);
+		assert_int_equal(te_region_remove(engine, id), 0);
+	}
+	te_engine_destroy(engine);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -275,6 +313,7 @@ int main(void)
 		cmocka_unit_test(there_are_not_endlessly_many),
 		cmocka_unit_test(more_workers_than_rails_are_told_of),
 		cmocka_unit_test(large_submission_goes_by_all_workers),
+		cmocka_unit_test(engine_reaches_itself_from_every_thread),
 		cmocka_unit_test(batch_is_canceled_wherever_its_requests_are),
 	};
 
