@@ -140,7 +140,7 @@ static void completion_of(struct tei_request *r, struct te_completion *out)
  * who waits for that counter has all calls behind it. What a callback submits
  * or cancels is queued, since the token is held, and served in the next round.
  */
-static void call_back(struct te_batch *batch)
+static void call_all(struct te_batch *batch)
 {
 	struct te_completion completion;
 
@@ -152,6 +152,20 @@ static void call_back(struct te_batch *batch)
 		batch->fn(batch, &completion, batch->fn_arg);
 	}
 	tei_calling_back = false;
+}
+
+/* Calls of one engine never overlap, whichever workers make them. */
+static void call_back(struct te_batch *batch)
+{
+	struct te_engine *engine = batch->engine;
+
+	if (engine->n_workers == 1) { /* its token sees to that */
+		call_all(batch);
+		return;
+	}
+	tei_mutex_lock(&engine->calling);
+	call_all(batch);
+	tei_mutex_unlock(&engine->calling);
 }
 
 /*

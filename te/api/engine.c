@@ -113,6 +113,7 @@ static void init(struct te_engine *engine)
 {
 	engine->core.engine = engine;
 	engine->forks = tei_forks();
+	tei_mutex_init(&engine->calling);
 	tei_mutex_init(&engine->mu);
 	tei_list_init(&engine->peers);
 	tei_list_init(&engine->batches);
@@ -136,6 +137,7 @@ static void fini(struct te_engine *engine)
 	tei_gpus_fini(engine->gpus);
 	tei_inbox_fini(engine->inbox);
 	tei_mutex_fini(&engine->mu);
+	tei_mutex_fini(&engine->calling);
 }
 
 static int open_control(struct te_engine *engine, uint16_t port)

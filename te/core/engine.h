@@ -82,6 +82,10 @@ struct te_engine {
 	struct tei_inbox *inbox;
 	struct tei_gpus *gpus;
 
+	/*
+	 * Lock 9, where several workers are: one batch's callbacks at a time.
+	 */
+	struct tei_mutex calling;
 	struct tei_mutex mu;     /* lock 10 */
 	struct tei_list peers;   /* guarded by mu; live as long as the engine */
 	struct tei_list batches; /* guarded by mu */
@@ -115,6 +119,15 @@ extern _Thread_local bool tei_calling_back;
 static inline bool tei_in_callback(void)
 {
 	return tei_calling_back;
+}
+
+/*
+ * Tells whether this thread is not to drive a worker of the engine: it is
+ * inside a callback, in which the token of another worker might be free.
+ */
+static inline bool tei_must_not_drive(const struct te_engine *engine)
+{
+	return tei_calling_back && engine->n_workers > 1;
 }
 
 #endif

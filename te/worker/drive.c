@@ -710,7 +710,7 @@ bool tei_worker_poke(struct tei_worker *w)
 {
 	bool any;
 
-	if (!tei_token_take(w, TEI_SOON))
+	if (tei_must_not_drive(w->engine) || !tei_token_take(w, TEI_SOON))
 		return false;
 	any = drive_round(w, TEI_WITH_ALL);
 	ask_for_idle_wait(w);
@@ -723,7 +723,7 @@ int tei_worker_turn(struct tei_worker *w, uint64_t deadline)
 {
 	bool any = false;
 
-	if (!tei_token_take(w, TEI_WAITER))
+	if (tei_must_not_drive(w->engine) || !tei_token_take(w, TEI_WAITER))
 		return -EBUSY;
 	watch_inner_fd(w, false);
 	for (;;) {
@@ -782,7 +782,7 @@ void tei_worker_submit(struct tei_worker *w, struct tei_call *call,
 	int i = 0;
 
 	tei_mpsc_push(&w->queue, &call->node);
-	if (tei_token_take(w, TEI_SOON)) {
+	if (!tei_must_not_drive(w->engine) && tei_token_take(w, TEI_SOON)) {
 		from = tei_now_ns();
 		do {
 			drive_round(w, with);

@@ -8,6 +8,9 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "te/core/engine.h"
@@ -161,6 +164,101 @@ static void requests_go_where_their_memory_is_reached(void **state)
 	te_batch_destroy(batch);
 }
 
+/* ---- callbacks ---- */
+
+#define N_BATCHES 2
+#define N_ROUNDS  200
+
+static _Atomic int n_inside, n_overlaps, n_calls;
+
+static void count_inside(struct te_batch *batch, const struct te_completion *c,
+			 void *arg)
+{
+	(void)batch;
+	(void)arg;
+	assert_int_equal(c->error, 0);
+	if (atomic_fetch_add(&n_inside, 1))
+		atomic_fetch_add(&n_overlaps, 1);
+	for (int i = 0; i < 20; i++)
+		sched_yield();
+	atomic_fetch_sub(&n_inside, 1);
+	atomic_fetch_add(&n_calls, 1);
+}
+
+static void *write_with_callbacks(void *arg)
+{
+	struct iovec piece = {local, LEN};
+	struct te_request request =
+		rig_request(segment, TE_READ, memory, &piece);
+	struct te_batch *batch;
+
+	piece.iov_base = local + (arg ? LEN : 0);
+	assert_int_equal(te_batch_create(user, N_MAX, &batch), 0);
+	assert_int_equal(te_batch_on_done(batch, count_inside, NULL), 0);
+	for (int i = 0; i < N_ROUNDS; i++) {
+		assert_int_equal(te_batch_submit(batch, &request, 1), 0);
+		assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+		assert_int_equal(te_batch_reset(batch), 0);
+	}
+	te_batch_destroy(batch);
+	return NULL;
+}
+
+/* Threads that follow each other have batches of different workers. */
+static void callbacks_of_two_workers_do_not_overlap(void **state)
+{
+	pthread_t threads[N_BATCHES];
+
+	(void)state;
+	atomic_store(&n_calls, 0);
+	for (uintptr_t i = 0; i < N_BATCHES; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL,
+						write_with_callbacks,
+						(void *)i),
+				 0);
+	for (int i = 0; i < N_BATCHES; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	assert_int_equal(atomic_load(&n_calls), N_BATCHES * N_ROUNDS);
+	assert_int_equal(atomic_load(&n_overlaps), 0);
+}
+
+static _Atomic bool has_submitted;
+static struct te_batch *of_second;
+
+/* Also polls, which must not call another one's callback inside this one. */
+static void submit_to_the_other(struct te_batch *batch,
+				const struct te_completion *c, void *arg)
+{
+	(void)batch;
+	assert_int_equal(c->error, 0);
+	if (atomic_exchange(&has_submitted, true))
+		return;
+	assert_int_equal(te_batch_submit(of_second, arg, 1), 0);
+	assert_int_equal(
+		te_batch_poll(of_second, &(struct te_completion){0}, 1), 0);
+}
+
+static void callback_submits_to_a_batch_of_another_worker(void **state)
+{
+	struct iovec piece = {local, LEN};
+	struct te_request request =
+		rig_request(segment, TE_WRITE, memory, &piece);
+	struct te_batch *batch;
+
+	(void)state;
+	of_second = submit_to_second(&request, 1);
+	assert_int_equal(te_batch_wait(of_second, RIG_WAIT_MS), 0);
+	assert_int_equal(te_batch_on_done(of_second, count_inside, NULL), 0);
+	assert_int_equal(te_batch_create(user, N_MAX, &batch), 0);
+	assert_int_equal(te_batch_on_done(batch, submit_to_the_other, &request),
+			 0);
+	assert_int_equal(te_batch_submit(batch, &request, 1), 0);
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	assert_int_equal(te_batch_wait(of_second, RIG_WAIT_MS), 0);
+	te_batch_destroy(batch);
+	te_batch_destroy(of_second);
+}
+
 #define PAIR(test) \
 	cmocka_unit_test_setup_teardown(test, set_up_pair, pair_close)
 #define ALONE(test) cmocka_unit_test_setup_teardown(test, set_up, pair_close)
@@ -169,6 +267,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		PAIR(requests_go_where_their_memory_is_reached),
+		PAIR(callbacks_of_two_workers_do_not_overlap),
+		PAIR(callback_submits_to_a_batch_of_another_worker),
 		ALONE(notification_of_an_unmet_peer_follows_the_writes_elsewhere),
 	};
 
