@@ -269,7 +269,8 @@ void tei_link_open(struct tei_peer_work *peer, uint32_t rail)
 	struct tei_link *link;
 	int rc = -ENOMEM;
 
-	if (!slots_let(peer, rail))
+	/* Closing: nobody would close it, with its worker ended. */
+	if (box->rail.closing || !slots_let(peer, rail))
 		return;
 	link = tei_link_make(engine, box);
 	if (!link)

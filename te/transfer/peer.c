@@ -303,14 +303,26 @@ static bool is_up_elsewhere(const struct tei_peer_work *peer)
 
 static void fail_fast(struct tei_request *r, int err)
 {
-	if ((r->flags & TE_FAIL_FAST) && awaits_a_link(r) &&
-	    !is_up_elsewhere(r->peer))
+	if ((r->flags & TE_FAIL_FAST) && awaits_a_link(r))
 		tei_request_abort(r, err);
 }
 
+/* Leaves those alone that go to another worker's link. */
 void tei_peer_fail_fast(struct tei_peer_work *peer, int err)
 {
-	tei_peer_each_active(peer, fail_fast, tei_lost_error(err));
+	bool elsewhere = is_up_elsewhere(peer);
+	struct tei_list all, *node;
+
+	tei_list_init(&all);
+	tei_list_splice_tail(&all, &peer->active);
+	while ((node = tei_list_pop(&all))) {
+		struct tei_cohort *cohort =
+			tei_list_entry(node, struct tei_cohort, of_peer);
+
+		tei_list_add_tail(&peer->active, node);
+		if (!elsewhere || !tei_cohort_is_free(cohort))
+			tei_cohort_each(cohort, fail_fast, tei_lost_error(err));
+	}
 }
 
 void tei_peer_abort_all(struct tei_peer_work *peer, int err)
@@ -367,12 +379,21 @@ static void end_unmet(struct tei_request *r, int err)
 		tei_request_refuse(r, err);
 }
 
+/* Tells the others, too, unless what they know is newer. */
 static void set_epoch_over(struct tei_peer_work *peer, uint64_t epoch)
 {
+	struct tei_announced *announced = &peer->of->announced;
+	bool known;
+
 	peer->epoch_over = epoch;
 	tei_mutex_lock(&peer->engine->mu);
-	peer->of->announced.epoch_over = epoch;
+	known = announced->epoch == peer->epoch &&
+		announced->epoch_over != epoch;
+	if (known)
+		announced->epoch_over = epoch;
 	tei_mutex_unlock(&peer->engine->mu);
+	if (known && peer->engine->n_workers > 1)
+		tei_peer_post_news(peer->of);
 }
 
 void tei_peer_epoch_over(struct tei_peer_work *peer, uint64_t epoch)
@@ -391,6 +412,7 @@ void tei_peer_epoch_goes_on(struct tei_peer_work *peer)
 
 static void unpark(struct tei_peer_work *peer)
 {
+	const struct tei_cohort *busy = NULL; /* cannot leave; to compare */
 	struct tei_list all, *node;
 
 	tei_list_init(&all);
@@ -399,7 +421,7 @@ static void unpark(struct tei_peer_work *peer)
 		struct tei_request *r =
 			tei_list_entry(node, struct tei_request, queue);
 
-		if (!tei_cohort_may_leave(r))
+		if (!tei_cohort_may_leave(r, &busy))
 			tei_request_admit(r);
 	}
 }
@@ -581,18 +603,26 @@ void tei_transfer_rail_has_room(struct tei_rail_box *box)
 	}
 }
 
+/* Submissions are not to begin at this worker because of the rail. */
+static void favor_others(const struct tei_rail_box *box)
+{
+	struct te_engine *engine = box->rail.core->engine;
+	struct tei_peer *peer = NULL;
+
+	while ((peer = tei_peer_next(engine, peer)))
+		tei_pairs_favor(&peer->works[box->worker->index]);
+}
+
 void tei_transfer_rail_lost(struct tei_rail_box *box, int err)
 {
 	tei_list_for_each_safe (node, tmp, &box->links) {
 		tei_link_break(tei_list_entry(node, struct tei_link, of_rail),
 			       err);
 	}
+	if (box->rail.core->engine->n_workers > 1)
+		favor_others(box);
 }
 
-/*
- * Resets the breakers of the rail's pairs, since its link is up, and matches
- * them anew: the rail may reach other peers than before.
- */
 /* Has the other workers look at our rails again. */
 static void match_elsewhere(struct tei_peer_work *peer)
 {
@@ -602,6 +632,10 @@ static void match_elsewhere(struct tei_peer_work *peer)
 	tei_peer_post_news(peer->of);
 }
 
+/*
+ * Resets the breakers of the rail's pairs, since its link is up, and matches
+ * them anew: the rail may reach other peers than before.
+ */
 void tei_transfer_rail_up(struct tei_rail_box *box)
 {
 	struct te_engine *engine = box->rail.core->engine;
@@ -874,113 +908,5 @@ int tei_peer_warm_up(struct tei_peer *peer, uint32_t life, uint64_t until,
 	/* One may have counted on another, whose rails have failed. */
 	if (!rc && !*n_rails && peer->engine->n_workers > 1)
 		rc = warm_all(peer, life, until, true, n_rails);
-	return rc;
-}
-
-/* ---- te_segment_links(): by which of our rails a peer is reached ---- */
-
-/* A question: lies on the stack of tei_peer_links(), which waits for the
- * answer. */
-struct question {
-	struct tei_call call;
-	struct tei_peer_work *peer;
-	struct te_link_info *out; /* out[room], the caller's */
-	size_t room;
-	uint32_t life;
-	bool answered; /* guarded by engine->mu, as err */
-	int err;
-	struct tei_cond cond;
-};
-
-/* ---- token ---- */
-
-static uint32_t state_of(const struct tei_peer_work *peer, uint32_t rail)
-{
-	const struct tei_rail_box *box = peer->worker->rails[rail];
-	const struct tei_pair *pair = &peer->pairs[rail];
-
-	if (!peer->remote)
-		return TE_LINK_NONE;
-	if (!pair->usable)
-		return tei_remote_has_backend(peer->remote, box->rail.ops->name)
-			       ? TE_LINK_APART
-			       : TE_LINK_ABSENT;
-	if (pair->link)
-		return pair->link->out.state == TEI_LINK_UP ? TE_LINK_UP
-							    : TE_LINK_OPENING;
-	if (pair->breaker.state != TEI_BREAKER_CLOSED ||
-	    box->breaker.state != TEI_BREAKER_CLOSED)
-		return TE_LINK_PAUSED;
-	return TE_LINK_NONE;
-}
-
-static void describe_link(const struct tei_peer_work *peer, uint32_t rail,
-			  struct te_link_info *out)
-{
-	const struct tei_pair *pair = &peer->pairs[rail];
-	const struct tei_remote *remote = peer->remote;
-	const struct tei_backend_ops *ops = peer->worker->rails[rail]->rail.ops;
-
-	*out = (struct te_link_info){.rail = rail,
-				     .state = state_of(peer, rail),
-				     .error = pair->err};
-	if (remote && pair->usable && pair->remote_pos < remote->n_rails)
-		out->remote_speed_bps =
-			remote->rails[pair->remote_pos].speed_bps;
-	if (out->state == TE_LINK_UP && ops->endpoint_way)
-		ops->endpoint_way(&pair->link->ep, out->way, sizeof(out->way));
-}
-
-static void answer_expect(struct tei_call *call)
-{
-	struct question *q = TEI_CONTAINER(call, struct question, call);
-	struct te_engine *engine = q->peer->engine;
-	uint32_t i;
-	int rc;
-
-	tei_peer_sync(q->peer);
-	if (q->peer->self)
-		tei_peer_sync_self(q->peer);
-	rc = !q->life || q->life == q->peer->life ? 0 : -ESTALE;
-	for (i = 0; !rc && i < q->peer->worker->n_rails && i < q->room; i++)
-		if (tei_worker_has(q->peer->worker, i))
-			describe_link(q->peer, i, &q->out[i]);
-	tei_mutex_lock(&engine->mu);
-	q->err = rc;
-	q->answered = true;
-	tei_cond_signal(&q->cond);
-	tei_mutex_unlock(&engine->mu);
-}
-
-/* ---- any thread ---- */
-
-static int ask_links(struct tei_peer_work *peer, uint32_t life,
-		     struct te_link_info *out, size_t room)
-{
-	struct te_engine *engine = peer->engine;
-	struct question question = {
-		.peer = peer, .life = life, .out = out, .room = room};
-	struct question *q = &question;
-
-	q->call.fn = answer_expect;
-	tei_cond_init(&q->cond);
-	tei_worker_post(peer->worker, &q->call);
-	tei_mutex_lock(&engine->mu);
-	while (!q->answered)
-		tei_worker_await(peer->worker, &q->cond, &engine->mu,
-				 UINT64_MAX);
-	tei_mutex_unlock(&engine->mu);
-	tei_cond_fini(&q->cond);
-	return q->err;
-}
-
-int tei_peer_links(struct tei_peer *peer, uint32_t life,
-		   struct te_link_info *out, size_t room)
-{
-	uint32_t i;
-	int rc = 0;
-
-	for (i = 0; !rc && i < peer->engine->n_workers; i++)
-		rc = ask_links(&peer->works[i], life, out, room);
 	return rc;
 }

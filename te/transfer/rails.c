@@ -179,6 +179,10 @@ static void part_with_foreign(struct tei_peer_work *peer)
 		peer->pairs[i].usable = false;
 		peer->elsewhere |= (uint64_t)1 << i;
 	}
+}
+
+void tei_pairs_favor(struct tei_peer_work *peer)
+{
 	atomic_store_explicit(&peer->of->favored, favored(peer),
 			      memory_order_relaxed);
 }
@@ -212,6 +216,7 @@ bool tei_pairs_match(struct tei_peer_work *peer)
 			peer->remote->rails[best.remote].index;
 	} while (best.rank);
 	part_with_foreign(peer);
+	tei_pairs_favor(peer);
 	if (!peer->worker->index)
 		tell_choice(peer);
 	changed = peer->elsewhere != elsewhere;

@@ -26,6 +26,11 @@ struct tei_request;
  */
 bool tei_pairs_match(struct tei_peer_work *peer);
 /*
+ * Says anew which workers serve the peer best: a rail of ours is down, or gone.
+ * Token.
+ */
+void tei_pairs_favor(struct tei_peer_work *peer);
+/*
  * Tells whether rail @mine, which reaches none of the peer's, may come to: it
  * has no link, or a rail of the peer's of its backend has never had one. Token.
  */

@@ -567,13 +567,18 @@ static void cohort_send(struct tei_cohort *cohort, struct tei_peer_work *to)
 /* Nothing of it is at a backend, in limbo or being copied. */
 static bool is_at_rest(const struct tei_cohort *cohort)
 {
-	bool rests = true;
+	for (uint32_t i = 0; i < cohort->n; i++) {
+		const struct tei_request *r = &cohort->first[i];
 
-	for (uint32_t i = 0; i < cohort->n; i++)
-		if (!tei_request_is_final(&cohort->first[i]))
-			rests &= !cohort->first[i].n_out &&
-				 !cohort->first[i].error;
-	return rests;
+		if (!tei_request_is_final(r) && (r->n_out || r->error))
+			return false;
+	}
+	return true;
+}
+
+bool tei_cohort_is_free(const struct tei_cohort *cohort)
+{
+	return cohort->first->op != TE_NOTIFY && is_at_rest(cohort);
 }
 
 /* Takes a request back to before it had begun. */
@@ -604,16 +609,20 @@ static void cohort_leave(struct tei_cohort *cohort, struct tei_peer_work *to)
 	cohort_send(cohort, to);
 }
 
-bool tei_cohort_may_leave(struct tei_request *r)
+bool tei_cohort_may_leave(struct tei_request *r, const struct tei_cohort **busy)
 {
 	struct tei_cohort *cohort = tei_cohort_of(r);
 	struct tei_peer_work *to;
 
-	if (!has_choice(r) || bind_life(cohort))
+	if (cohort == *busy || !has_choice(r) || bind_life(cohort))
 		return false;
 	to = tei_pairs_best_part(r);
-	if (to == r->peer || !is_at_rest(cohort))
+	if (to == r->peer)
 		return false;
+	if (!is_at_rest(cohort)) {
+		*busy = cohort;
+		return false;
+	}
 	cohort_leave(cohort, to);
 	return true;
 }
@@ -629,14 +638,17 @@ static struct tei_request *first_live(struct tei_cohort *cohort)
 
 void tei_cohorts_leave(struct tei_peer_work *peer)
 {
+	const struct tei_cohort *busy = NULL;
 	struct tei_list all, *node;
 
 	tei_list_init(&all);
 	tei_list_splice_tail(&all, &peer->active);
 	while ((node = tei_list_pop(&all))) {
 		tei_list_add_tail(&peer->active, node);
-		(void)tei_cohort_may_leave(first_live(
-			tei_list_entry(node, struct tei_cohort, of_peer)));
+		(void)tei_cohort_may_leave(
+			first_live(tei_list_entry(node, struct tei_cohort,
+						  of_peer)),
+			&busy);
 	}
 }
 

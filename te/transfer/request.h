@@ -188,9 +188,13 @@ struct tei_cohort {
 
 /*
  * Sends the request's cohort to another worker, if that has rails that serve it
- * better and nothing of it is out. True: it has gone.
+ * better and nothing of it is out. True: it has gone. *busy: the last one of
+ * which something was out, which is not looked at again; NULL at first.
  */
-bool tei_cohort_may_leave(struct tei_request *r);
+bool tei_cohort_may_leave(struct tei_request *r,
+			  const struct tei_cohort **busy);
+/* Tells whether it may go: nothing of it is out, and it is no notification. */
+bool tei_cohort_is_free(const struct tei_cohort *cohort);
 /* No link to the peer is up here: sends all that others serve better there. */
 void tei_cohorts_leave(struct tei_peer_work *peer);
 /* Calls @fn for requests that have begun and are not final; it may end them. */
