@@ -30,13 +30,32 @@ static struct tei_breaker_limits limits_of(const struct te_engine *engine)
 	};
 }
 
-void tei_health_show(struct tei_pair *pair)
+static uint64_t end_of(const struct tei_breaker *b)
 {
-	uint64_t until = pair->breaker.state == TEI_BREAKER_CLOSED
-				 ? 0
-				 : pair->breaker.until;
+	return b->state == TEI_BREAKER_CLOSED ? 0 : b->until;
+}
 
-	atomic_store_explicit(pair->held_until, until, memory_order_relaxed);
+void tei_health_show(struct tei_peer_work *peer, uint32_t rail)
+{
+	struct tei_pair *pair = &peer->pairs[rail];
+	uint64_t by_pair = end_of(&pair->breaker);
+	uint64_t by_rail = end_of(&peer->worker->rails[rail]->breaker);
+
+	atomic_store_explicit(pair->held_until,
+			      by_pair > by_rail ? by_pair : by_rail,
+			      memory_order_relaxed);
+}
+
+/* Shows a pause of the whole rail, or its end. */
+static void show_rail(struct tei_rail_box *box)
+{
+	struct te_engine *engine = box->worker->engine;
+	struct tei_peer *peer = NULL;
+
+	tei_rail_show(box);
+	while (engine->n_workers > 1 && (peer = tei_peer_next(engine, peer)))
+		tei_health_show(&peer->works[box->worker->index],
+				box->rail.index);
 }
 
 void tei_health_hold(struct tei_link *link)
@@ -47,7 +66,7 @@ void tei_health_hold(struct tei_link *link)
 	link->out.pair->err = link->why;
 	tei_breaker_hold(&link->out.pair->breaker, w->now,
 			 tei_chance(&w->chance), &limits);
-	tei_health_show(link->out.pair);
+	tei_health_show(link->out.peer, link->rail->rail.index);
 }
 
 void tei_health_refused(struct tei_peer_work *peer, uint32_t rail, int err)
@@ -62,7 +81,7 @@ void tei_health_refused(struct tei_peer_work *peer, uint32_t rail, int err)
 	peer->pairs[rail].err = err;
 	tei_breaker_fail(&peer->pairs[rail].breaker, w->now,
 			 tei_chance(&w->chance), &limits);
-	tei_health_show(&peer->pairs[rail]);
+	tei_health_show(peer, rail);
 	tei_peer_detour(peer, rail);
 }
 
@@ -88,7 +107,7 @@ static void blame_device(struct tei_link *link, int err)
 		return;
 	tei_breaker_fail(&box->breaker, w->now, tei_chance(&w->chance),
 			 &limits);
-	tei_rail_show(box);
+	show_rail(box);
 	TEI_COUNT(link->engine, device_pauses);
 	if (box->breaker.reported || !tei_log_allowed(&limit))
 		return;
@@ -128,7 +147,7 @@ void tei_health_blame(struct tei_link *link, int err)
 		b->state = state; /* it works again; only remember */
 	else if (!b->reported && tei_log_allowed(&limit))
 		tell_pause(link, err);
-	tei_health_show(link->out.pair);
+	tei_health_show(link->out.peer, link->rail->rail.index);
 	if (!link->out.peer->self && !tei_is_shortage(err) && err != -EREMOTEIO)
 		blame_device(link, err);
 }
@@ -139,7 +158,7 @@ static void device_proven(struct tei_rail_box *box)
 {
 	if (!tei_breaker_good(&box->breaker))
 		return;
-	tei_rail_show(box);
+	show_rail(box);
 	if (box->breaker.reported)
 		LOG_WARN("rail %s: in use again", box->name);
 	box->breaker.reported = false;
@@ -152,7 +171,7 @@ void tei_health_proven(struct tei_link *link)
 	device_proven(link->rail);
 	if (!tei_breaker_good(b))
 		return;
-	tei_health_show(link->out.pair);
+	tei_health_show(link->out.peer, link->rail->rail.index);
 	TEI_COUNT(link->engine, pair_returns);
 	if (b->reported)
 		LOG_WARN("rail %s: in use again towards %s", link->rail->name,
@@ -336,12 +355,11 @@ uint64_t tei_meter_rate(const struct tei_meter *m, uint64_t now, uint64_t prior)
  * posted. While another link to the peer works, a silent one is broken: its
  * slices go there once the peer has confirmed that nothing more can land. Links
  * of other workers count as well, and are opened when one of ours is silent;
- * requests go to the worker of one (request.c). If it
- * is the only one the peer is just suspected, and asked over control whether it
- * lives and has its half of the link still: slow is not dead, and requests have
- * their deadlines. Where nobody listens any more all its links are broken
- * (peer.c). Links that are missing are opened then: one that comes up can take
- * its place.
+ * requests go to the worker of one (request.c). If it is the only one the peer
+ * is just suspected, and asked over control whether it lives and has its half
+ * of the link still: slow is not dead, and requests have their deadlines. Where
+ * nobody listens any more all its links are broken (peer.c). Links that are
+ * missing are opened then: one that comes up can take its place.
  *
  * A link whose last slices take several times as long as its rate lets expect
  * holds up the end of a transfer. When others have nothing left to do, it is
@@ -448,10 +466,15 @@ void tei_links_watch_again(struct tei_peer_work *peer)
 void tei_endpoint_moved(struct tei_endpoint *ep)
 {
 	struct tei_link *link = ep->link;
+	struct tei_peer_work *peer = link->out.peer;
 
-	if (!ep->target)
-		atomic_store_explicit(&link->out.peer->moved_at,
-				      link->rail->worker->now,
+	if (ep->target)
+		return;
+	atomic_store_explicit(&peer->moved_at, link->rail->worker->now,
+			      memory_order_relaxed);
+	if (peer->elsewhere &&
+	    atomic_load_explicit(&peer->of->tried, memory_order_relaxed))
+		atomic_store_explicit(&peer->of->tried, 0,
 				      memory_order_relaxed);
 }
 
@@ -476,13 +499,16 @@ static void suspect(struct tei_link *link, uint64_t now)
 static bool is_silent(struct tei_link *link, uint64_t now)
 {
 	uint64_t patience = link->engine->config.reroute_after * TEI_NS_PER_MS;
+	uint64_t since = link->out.moved_at;
 
-	if (now - link->out.moved_at < patience) {
+	if (now - since < patience) {
 		link->out.doubted_at = 0;
 		return false;
 	}
+	if (now - patience > since)
+		since = now - patience;
 	if (!has_other(link, false) &&
-	    !tei_elsewhere_works(link->out.peer, patience)) {
+	    !tei_elsewhere_works(link->out.peer, link->rail, since)) {
 		link->out.doubted_at = 0;
 		tei_elsewhere_stand_by(link->out.peer, link->rail->tier);
 		return false;
@@ -521,6 +547,9 @@ static void give_up(struct tei_link *link, uint64_t now, bool silent)
 		  silent ? "silent" : "slow");
 	if (silent) {
 		TEI_COUNT(link->engine, given_up_silent);
+		atomic_fetch_or_explicit(&link->out.peer->of->tried,
+					 (uint64_t)1 << link->rail->rail.index,
+					 memory_order_relaxed);
 	} else {
 		TEI_COUNT(link->engine, given_up_slow);
 		link->out.pair->slow_at = now;

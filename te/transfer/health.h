@@ -27,8 +27,8 @@ struct tei_peer_work;
 struct tei_rail_box;
 struct tei_worker;
 
-/* Shows other workers until when the pair is paused. */
-void tei_health_show(struct tei_pair *pair);
+/* Shows other workers until when the rail is paused towards the peer. */
+void tei_health_show(struct tei_peer_work *peer, uint32_t rail);
 /* @link broke, or was not to be had. */
 void tei_health_hold(struct tei_link *link);
 /* Counts a failure of our own to open an endpoint: there is no link. */

@@ -645,7 +645,7 @@ void tei_transfer_rail_up(struct tei_rail_box *box)
 		struct tei_peer_work *w = &peer->works[box->worker->index];
 
 		tei_breaker_reset(&w->pairs[box->rail.index].breaker);
-		tei_health_show(&w->pairs[box->rail.index]);
+		tei_health_show(w, box->rail.index);
 		rematch_peer(w);
 		if (engine->n_workers > 1)
 			match_elsewhere(w);

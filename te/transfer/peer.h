@@ -150,7 +150,15 @@ struct tei_peer {
 	_Atomic uint32_t asks;   /* TEI_ASK_* */
 	/* Workers that serve it best, a bit each; 0: unknown. Relaxed. */
 	_Atomic uint64_t favored;
-	/* ns: when pauses of pairs end, for other workers to see; relaxed */
+	/*
+	 * Rails given up as silent, a bit each, since something last came of
+	 * it: a hint. Relaxed.
+	 */
+	_Atomic uint64_t tried;
+	/*
+	 * ns: when pauses of pairs and their rails end, for other workers to
+	 * see; relaxed
+	 */
 	_Atomic uint64_t *held_until; /* held_until[n_rails] */
 
 	struct tei_peer_control *c;  /* control thread */

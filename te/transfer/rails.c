@@ -360,28 +360,61 @@ void tei_elsewhere_stand_by(struct tei_peer_work *peer, uint32_t tier)
 	}
 }
 
-static bool is_alive(const struct tei_peer_work *there, uint64_t since)
+/* Tells whether both are of one NIC, as far as is known: "tcp/eth0#2". */
+static bool is_same_nic(const struct tei_rail_box *a,
+			const struct tei_rail_box *b)
 {
-	uint32_t n_up =
-		atomic_load_explicit(&there->n_up, memory_order_relaxed);
+	size_t len = strcspn(a->name, "#");
 
-	return n_up && (n_up > atomic_load_explicit(&there->n_owing,
-						    memory_order_relaxed) ||
-			atomic_load_explicit(&there->moved_at,
-					     memory_order_relaxed) > since);
+	return (a->nic >= 0 && a->nic == b->nic) ||
+	       (len == strcspn(b->name, "#") &&
+		!strncmp(a->name, b->name, len));
 }
 
-bool tei_elsewhere_works(const struct tei_peer_work *peer, uint64_t patience)
+/* Workers that have one of @rails, of another NIC than @own; a bit each. */
+static uint64_t workers_beside(const struct tei_rail_box *own, uint64_t rails)
 {
-	uint64_t now = peer->worker->now;
+	uint64_t workers = 0;
+
+	for (; rails; rails &= rails - 1) {
+		const struct tei_rail_box *box =
+			own->worker->rails[__builtin_ctzll(rails)];
+
+		if (!is_same_nic(own, box))
+			workers |= (uint64_t)1 << box->worker->index;
+	}
+	return workers;
+}
+
+static bool has_idle(const struct tei_peer_work *there)
+{
+	return atomic_load_explicit(&there->n_up, memory_order_relaxed) >
+	       atomic_load_explicit(&there->n_owing, memory_order_relaxed);
+}
+
+static bool has_moved(const struct tei_peer_work *there, uint64_t since)
+{
+	return atomic_load_explicit(&there->n_up, memory_order_relaxed) &&
+	       atomic_load_explicit(&there->moved_at, memory_order_relaxed) >
+		       since;
+}
+
+bool tei_elsewhere_works(const struct tei_peer_work *peer,
+			 const struct tei_rail_box *box, uint64_t since)
+{
+	uint64_t tried =
+		atomic_load_explicit(&peer->of->tried, memory_order_relaxed);
+	uint64_t left = workers_beside(box, peer->elsewhere);
+	uint64_t idle = workers_beside(box, peer->elsewhere & ~tried);
 	bool works = false;
 
-	if (!peer->elsewhere)
-		return false;
-	for (uint32_t i = 0; i < peer->engine->n_workers; i++)
-		works |= i != peer->worker->index &&
-			 is_alive(&peer->of->works[i],
-				  now > patience ? now - patience : 0);
+	for (; left; left &= left - 1) {
+		uint32_t i = (uint32_t)__builtin_ctzll(left);
+		const struct tei_peer_work *there = &peer->of->works[i];
+
+		works |= has_moved(there, since) ||
+			 (idle >> i & 1 && has_idle(there));
+	}
 	return works;
 }
 

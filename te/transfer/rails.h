@@ -17,6 +17,7 @@
 
 struct te_engine;
 struct tei_peer_work;
+struct tei_rail_box;
 struct tei_remote;
 struct tei_remote_region;
 struct tei_request;
@@ -65,10 +66,13 @@ uint64_t tei_pairs_near(const struct tei_peer_work *peer,
  */
 void tei_elsewhere_stand_by(struct tei_peer_work *peer, uint32_t tier);
 /*
- * Tells whether a link of another worker to the peer works: it is up, and owes
- * nothing or something has come of it in the last @patience ns. Token.
+ * Tells whether a link of another worker to the peer works, by another NIC than
+ * that of @box: something has come of it after @since (ns), or it owes nothing
+ * and its rail has not been given up as silent before, since something last
+ * came of the peer. So a peer that is slow loses no rail twice. Token.
  */
-bool tei_elsewhere_works(const struct tei_peer_work *peer, uint64_t patience);
+bool tei_elsewhere_works(const struct tei_peer_work *peer,
+			 const struct tei_rail_box *box, uint64_t since);
 
 /* ---- rails that reach none of a peer's, though both have the backend ---- */
 
