@@ -205,6 +205,12 @@ struct tei_backend_ops {
 	 */
 	int (*probe)(const struct tei_search *search);
 
+	/*
+	 * Tells whether with such settings a device can have one rail only, for
+	 * one worker: its port is fixed, say. NULL: it can have several.
+	 */
+	bool (*opens_once)(const void *config);
+
 	/* On error nothing stays allocated. -ENODEV: gone since probe(). */
 	int (*rail_open)(struct tei_rail *rail);
 	/*

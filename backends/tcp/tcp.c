@@ -92,6 +92,11 @@ static const struct tei_setting settings[] = {
 	 .help = "about as much is handed to the kernel at once"},
 };
 
+static bool opens_once(const void *config)
+{
+	return ((const struct tcp_config *)config)->port != 0;
+}
+
 /* ---- connecting ---- */
 
 static int endpoint_open(struct tei_endpoint *base, void *addr, size_t *len)
@@ -792,6 +797,7 @@ const struct tei_backend_ops tei_backend_tcp = {
 	.n_settings = sizeof(settings) / sizeof(settings[0]),
 	.config_size = sizeof(struct tcp_config),
 	.probe = tei_tcp_probe,
+	.opens_once = opens_once,
 	.rail_open = tei_tcp_rail_open,
 	.rail_close = tei_tcp_rail_close,
 	.rail_describe = rail_describe,

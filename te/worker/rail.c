@@ -385,6 +385,12 @@ static int plan_copies(struct probe *probe, void *values)
 	if (wanted < 2 || !(ops->caps & TEI_CAP_REMOTE) ||
 	    (ops->caps & TEI_CAP_ONE_SIDED))
 		return 0;
+	if (ops->opens_once && ops->opens_once(values)) {
+		LOG_WARN("engine: workers: each device of %s is opened once, "
+			 "as its settings fix its port",
+			 ops->name);
+		return 0;
+	}
 	rc = search(probe, values, count);
 	if (!rc)
 		probe->copies = tei_place_copies(probe->n_found, wanted);

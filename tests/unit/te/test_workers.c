@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_workers.c - rails dealt out to workers, and engines with several */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <te/topo.h>
 
@@ -184,6 +189,48 @@ static void more_workers_than_rails_are_told_of(void **state)
 	te_engine_destroy(engine);
 }
 
+static void note_lines(int level, const char *line, void *arg)
+{
+	int *seen = arg;
+
+	seen[0] += strstr(line, "tcp data port") != NULL;
+	seen[1] += strstr(line, "each device of tcp is opened once") != NULL;
+	(void)level;
+}
+
+static uint16_t free_port(void)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET,
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, len), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+	close(fd);
+	return ntohs(at.sin_port);
+}
+
+static void device_with_a_fixed_port_is_one_workers(void **state)
+{
+	char port[8];
+	const char *const fixed[] = {"workers",  "4",  "backends", "tcp",
+				     "tcp.port", port, NULL};
+	struct te_engine *engine;
+	int seen[2] = {0};
+
+	(void)state;
+	snprintf(port, sizeof(port), "%u", free_port());
+	te_log_set(note_lines, seen);
+	engine = rig_engine(fixed);
+	te_log_set(NULL, NULL);
+	assert_int_equal(engine->n_workers, 1);
+	assert_int_equal(seen[0], 0); /* no error of a second listener */
+	assert_int_equal(seen[1], 1);
+	te_engine_destroy(engine);
+}
+
 static void write_all(struct te_engine *user, te_segment_id segment,
 		      struct te_batch *batch)
 {
@@ -312,6 +359,7 @@ int main(void)
 		cmocka_unit_test(one_nic_is_driven_by_several_workers),
 		cmocka_unit_test(there_are_not_endlessly_many),
 		cmocka_unit_test(more_workers_than_rails_are_told_of),
+		cmocka_unit_test(device_with_a_fixed_port_is_one_workers),
 		cmocka_unit_test(large_submission_goes_by_all_workers),
 		cmocka_unit_test(engine_reaches_itself_from_every_thread),
 		cmocka_unit_test(batch_is_canceled_wherever_its_requests_are),
