@@ -254,7 +254,7 @@ struct sharing {
 	uint64_t share;   /* bytes of each; 0: all is the home's */
 };
 
-/* The @n-th of the set, 0: that of @from or the first after it. */
+/* Returns the @n-th of the set, 0: that of @from or the first after it. */
 static uint32_t nth_worker(uint64_t workers, uint32_t from, uint32_t n)
 {
 	uint64_t above = workers & ~(((uint64_t)1 << from) - 1);

@@ -5,12 +5,14 @@
 #include "te/region/region.h"
 #include "te/worker/worker.h"
 
+/* No analysis: it does not follow locks that are taken in a loop. */
 void tei_pins_block(struct tei_regions *r) TEI_NO_ANALYSIS
 {
 	for (uint32_t i = 0; i < r->engine->n_workers; i++)
 		tei_mutex_lock(&r->pin_locks[i].mu);
 }
 
+/* No analysis: these are the locks of tei_pins_block(). */
 void tei_pins_unblock(struct tei_regions *r) TEI_NO_ANALYSIS
 {
 	for (uint32_t i = r->engine->n_workers; i--;)
@@ -25,7 +27,7 @@ void tei_region_show(struct tei_regions *r, struct tei_region *region,
 	tei_pins_unblock(r);
 }
 
-/* Of a hidden region there are never more than before. */
+/* Counts pins; those of a hidden region never become more. */
 static uint32_t count_pins(struct tei_regions *r,
 			   const struct tei_region *region) TEI_REQUIRES(r->mu)
 {

@@ -174,12 +174,12 @@ struct tei_region *tei_regions_find(const struct tei_regions *r, uint64_t addr);
  * gone. Any thread, not with mu or a pin lock held.
  */
 void tei_regions_unpinned(struct tei_regions *r);
-/* Keep pins away while what they read changes. With mu held (pin.c). */
-void tei_pins_block(struct tei_regions *r);
-void tei_pins_unblock(struct tei_regions *r);
-/* Shows the region to pins, or hides it from them. With mu held (pin.c). */
+/* Keep pins away while what they read changes (pin.c). */
+void tei_pins_block(struct tei_regions *r) TEI_REQUIRES(r->mu);
+void tei_pins_unblock(struct tei_regions *r) TEI_REQUIRES(r->mu);
+/* Shows the region to pins, or hides it from them (pin.c). */
 void tei_region_show(struct tei_regions *r, struct tei_region *region,
-		     bool shown);
+		     bool shown) TEI_REQUIRES(r->mu);
 /*
  * Waits until nobody pins a hidden region (pin.c). A peer that stopped in the
  * middle of a slice holds its pin for ever: when patience ends, the endpoints

@@ -144,7 +144,7 @@ static uint32_t partner_of(const struct tei_peer_work *peer, uint32_t i)
 							: UINT32_MAX;
 }
 
-/* Workers that have rails of the first tier by which the peer is reached. */
+/* Returns workers that have rails of the first tier that reaches the peer. */
 static uint64_t favored(const struct tei_peer_work *peer)
 {
 	const struct tei_worker *w = peer->worker;

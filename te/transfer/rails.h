@@ -44,7 +44,7 @@ uint64_t tei_pairs_that_reach(const struct tei_peer_work *peer,
 			      const struct tei_remote *remote,
 			      const struct tei_remote_region *region,
 			      uint64_t *across);
-/* A bit for each rail of other workers by which it is reached. Token. */
+/* Returns a bit for each rail of other workers that reaches it. Token. */
 uint64_t tei_pairs_elsewhere(const struct tei_peer_work *peer,
 			     const struct tei_remote *remote,
 			     const struct tei_remote_region *region,
@@ -54,7 +54,7 @@ uint64_t tei_pairs_elsewhere(const struct tei_peer_work *peer,
  * not paused towards the peer, as far as is known here. Token.
  */
 uint64_t tei_pairs_live(const struct tei_peer_work *peer, uint64_t rails);
-/* Rails, of any worker, whose rail of the peer is near @region. Token. */
+/* Returns rails, of any worker, whose partner is near @region. Token. */
 uint64_t tei_pairs_near(const struct tei_peer_work *peer,
 			const struct tei_remote_region *region);
 
@@ -103,7 +103,7 @@ void tei_unmatched_look(struct tei_peer_work *peer);
  * its region of the peer; 0: nothing is known, or all are alike. Token.
  */
 uint64_t tei_near_of(const struct tei_request *r);
-/* Rails near a request that is not resolved yet, of any worker. Token. */
+/* Finds rails, of any worker, near a request that is not resolved. Token. */
 uint64_t tei_near_of_any(const struct tei_request *r,
 			 const struct tei_remote_region *region,
 			 uint64_t reach);
@@ -128,7 +128,7 @@ void tei_takers_of(const struct tei_request *r, struct tei_takers *out);
 bool tei_request_reach(struct tei_request *r, const struct tei_remote *remote,
 		       const struct tei_remote_region *region);
 
-/* Part of the peer that serves the request best, as far as is known. Token. */
+/* Returns the part of the peer that serves it best, as is known. Token. */
 struct tei_peer_work *tei_pairs_best_part(const struct tei_request *r);
 
 #endif

@@ -147,7 +147,7 @@ bool tei_request_reach(struct tei_request *r, const struct tei_remote *remote,
 
 /* ---- which worker has them ---- */
 
-/* The part of the worker that has the first of @rails. */
+/* Returns the part of the worker that has the first of @rails. */
 static struct tei_peer_work *part_of(const struct tei_peer_work *peer,
 				     uint64_t rails)
 {
@@ -157,7 +157,7 @@ static struct tei_peer_work *part_of(const struct tei_peer_work *peer,
 	return &peer->of->works[box->worker->index];
 }
 
-/* Rails of the best tier that is live, those near the memory if any is. */
+/* Finds rails of the best tier that is live, near the memory if any is. */
 static uint64_t best_rails(const struct tei_request *r,
 			   const struct tei_remote_region *region,
 			   uint64_t reach)
