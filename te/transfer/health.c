@@ -38,24 +38,27 @@ static uint64_t end_of(const struct tei_breaker *b)
 void tei_health_show(struct tei_peer_work *peer, uint32_t rail)
 {
 	struct tei_pair *pair = &peer->pairs[rail];
-	uint64_t by_pair = end_of(&pair->breaker);
-	uint64_t by_rail = end_of(&peer->worker->rails[rail]->breaker);
+	uint64_t until = end_of(&pair->breaker);
 
-	atomic_store_explicit(pair->held_until,
-			      by_pair > by_rail ? by_pair : by_rail,
-			      memory_order_relaxed);
+	if (pair->link && pair->link->out.overdue)
+		until = UINT64_MAX;
+	atomic_store_explicit(pair->held_until, until, memory_order_relaxed);
+}
+
+void tei_health_overdue(struct tei_link *link, bool overdue)
+{
+	if (link->out.overdue == overdue)
+		return;
+	link->out.overdue = overdue;
+	tei_health_show(link->out.peer, link->rail->rail.index);
 }
 
 /* Shows a pause of the whole rail, or its end. */
 static void show_rail(struct tei_rail_box *box)
 {
-	struct te_engine *engine = box->worker->engine;
-	struct tei_peer *peer = NULL;
-
 	tei_rail_show(box);
-	while (engine->n_workers > 1 && (peer = tei_peer_next(engine, peer)))
-		tei_health_show(&peer->works[box->worker->index],
-				box->rail.index);
+	atomic_store_explicit(&box->held_until, end_of(&box->breaker),
+			      memory_order_relaxed);
 }
 
 void tei_health_hold(struct tei_link *link)

@@ -27,8 +27,13 @@ struct tei_peer_work;
 struct tei_rail_box;
 struct tei_worker;
 
-/* Shows other workers until when the rail is paused towards the peer. */
+/*
+ * Shows other workers until when the rail is not to be counted on for the peer:
+ * it is paused towards it, or its link takes long to come up.
+ */
 void tei_health_show(struct tei_peer_work *peer, uint32_t rail);
+/* Notes whether a link takes too long to come up, and shows that. */
+void tei_health_overdue(struct tei_link *link, bool overdue);
 /* @link broke, or was not to be had. */
 void tei_health_hold(struct tei_link *link);
 /* Counts a failure of our own to open an endpoint: there is no link. */

@@ -353,6 +353,7 @@ void tei_endpoint_up(struct tei_endpoint *ep)
 		return;
 	link->out.state = TEI_LINK_UP;
 	link->out.was_up = true;
+	tei_health_overdue(link, false);
 	slots_up(link);
 	tei_due_clear(w, &link->out.due);
 	if (link->out.peer->n_up++)

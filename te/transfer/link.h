@@ -69,6 +69,7 @@ struct tei_link_out {
 	bool unanswered; /* Connect was: the owner may have a target half */
 	bool accepted;   /* it has, or may have, one */
 	bool was_up;
+	bool overdue; /* it takes long to come up, which others are shown */
 	struct tei_list copying;    /* works that are copied out first */
 	struct tei_list ready;      /* works not taken by the backend yet */
 	struct tei_list posted;     /* works at the backend */

@@ -156,8 +156,8 @@ struct tei_peer {
 	 */
 	_Atomic uint64_t tried;
 	/*
-	 * ns: when pauses of pairs and their rails end, for other workers to
-	 * see; relaxed
+	 * ns: until when rails are not to be counted on for the peer; for
+	 * other workers to see, relaxed
 	 */
 	_Atomic uint64_t *held_until; /* held_until[n_rails] */
 

@@ -301,18 +301,22 @@ uint64_t tei_pairs_elsewhere(const struct tei_peer_work *peer,
 	return reach;
 }
 
+static bool is_over(const _Atomic uint64_t *held_until, uint64_t now)
+{
+	return atomic_load_explicit(held_until, memory_order_relaxed) <= now;
+}
+
 uint64_t tei_pairs_live(const struct tei_peer_work *peer, uint64_t rails)
 {
-	uint64_t left, live = 0;
+	uint64_t left, live = 0, now = peer->worker->now;
 
 	for (left = rails; left; left &= left - 1) {
 		uint32_t i = (uint32_t)__builtin_ctzll(left);
 		struct tei_rail_box *box = peer->worker->rails[i];
 
 		if (!box->dead && !box->down &&
-		    atomic_load_explicit(&peer->of->held_until[i],
-					 memory_order_relaxed) <=
-			    peer->worker->now)
+		    is_over(&box->held_until, now) &&
+		    is_over(&peer->of->held_until[i], now))
 			live |= left & -left;
 	}
 	return live;

@@ -404,12 +404,14 @@ static void look_at_pair(struct schedule *s, uint32_t i)
 {
 	struct tei_pair *pair = &s->peer->pairs[i];
 	const struct tei_rail_box *box = s->w->rails[i];
-	const struct tei_link *link = pair->link;
+	struct tei_link *link = pair->link;
 
 	if (!pair->usable || box->dead || box->down ||
 	    !tei_health_lets(s->peer, i, &s->again_at))
 		return;
 	s->usable |= BIT(i);
+	if (is_overdue(link, s->w->now))
+		tei_health_overdue(link, true);
 	if (pair->breaker.state == TEI_BREAKER_CLOSED &&
 	    !is_overdue(link, s->w->now))
 		s->healthy |= BIT(i);

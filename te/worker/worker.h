@@ -108,9 +108,10 @@ struct tei_rail_box {
 	int nic; /* in the engine's topo, -1: unknown. Fixed */
 	int fd;  /* wait_fd(), -1: none */
 	/* Written with the token, read by any thread; relaxed is enough. */
-	_Atomic bool dead;      /* progress() failed for good */
-	_Atomic bool down;      /* it has no link just now */
-	_Atomic bool lost;      /* control has not heard that it went down */
+	_Atomic bool dead; /* progress() failed for good */
+	_Atomic bool down; /* it has no link just now */
+	_Atomic bool lost; /* control has not heard that it went down */
+	_Atomic uint64_t held_until; /* ns: when a pause of it ends */
 	_Atomic uint32_t shown; /* enum te_rail_state, for te_engine_rails() */
 	char apart[TEI_CACHE_LINE]; /* what others read from the token's */
 	struct tei_slab works; /* struct tei_work with ops->slice_size. Token */

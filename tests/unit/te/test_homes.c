@@ -14,8 +14,7 @@
 #include <stdio.h>
 
 #include "te/core/engine.h"
-#include "te/transfer/request.h"
-#include "te/worker/worker.h"
+#include "tests/unit/te/from.h"
 #include "tests/unit/te/pair.h"
 
 #define LEN   4096
@@ -24,43 +23,11 @@
 
 static const char *const two[] = {"workers", "2", NULL};
 
-/* ---- a thread that submits to the second worker ---- */
-
-struct second {
-	const struct te_request *requests;
-	uint32_t n;
-	struct te_batch *batch;
-};
-
-/* Makes a batch, and submits if this thread has the second worker. */
-static void *create_and_submit(void *arg)
-{
-	struct second *s = arg;
-
-	assert_int_equal(te_batch_create(user, N_MAX, &s->batch), 0);
-	if (tei_batch_home(s->batch)->index == 1)
-		assert_int_equal(te_batch_submit(s->batch, s->requests, s->n),
-				 0);
-	return NULL;
-}
-
-/* Threads have workers by turns, so that one of two has the second. */
 static struct te_batch *submit_to_second(const struct te_request *requests,
 					 uint32_t n)
 {
-	struct second s = {.requests = requests, .n = n};
-	pthread_t thread;
-
 	assert_int_equal(user->n_workers, 2);
-	for (;;) {
-		assert_int_equal(
-			pthread_create(&thread, NULL, create_and_submit, &s),
-			0);
-		assert_int_equal(pthread_join(thread, NULL), 0);
-		if (tei_batch_home(s.batch)->index == 1)
-			return s.batch;
-		te_batch_destroy(s.batch);
-	}
+	return submit_from(user, 1, requests, n);
 }
 
 static int result(struct te_batch *batch, uint32_t index)
