@@ -308,21 +308,17 @@ static void fail_fast(struct tei_request *r, int err)
 }
 
 /* Leaves those alone that go to another worker's link. */
+static void fail_fast_here(struct tei_request *r, int err)
+{
+	if (r->op == TE_NOTIFY || !tei_request_rests(r))
+		fail_fast(r, err);
+}
+
 void tei_peer_fail_fast(struct tei_peer_work *peer, int err)
 {
-	bool elsewhere = is_up_elsewhere(peer);
-	struct tei_list all, *node;
-
-	tei_list_init(&all);
-	tei_list_splice_tail(&all, &peer->active);
-	while ((node = tei_list_pop(&all))) {
-		struct tei_cohort *cohort =
-			tei_list_entry(node, struct tei_cohort, of_peer);
-
-		tei_list_add_tail(&peer->active, node);
-		if (!elsewhere || !tei_cohort_is_free(cohort))
-			tei_cohort_each(cohort, fail_fast, tei_lost_error(err));
-	}
+	tei_peer_each_active(peer,
+			     is_up_elsewhere(peer) ? fail_fast_here : fail_fast,
+			     tei_lost_error(err));
 }
 
 void tei_peer_abort_all(struct tei_peer_work *peer, int err)
@@ -412,7 +408,6 @@ void tei_peer_epoch_goes_on(struct tei_peer_work *peer)
 
 static void unpark(struct tei_peer_work *peer)
 {
-	const struct tei_cohort *busy = NULL; /* cannot leave; to compare */
 	struct tei_list all, *node;
 
 	tei_list_init(&all);
@@ -421,7 +416,7 @@ static void unpark(struct tei_peer_work *peer)
 		struct tei_request *r =
 			tei_list_entry(node, struct tei_request, queue);
 
-		if (!tei_cohort_may_leave(r, &busy))
+		if (!tei_request_may_leave(r))
 			tei_request_admit(r);
 	}
 }

@@ -398,19 +398,6 @@ void tei_request_submitted(struct tei_call *call)
 
 #define GRACE (10 * TEI_NS_PER_MS) /* for what has come but is not seen yet */
 
-void tei_cohort_each(struct tei_cohort *cohort,
-		     void (*fn)(struct tei_request *r, int err), int err)
-{
-	uint32_t i;
-
-	for (i = 0; i < cohort->n && cohort->n_live; i++) {
-		struct tei_request *r = &cohort->first[i];
-
-		if (r->begun && !tei_request_is_final(r))
-			fn(r, err);
-	}
-}
-
 /* ---- its end ---- */
 
 /* Leaves this engine itself out: it is never silent, only busy. */
@@ -564,23 +551,6 @@ static void cohort_send(struct tei_cohort *cohort, struct tei_peer_work *to)
 	tei_worker_post(to->worker, &cohort->arrive);
 }
 
-/* Nothing of it is at a backend, in limbo or being copied. */
-static bool is_at_rest(const struct tei_cohort *cohort)
-{
-	for (uint32_t i = 0; i < cohort->n; i++) {
-		const struct tei_request *r = &cohort->first[i];
-
-		if (!tei_request_is_final(r) && (r->n_out || r->error))
-			return false;
-	}
-	return true;
-}
-
-bool tei_cohort_is_free(const struct tei_cohort *cohort)
-{
-	return cohort->first->op != TE_NOTIFY && is_at_rest(cohort);
-}
-
 /* Takes a request back to before it had begun. */
 static void rewind_request(struct tei_request *r)
 {
@@ -609,69 +579,91 @@ static void cohort_leave(struct tei_cohort *cohort, struct tei_peer_work *to)
 	cohort_send(cohort, to);
 }
 
-bool tei_cohort_may_leave(struct tei_request *r, const struct tei_cohort **busy)
+/* Cuts the cohort in two, which are both active; no memory: does nothing. */
+static void cohort_part(struct tei_cohort *cohort, uint32_t n)
 {
-	struct tei_cohort *cohort = tei_cohort_of(r);
-	struct tei_peer_work *to;
+	struct tei_worker *w = cohort->first->peer->worker;
+	struct tei_cohort *rest;
 
-	if (cohort == *busy || !has_choice(r) || bind_life(cohort))
-		return false;
-	to = tei_pairs_best_part(r);
-	if (to == r->peer)
-		return false;
-	if (!is_at_rest(cohort)) {
-		*busy = cohort;
-		return false;
+	if (tei_heap_reserve(&w->dues, w->dues.n + 1))
+		return;
+	rest = tei_cohort_cut(cohort, n);
+	tei_list_insert(&cohort->of_peer, &rest->of_peer);
+	rest->due.fn = deadline_due;
+	(void)tei_due_set(w, &rest->due, next_look(rest));
+}
+
+/* Cuts the cohort so that those of its requests that rest are apart. */
+static void cohort_separate(struct tei_cohort *cohort)
+{
+	struct tei_request *r = cohort->first, *end = r + cohort->n;
+
+	for (; r < end; r += cohort->n) {
+		uint32_t n;
+
+		cohort = tei_cohort_of(r);
+		n = tei_cohort_run(cohort);
+		if (n < cohort->n)
+			cohort_part(cohort, n);
 	}
-	cohort_leave(cohort, to);
+}
+
+/* Returns the part of a worker that serves the request better; NULL: none. */
+static struct tei_peer_work *better_part(struct tei_request *r)
+{
+	struct tei_peer_work *best;
+
+	if (!has_choice(r) || bind_life(tei_cohort_of(r)))
+		return NULL;
+	best = tei_pairs_best_part(r);
+	return best == r->peer ? NULL : best;
+}
+
+bool tei_request_may_leave(struct tei_request *r)
+{
+	struct tei_peer_work *to = better_part(r);
+
+	if (!to)
+		return false;
+	if (!tei_cohort_is_at_rest(tei_cohort_of(r)))
+		cohort_separate(tei_cohort_of(r));
+	if (!tei_cohort_is_at_rest(tei_cohort_of(r)))
+		return false; /* no memory */
+	cohort_leave(tei_cohort_of(r), to);
 	return true;
 }
 
-static struct tei_request *first_live(struct tei_cohort *cohort)
+/* Sends all of its requests that others serve better to these. */
+static void leave_in_parts(struct tei_cohort *cohort)
 {
-	uint32_t i = 0;
+	struct tei_request *r = cohort->first, *end = r + cohort->n, *resting;
 
-	while (tei_request_is_final(&cohort->first[i]))
-		i++;
-	return &cohort->first[i];
+	resting = tei_cohort_resting(cohort);
+	if (!resting || !better_part(resting))
+		return;
+	cohort_separate(cohort);
+	while (r < end) {
+		cohort = tei_cohort_of(r);
+		resting = tei_cohort_resting(cohort);
+		r += cohort->n; /* first: then it may be another worker's */
+		if (resting)
+			(void)tei_request_may_leave(resting);
+	}
 }
 
 void tei_cohorts_leave(struct tei_peer_work *peer)
 {
-	const struct tei_cohort *busy = NULL;
 	struct tei_list all, *node;
 
 	tei_list_init(&all);
 	tei_list_splice_tail(&all, &peer->active);
 	while ((node = tei_list_pop(&all))) {
+		struct tei_cohort *cohort =
+			tei_list_entry(node, struct tei_cohort, of_peer);
+
 		tei_list_add_tail(&peer->active, node);
-		(void)tei_cohort_may_leave(
-			first_live(tei_list_entry(node, struct tei_cohort,
-						  of_peer)),
-			&busy);
+		leave_in_parts(cohort);
 	}
-}
-
-/* Makes its requests from the @n-th on a cohort of their own. */
-static struct tei_cohort *cohort_cut(struct tei_cohort *cohort, uint32_t n)
-{
-	struct tei_request *first = &cohort->first[n];
-	struct tei_cohort *rest = &first->batch->cohorts[first->index];
-
-	*rest = (struct tei_cohort){.first = first,
-				    .n = cohort->n - n,
-				    .begun_at = cohort->begun_at,
-				    .at = atomic_load(&cohort->at),
-				    .n_moves = cohort->n_moves};
-	tei_list_init(&rest->of_peer);
-	for (uint32_t i = 0; i < rest->n; i++) {
-		rest->n_live += !tei_request_is_final(&first[i]);
-		atomic_store_explicit(&first[i].cohort, rest,
-				      memory_order_release);
-	}
-	cohort->n = n;
-	cohort->n_live -= rest->n_live;
-	return rest;
 }
 
 /*
@@ -692,7 +684,7 @@ static struct tei_cohort *cut_others(struct tei_cohort *cohort,
 		if (!*to)
 			*to = best;
 		if (best != *to)
-			return cohort_cut(cohort, i);
+			return tei_cohort_cut(cohort, i);
 	}
 	return NULL;
 }

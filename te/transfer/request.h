@@ -187,19 +187,42 @@ struct tei_cohort {
 };
 
 /*
- * Sends the request's cohort to another worker, if that has rails that serve it
- * better and nothing of it is out. True: it has gone. *busy: the last one of
- * which something was out, which is not looked at again; NULL at first.
+ * Sends a request of which nothing is out to another worker, if that has rails
+ * that serve it better, and with it those beside it in its cohort of which
+ * nothing is out either. True: it has gone. Token.
  */
-bool tei_cohort_may_leave(struct tei_request *r,
-			  const struct tei_cohort **busy);
-/* Tells whether it may go: nothing of it is out, and it is no notification. */
-bool tei_cohort_is_free(const struct tei_cohort *cohort);
-/* No link to the peer is up here: sends all that others serve better there. */
+bool tei_request_may_leave(struct tei_request *r);
+/*
+ * No link to the peer is up here: sends all requests that others serve better
+ * there. Token.
+ */
 void tei_cohorts_leave(struct tei_peer_work *peer);
+
+/* ---- parts of a cohort (cohort.c). Token, as all of it ---- */
+
+/* Tells whether nothing of it is at a backend, in limbo or being copied. */
+static inline bool tei_request_rests(const struct tei_request *r)
+{
+	return !r->n_out && !r->error;
+}
+
 /* Calls @fn for requests that have begun and are not final; it may end them. */
 void tei_cohort_each(struct tei_cohort *cohort,
 		     void (*fn)(struct tei_request *r, int err), int err);
+/* Returns the first request that is not final and rests; NULL: none does. */
+struct tei_request *tei_cohort_resting(const struct tei_cohort *cohort);
+/* Tells whether all requests that are not final rest. */
+bool tei_cohort_is_at_rest(const struct tei_cohort *cohort);
+/*
+ * Returns how many of its requests, from the first on, are alike: all of them
+ * rest, or none does, final ones aside. The one after these is not final.
+ */
+uint32_t tei_cohort_run(const struct tei_cohort *cohort);
+/*
+ * Makes its requests from the @n-th on a cohort of their own, and returns that:
+ * it is in no list, and has no deadline set.
+ */
+struct tei_cohort *tei_cohort_cut(struct tei_cohort *cohort, uint32_t n);
 
 /* ---- requests that are submitted and awaited together ---- */
 

@@ -89,7 +89,65 @@ static bool one_is_posted(void *arg)
 	return atomic_load(&user->worker[0].stats.slices) == 1;
 }
 
+static bool second_is_posted(void *arg)
+{
+	(void)arg;
+	return atomic_load(&user->worker[1].stats.slices) > 0;
+}
+
+static bool second_has_ended(void *batch)
+{
+	struct te_completion c;
+
+	return !te_batch_result(batch, 1, &c);
+}
+
 /* ---- that had begun ---- */
+
+/* The first is in limbo until the owner confirms; the second was never out. */
+static void request_leaves_a_cohort_of_which_some_is_out(void **state)
+{
+	struct te_request requests[3];
+	struct te_batch *batch;
+
+	(void)state;
+	warm_up();
+	describe(requests, 3, TE_WRITE, 0);
+	atomic_store(&fake.hold_drop, true);
+	atomic_store(&fake.break_rail, 0);
+	atomic_store(&fake.break_after, 0);
+	batch = submit_from(user, 0, requests, 3);
+	assert_true(test_wait_until(second_has_ended, batch, RIG_WAIT_MS));
+	assert_int_equal(te_batch_wait(batch, 0), -ETIMEDOUT);
+	atomic_store(&fake.hold_drop, false);
+	fake_wake();
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(end_of(batch, i).error, 0);
+	assert_memory_equal(memory, local, 3 * PART);
+	te_batch_destroy(batch);
+}
+
+/* Those of the middle, and what is left of the cohort, are canceled as well. */
+static void what_has_left_in_parts_is_canceled(void **state)
+{
+	struct te_request requests[4];
+	struct te_batch *batch;
+
+	(void)state;
+	warm_up();
+	describe(requests, 4, TE_WRITE, 0);
+	atomic_store(&fake.quiet, B);
+	atomic_store(&fake.hold_drop, true);
+	atomic_store(&fake.break_rail, 0);
+	atomic_store(&fake.break_after, 0);
+	batch = submit_from(user, 0, requests, 4);
+	assert_true(test_wait_until(second_is_posted, NULL, RIG_WAIT_MS));
+	assert_int_equal(te_request_cancel(batch, 2), 0);
+	assert_int_equal(te_batch_cancel(batch), 0);
+	for (uint32_t i = 0; i < 4; i++)
+		assert_int_equal(end_of(batch, i).error, -ECANCELED);
+	te_batch_destroy(batch);
+}
 
 /* Its time counts from its begin, wherever it has been. */
 static void cohort_that_moves_has_begun_before(void **state)
@@ -231,6 +289,8 @@ static void links_of_a_slow_peer_are_not_broken_again_and_again(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		WITH_PAIR(request_leaves_a_cohort_of_which_some_is_out),
+		WITH_PAIR(what_has_left_in_parts_is_canceled),
 		WITH_PAIR(cohort_that_moves_has_begun_before),
 		WITH_PAIR(
 			request_in_haste_ends_though_another_worker_has_a_link),
