@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_stream.c - requests in the order of a GPU's stream */
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/wait.h>
@@ -8,6 +9,9 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "te/core/engine.h"
+#include "te/transfer/request.h"
+#include "te/worker/worker.h"
 #include "tests/unit/te/gpu.h"
 
 #define LEN     GPU_LEN
@@ -53,10 +57,9 @@ static CUstream new_stream(const struct rig *rig)
 	return stream;
 }
 
-static struct rig rig_up(const char *backends)
+static struct rig rig_of(struct te_engine *owner, struct te_engine *user)
 {
-	struct rig rig = {.owner = gpu_engine(backends, "1m"),
-			  .user = gpu_engine(backends, "1m")};
+	struct rig rig = {.owner = owner, .user = user};
 	void *word;
 
 	rig.at = fake_cuda_alloc(&cuda, GPU, LEN);
@@ -69,6 +72,11 @@ static struct rig rig_up(const char *backends)
 	rig_region(rig.user, as_pointer(rig.at), LEN, TE_ACCESS_LOCAL);
 	rig.segment = rig_segment(rig.user, rig.owner);
 	return rig;
+}
+
+static struct rig rig_up(const char *backends)
+{
+	return rig_of(gpu_engine(backends, "1m"), gpu_engine(backends, "1m"));
 }
 
 static void synchronize(const struct rig *rig, CUstream stream)
@@ -574,23 +582,21 @@ static void a_gate_that_is_given_up_leaves_no_pinned_page(void **state)
 }
 
 /* Each allocation in turn: refused, or ended with an error, never stuck. */
-static void what_cannot_be_allocated_is_an_error(void **state)
+static void submit_without_memory(const struct rig *rig)
 {
-	struct rig rig = rig_up("tcp");
 	unsigned int refused = 0;
 	bool struck = true;
 	char why[160];
 
-	(void)state;
 	for (unsigned int nth = 1; struck; nth++) {
-		struct te_batch *batch = new_batch(&rig);
+		struct te_batch *batch = new_batch(rig);
 		int rc;
 
 		tei_fault_arm(TEI_FAULT_ALLOC, nth);
-		rc = try_submit(batch, rig.segment, TE_WRITE, host,
-				piece_of(local(&rig, 0), 8),
-				number_of(rig.stream), 5000, why);
-		synchronize(&rig, rig.stream);
+		rc = try_submit(batch, rig->segment, TE_WRITE, host,
+				piece_of(local(rig, 0), 8),
+				number_of(rig->stream), 5000, why);
+		synchronize(rig, rig->stream);
 		struck = tei_fault_struck(TEI_FAULT_ALLOC);
 		tei_fault_disarm_all();
 		assert_true(!rc || rc == -ENOMEM);
@@ -598,6 +604,49 @@ static void what_cannot_be_allocated_is_an_error(void **state)
 		te_batch_destroy(batch);
 	}
 	assert_in_range(refused, 3, 20);
+}
+
+static void what_cannot_be_allocated_is_an_error(void **state)
+{
+	struct rig rig = rig_up("tcp");
+
+	(void)state;
+	submit_without_memory(&rig);
+	rig_down(&rig);
+}
+
+/* By a thread that has the second worker. True: this one has. */
+static void *submit_to_second_without_memory(void *arg)
+{
+	const struct rig *rig = arg;
+	struct te_batch *batch = new_batch(rig);
+	bool is_second = tei_batch_home(batch)->index == 1;
+
+	te_batch_destroy(batch);
+	if (is_second)
+		submit_without_memory(rig);
+	return is_second ? arg : NULL;
+}
+
+/* The gate is the batch's worker's; its requests are another one's. */
+static void gate_without_memory_ends_what_another_worker_has(void **state)
+{
+	const char *const two[] = {"workers",      "2",           "backends",
+				   "tcp",          "gpu_staging", "1m",
+				   "cuda_library", cuda.file,     NULL};
+	struct rig rig = rig_of(gpu_engine("tcp", "1m"), rig_engine(two));
+	void *done = NULL;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(rig.user->n_workers, 2);
+	while (!done) {
+		assert_int_equal(pthread_create(&thread, NULL,
+						submit_to_second_without_memory,
+						&rig),
+				 0);
+		assert_int_equal(pthread_join(thread, &done), 0);
+	}
 	rig_down(&rig);
 }
 
@@ -742,6 +791,7 @@ int main(void)
 		TEST(refused_with_words),
 		TEST(a_gate_that_is_given_up_leaves_no_pinned_page),
 		TEST(what_cannot_be_allocated_is_an_error),
+		TEST(gate_without_memory_ends_what_another_worker_has),
 		TEST(arguments_are_checked),
 		TEST(writes_of_nics_are_flushed_where_needed),
 		TEST(without_a_worker_it_is_refused),
