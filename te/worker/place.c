@@ -64,10 +64,20 @@ static uint32_t close_ranks(struct tei_rail_place *rails, uint32_t n,
 	return used;
 }
 
+/* Tells whether some that are not kept reach memory of GPUs, or need not. */
+static bool any_without_stages(const struct tei_rail_place *rails, uint32_t n)
+{
+	uint32_t i = 0;
+
+	while (i < n && (rails[i].kept || rails[i].stages))
+		i++;
+	return i < n;
+}
+
 uint32_t tei_place_rails(struct tei_rail_place *rails, uint32_t n,
 			 uint32_t wanted, uint32_t most)
 {
-	bool by_node = !wanted;
+	bool by_node = !wanted && any_without_stages(rails, n);
 	uint32_t i;
 
 	if (by_node)

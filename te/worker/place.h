@@ -7,6 +7,9 @@
  * dealt out in the order of their nodes: each worker has as many as another,
  * give or take one, and as few nodes as may be.
  *
+ * Only the first worker stages memory of GPUs. So where that is what all rails
+ * need, and nobody has asked for several workers, there is one.
+ *
  * Threads: any. Pure.
  */
 #ifndef TE_WORKER_PLACE_H
@@ -16,16 +19,18 @@
 #include <stdint.h>
 
 struct tei_rail_place {
-	int node;        /* NUMA node of its device; -1: unknown */
-	uint32_t tier;   /* of its backend */
-	bool kept;       /* belongs to the first worker, whatever its node */
+	int node;      /* NUMA node of its device; -1: unknown */
+	uint32_t tier; /* of its backend */
+	bool kept;     /* belongs to the first worker, whatever its node */
+	bool stages; /* the machine has GPUs, whose memory it does not reach */
 	uint32_t worker; /* out */
 };
 
 /*
  * Sets the worker of each of rails[n]. @wanted: workers, 1 to @most; 0: one for
- * each node that has rails that are not kept. Returns how many workers there
- * are, 1 at least and @wanted at most: each of them has a rail.
+ * each node that has rails that are not kept, or one if all of these stage.
+ * Returns how many workers there are, 1 at least and @wanted at most: each of
+ * them has a rail.
  */
 uint32_t tei_place_rails(struct tei_rail_place *rails, uint32_t n,
 			 uint32_t wanted, uint32_t most);

@@ -637,6 +637,10 @@ static void place_rails(struct tei_worker *first, uint32_t workers[RAILS_MAX])
 	struct te_engine *engine = first->engine;
 	uint32_t i, asked = wanted_workers(engine);
 	struct tei_rail_place places[RAILS_MAX];
+	struct te_topo_machine machine = {0};
+
+	if (engine->topo)
+		te_topo_machine(engine->topo, &machine);
 
 	for (i = 0; i < first->n_rails; i++) {
 		const struct tei_rail *rail = &first->rails[i]->rail;
@@ -645,6 +649,8 @@ static void place_rails(struct tei_worker *first, uint32_t workers[RAILS_MAX])
 			.node = rail->device.numa_node,
 			.tier = first->rails[i]->tier,
 			.kept = !(rail->ops->caps & TEI_CAP_REMOTE),
+			.stages = machine.n_gpus &&
+				  !(rail->ops->caps & TEI_CAP_DEVICE_MEM),
 		};
 	}
 	engine->n_workers =

@@ -77,6 +77,23 @@ static void one_node_has_one_worker(void **state)
 	assert_int_equal(tei_place_rails(rails, 0, 0, 16), 1);
 }
 
+/* Unless that is asked for, or some of the rails reach the GPUs themselves. */
+static void rails_that_stage_have_one_worker(void **state)
+{
+	struct tei_rail_place rails[9];
+
+	(void)state;
+	describe_host(rails);
+	for (uint32_t i = 1; i < 9; i++)
+		rails[i].stages = true;
+	assert_int_equal(tei_place_rails(rails, 9, 0, 16), 1);
+	for (uint32_t i = 0; i < 9; i++)
+		assert_int_equal(rails[i].worker, 0);
+	assert_int_equal(tei_place_rails(rails, 9, 2, 16), 2);
+	rails[1].stages = false;
+	assert_int_equal(tei_place_rails(rails, 9, 0, 16), 2);
+}
+
 static void there_are_no_more_workers_than_rails(void **state)
 {
 	struct tei_rail_place rails[3] = {{.node = -1, .kept = true},
@@ -353,6 +370,7 @@ int main(void)
 		cmocka_unit_test(eight_nics_on_two_nodes_have_two_workers),
 		cmocka_unit_test(workers_have_as_many_rails_as_each_other),
 		cmocka_unit_test(one_node_has_one_worker),
+		cmocka_unit_test(rails_that_stage_have_one_worker),
 		cmocka_unit_test(there_are_no_more_workers_than_rails),
 		cmocka_unit_test(device_is_opened_often_enough_for_all_workers),
 		cmocka_unit_test(thread_stays_at_a_node_that_has_processors),
