@@ -270,9 +270,11 @@ static uint32_t nth_worker(uint64_t workers, uint32_t from, uint32_t n)
 /* Nothing of the batch is in flight: finds the worker that is best for it. */
 static void choose_home(struct te_batch *batch, uint64_t workers)
 {
-	const struct tei_worker *own = tei_own_worker(batch->engine);
-	uint32_t index = nth_worker(workers, own->index, 0);
+	uint32_t index = tei_own_worker(batch->engine)->index;
+	uint32_t n = (uint32_t)__builtin_popcountll(workers);
 
+	if (!(workers >> index & 1))
+		index = nth_worker(workers, 0, thread_number() % n);
 	atomic_store_explicit(&batch->home, &batch->engine->worker[index],
 			      memory_order_relaxed);
 }

@@ -876,7 +876,8 @@ static void elsewhere(struct tei_work *work)
 	}
 	if (tei_work_is_merged(work))
 		redo(work);
-	else if (r->error || !(r->reach & ~r->avoid))
+	else if (r->error ||
+		 (!(r->reach & ~r->avoid) && !tei_request_better_part(r)))
 		fail_part(work, r->error ? r->error : -EIO, false);
 	else
 		redo(work);

@@ -148,19 +148,6 @@ void tei_peer_run(struct tei_peer_work *peer)
 	tei_list_add_tail(&peer->worker->runnable, &peer->run);
 }
 
-uint64_t tei_peer_moved_at(const struct tei_peer_work *peer)
-{
-	uint64_t last = 0;
-
-	for (uint32_t i = 0; i < peer->engine->n_workers; i++) {
-		uint64_t at = atomic_load_explicit(&peer->of->works[i].moved_at,
-						   memory_order_relaxed);
-
-		last = at > last ? at : last;
-	}
-	return last;
-}
-
 /* ---- asking control ---- */
 
 static void post_asks(struct tei_peer *peer)
@@ -310,7 +297,7 @@ static void fail_fast(struct tei_request *r, int err)
 /* Leaves those alone that go to another worker's link. */
 static void fail_fast_here(struct tei_request *r, int err)
 {
-	if (r->op == TE_NOTIFY || !tei_request_rests(r))
+	if (!tei_request_rests(r) || !tei_request_better_part(r))
 		fail_fast(r, err);
 }
 

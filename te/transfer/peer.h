@@ -201,10 +201,6 @@ void tei_peer_run(struct tei_peer_work *peer);
 void tei_peer_detour(struct tei_peer_work *peer, uint32_t rail);
 /* Does so. Token. */
 void tei_peer_rematch(struct tei_peer_work *peer);
-/*
- * Returns when something last came of the owner, to any worker, in ns. Token.
- */
-uint64_t tei_peer_moved_at(const struct tei_peer_work *peer);
 /* Tell control whether its connection is needed. */
 void tei_peer_update_want(struct tei_peer_work *peer);
 void tei_peer_ask(struct tei_peer_work *peer, uint32_t asks);

@@ -183,6 +183,8 @@ static void part_with_foreign(struct tei_peer_work *peer)
 
 void tei_pairs_favor(struct tei_peer_work *peer)
 {
+	if (!peer->remote) /* others know more */
+		return;
 	atomic_store_explicit(&peer->of->favored, favored(peer),
 			      memory_order_relaxed);
 }

@@ -225,8 +225,6 @@ static int bind_life(struct tei_cohort *cohort)
 	return life ? 0 : -EAGAIN;
 }
 
-#define MOVES_MAX 64u /* of a cohort; workers may differ for a moment */
-
 /* Tells whether other workers are worth a look. */
 static bool has_choice(const struct tei_request *r)
 {
@@ -234,7 +232,7 @@ static bool has_choice(const struct tei_request *r)
 
 	return peer->elsewhere && peer->remote && r->op != TE_NOTIFY &&
 	       (!r->life || r->life == peer->life) &&
-	       tei_cohort_of(r)->n_moves < MOVES_MAX;
+	       tei_cohort_may_move(tei_cohort_of(r), peer->worker->now);
 }
 
 /*
@@ -372,7 +370,8 @@ void tei_request_rematch(struct tei_request *r, int err)
 
 static void cohort_begin(struct tei_cohort *cohort);
 static void cohort_keep(struct tei_cohort *cohort, struct tei_worker *w);
-static void cohort_send(struct tei_cohort *cohort, struct tei_peer_work *to);
+static void cohort_send(struct tei_cohort *cohort, struct tei_peer_work *to,
+			uint64_t now);
 
 void tei_request_submitted(struct tei_call *call)
 {
@@ -390,82 +389,13 @@ void tei_request_submitted(struct tei_call *call)
 		if (r->peer->worker == home)
 			cohort_begin(cohort);
 		else
-			cohort_send(cohort, r->peer);
+			cohort_send(cohort, r->peer, home->now);
 	}
 }
 
 /* ---- requests that begin and time out together ---- */
 
-#define GRACE (10 * TEI_NS_PER_MS) /* for what has come but is not seen yet */
-
 /* ---- its end ---- */
-
-/* Leaves this engine itself out: it is never silent, only busy. */
-static bool heeds_silence(const struct tei_cohort *cohort)
-{
-	const struct tei_request *first = cohort->first;
-
-	return first->flags & TE_FAIL_SILENT && !first->peer->self;
-}
-
-/* Tells whether it owes nothing yet: all that is for it waits for copies. */
-static bool is_kept_waiting(const struct tei_peer_work *peer)
-{
-	bool copying = !tei_list_empty(&peer->starving);
-
-	tei_list_for_each (node, &peer->links) {
-		const struct tei_link *link =
-			tei_list_entry(node, struct tei_link, link);
-
-		if (link->out.n_posted)
-			return false;
-		copying |= !tei_list_empty(&link->out.copying);
-	}
-	return copying;
-}
-
-/* Returns since when nothing has come of its peer, which owes something. */
-static uint64_t silent_since(const struct tei_cohort *cohort)
-{
-	const struct tei_peer_work *peer = cohort->first->peer;
-	uint64_t moved = tei_peer_moved_at(peer);
-
-	if (is_kept_waiting(peer))
-		return peer->worker->now;
-	return moved > cohort->begun_at ? moved : cohort->begun_at;
-}
-
-static uint64_t patience_of(const struct tei_cohort *cohort)
-{
-	return cohort->first->peer->engine->config.suspect_after *
-	       TEI_NS_PER_MS;
-}
-
-/*
- * Looked at twice, with a round of progress in between: it may be that this
- * process was not run for a while.
- */
-static bool is_silent(struct tei_cohort *cohort, uint64_t now)
-{
-	if (!heeds_silence(cohort) ||
-	    now - silent_since(cohort) < patience_of(cohort)) {
-		cohort->doubted_at = 0;
-		return false;
-	}
-	if (!cohort->doubted_at)
-		cohort->doubted_at = now;
-	return now - cohort->doubted_at >= GRACE;
-}
-
-static uint64_t next_look(const struct tei_cohort *cohort)
-{
-	uint64_t at = silent_since(cohort) + patience_of(cohort);
-	uint64_t deadline = cohort->first->deadline;
-
-	if (cohort->doubted_at)
-		at = cohort->doubted_at + GRACE;
-	return heeds_silence(cohort) && at < deadline ? at : deadline;
-}
 
 static void deadline_due(struct tei_due *due)
 {
@@ -474,10 +404,10 @@ static void deadline_due(struct tei_due *due)
 
 	if (w->now >= cohort->first->deadline)
 		tei_cohort_each(cohort, tei_request_abort, -ETIMEDOUT);
-	else if (is_silent(cohort, w->now))
+	else if (tei_cohort_is_silent(cohort, w->now))
 		tei_cohort_each(cohort, tei_request_abort, -EHOSTDOWN);
 	else /* into the heap that it has just left */
-		tei_due_set(w, due, next_look(cohort));
+		tei_due_set(w, due, tei_cohort_next_look(cohort));
 }
 
 /* ---- its beginning ---- */
@@ -536,15 +466,16 @@ static void cohort_keep(struct tei_cohort *cohort, struct tei_worker *w)
 	atomic_store(&cohort->at, w->index);
 }
 
-/* It is of a life: see bind_life(). */
-static void cohort_send(struct tei_cohort *cohort, struct tei_peer_work *to)
+/* Requests that are sent have a life: see bind_life(). @now: of the sender. */
+static void cohort_send(struct tei_cohort *cohort, struct tei_peer_work *to,
+			uint64_t now)
 {
 	struct te_batch *batch = cohort->first->batch;
 
 	assert(cohort->first->life);
 	for (uint32_t i = 0; i < cohort->n; i++)
 		cohort->first[i].peer = to;
-	cohort->n_moves++;
+	tei_cohort_count_move(cohort, now);
 	cohort->arrive.fn = arrived;
 	atomic_fetch_or(&batch->used, (uint64_t)1 << to->worker->index);
 	atomic_store(&cohort->at, to->worker->index);
@@ -562,7 +493,7 @@ static void rewind_request(struct tei_request *r)
 	r->cursor = r->cursor_skip = r->bytes = r->question = 0;
 	r->cursor_piece = r->crc = 0;
 	r->begun = r->parked = r->doubting = r->doubted = false;
-	r->avoid = 0;
+	r->refusal = 0;
 }
 
 static void cohort_leave(struct tei_cohort *cohort, struct tei_peer_work *to)
@@ -576,40 +507,45 @@ static void cohort_leave(struct tei_cohort *cohort, struct tei_peer_work *to)
 	tei_list_del(&cohort->of_peer);
 	if (tei_list_empty(&peer->active))
 		tei_peer_update_want(peer);
-	cohort_send(cohort, to);
+	cohort_send(cohort, to, peer->worker->now);
 }
 
-/* Cuts the cohort in two, which are both active; no memory: does nothing. */
-static void cohort_part(struct tei_cohort *cohort, uint32_t n)
+/* Cuts the cohort in two, which are both active. False: no memory. */
+static bool cohort_part(struct tei_cohort *cohort, uint32_t n)
 {
 	struct tei_worker *w = cohort->first->peer->worker;
 	struct tei_cohort *rest;
 
 	if (tei_heap_reserve(&w->dues, w->dues.n + 1))
-		return;
+		return false;
 	rest = tei_cohort_cut(cohort, n);
 	tei_list_insert(&cohort->of_peer, &rest->of_peer);
 	rest->due.fn = deadline_due;
-	(void)tei_due_set(w, &rest->due, next_look(rest));
+	(void)tei_due_set(w, &rest->due, tei_cohort_next_look(rest));
+	return true;
 }
 
-/* Cuts the cohort so that those of its requests that rest are apart. */
+/*
+ * Cuts the cohort where requests that rest and others meet; from its end on, so
+ * that each request is written once.
+ */
 static void cohort_separate(struct tei_cohort *cohort)
 {
-	struct tei_request *r = cohort->first, *end = r + cohort->n;
+	struct tei_request *first = cohort->first, *after = NULL;
 
-	for (; r < end; r += cohort->n) {
-		uint32_t n;
+	for (uint32_t i = cohort->n; i--;) {
+		struct tei_request *r = &first[i];
 
-		cohort = tei_cohort_of(r);
-		n = tei_cohort_run(cohort);
-		if (n < cohort->n)
-			cohort_part(cohort, n);
+		if (tei_request_is_final(r))
+			continue;
+		if (after && tei_request_rests(r) != tei_request_rests(after) &&
+		    !cohort_part(cohort, (uint32_t)(after - first)))
+			return;
+		after = r;
 	}
 }
 
-/* Returns the part of a worker that serves the request better; NULL: none. */
-static struct tei_peer_work *better_part(struct tei_request *r)
+struct tei_peer_work *tei_request_better_part(struct tei_request *r)
 {
 	struct tei_peer_work *best;
 
@@ -621,8 +557,11 @@ static struct tei_peer_work *better_part(struct tei_request *r)
 
 bool tei_request_may_leave(struct tei_request *r)
 {
-	struct tei_peer_work *to = better_part(r);
+	struct tei_peer_work *to;
 
+	if (tei_request_is_final(r) || !tei_request_rests(r))
+		return false;
+	to = tei_request_better_part(r);
 	if (!to)
 		return false;
 	if (!tei_cohort_is_at_rest(tei_cohort_of(r)))
@@ -639,7 +578,7 @@ static void leave_in_parts(struct tei_cohort *cohort)
 	struct tei_request *r = cohort->first, *end = r + cohort->n, *resting;
 
 	resting = tei_cohort_resting(cohort);
-	if (!resting || !better_part(resting))
+	if (!resting || !tei_request_better_part(resting))
 		return;
 	cohort_separate(cohort);
 	while (r < end) {
@@ -667,26 +606,25 @@ void tei_cohorts_leave(struct tei_peer_work *peer)
 }
 
 /*
- * Finds the part of the peer that is best for the first of its requests that
- * have not ended, and cuts off those from the first on that another one is best
- * for. Returns them; NULL: there are none.
+ * Cuts the cohort where the best worker is another one for the next request;
+ * from its end on, as above.
  */
-static struct tei_cohort *cut_others(struct tei_cohort *cohort,
-				     struct tei_peer_work **to)
+static void cut_by_worker(struct tei_cohort *cohort)
 {
-	*to = NULL;
-	for (uint32_t i = 0; i < cohort->n; i++) {
+	struct tei_peer_work *after = NULL;
+	uint32_t place = 0;
+
+	for (uint32_t i = cohort->n; i--;) {
 		struct tei_peer_work *best;
 
 		if (tei_request_is_final(&cohort->first[i]))
 			continue;
 		best = tei_pairs_best_part(&cohort->first[i]);
-		if (!*to)
-			*to = best;
-		if (best != *to)
-			return tei_cohort_cut(cohort, i);
+		if (after && best != after)
+			(void)tei_cohort_cut(cohort, place);
+		after = best;
+		place = i;
 	}
-	return NULL;
 }
 
 /* Begins all of its requests that have not ended at another worker. */
@@ -704,7 +642,8 @@ static void begin_here(struct tei_cohort *cohort)
 	if (!cohort->begun_at) /* else it has come from another worker */
 		cohort->begun_at = peer->worker->now;
 	cohort->due.fn = deadline_due;
-	rc = tei_due_set(peer->worker, &cohort->due, next_look(cohort));
+	rc = tei_due_set(peer->worker, &cohort->due,
+			 tei_cohort_next_look(cohort));
 	for (i = 0; i < cohort->n; i++) {
 		struct tei_request *r = &first[i];
 
@@ -722,27 +661,40 @@ static void begin_here(struct tei_cohort *cohort)
 	}
 }
 
-/* Begins it, at the worker that serves it best. */
+/* Begins it at the worker that serves its first request best. */
+static void begin_at_best(struct tei_cohort *cohort)
+{
+	struct tei_request *first = tei_cohort_resting(cohort);
+	struct tei_peer_work *peer = cohort->first->peer, *to = peer;
+
+	if (first)
+		to = tei_pairs_best_part(first);
+	if (to == peer)
+		begin_here(cohort);
+	else
+		cohort_send(cohort, to, peer->worker->now);
+}
+
+/* Begins its requests, each at the worker that serves it best. */
 static void cohort_begin(struct tei_cohort *cohort)
 {
-	struct tei_peer_work *peer = cohort->first->peer, *to;
-	struct tei_cohort *rest;
+	struct tei_request *r = cohort->first, *end = r + cohort->n;
+	struct tei_peer_work *peer = r->peer;
 
 	/* First: it ends the active ones that the news have made stale. */
-	if (is_behind(cohort->first))
+	if (is_behind(r))
 		tei_peer_sync(peer);
 	if (peer->self)
 		tei_peer_sync_self(peer);
-	if (!has_choice(cohort->first) || bind_life(cohort)) {
+	if (!has_choice(r) || bind_life(cohort)) {
 		begin_here(cohort);
 		return;
 	}
-	for (; cohort; cohort = rest) {
-		rest = cut_others(cohort, &to);
-		if (!to || to == peer)
-			begin_here(cohort);
-		else
-			cohort_send(cohort, to);
+	cut_by_worker(cohort);
+	while (r < end) {
+		cohort = tei_cohort_of(r);
+		r += cohort->n; /* first: then it may be another worker's */
+		begin_at_best(cohort);
 	}
 }
 

@@ -182,10 +182,16 @@ struct tei_cohort {
 	 * Written by the one before: release; read by cancellation: acquire.
 	 */
 	_Atomic uint32_t at;
-	uint32_t n_moves;
+	uint64_t moves_since;    /* ns */
+	uint32_t n_moves;        /* to another worker, since then */
 	struct tei_list of_peer; /* peer->active */
 };
 
+/*
+ * Returns the part of the peer of a worker that serves the request better than
+ * the one that has it; NULL: there is none. Token.
+ */
+struct tei_peer_work *tei_request_better_part(struct tei_request *r);
 /*
  * Sends a request of which nothing is out to another worker, if that has rails
  * that serve it better, and with it those beside it in its cohort of which
@@ -214,15 +220,25 @@ struct tei_request *tei_cohort_resting(const struct tei_cohort *cohort);
 /* Tells whether all requests that are not final rest. */
 bool tei_cohort_is_at_rest(const struct tei_cohort *cohort);
 /*
- * Returns how many of its requests, from the first on, are alike: all of them
- * rest, or none does, final ones aside. The one after these is not final.
- */
-uint32_t tei_cohort_run(const struct tei_cohort *cohort);
-/*
  * Makes its requests from the @n-th on a cohort of their own, and returns that:
  * it is in no list, and has no deadline set.
  */
 struct tei_cohort *tei_cohort_cut(struct tei_cohort *cohort, uint32_t n);
+
+/*
+ * Tells whether it may go to another worker, not too often a second;
+ * count_move() notes that it goes. @now: ns.
+ */
+bool tei_cohort_may_move(const struct tei_cohort *cohort, uint64_t now);
+void tei_cohort_count_move(struct tei_cohort *cohort, uint64_t now);
+
+/*
+ * Tells whether its requests, with TE_FAIL_SILENT, end because nothing has come
+ * of their peer for long. It is to be looked at again after a while.
+ */
+bool tei_cohort_is_silent(struct tei_cohort *cohort, uint64_t now);
+/* Returns when to look at its deadline, or its silence, next, in ns. */
+uint64_t tei_cohort_next_look(const struct tei_cohort *cohort);
 
 /* ---- requests that are submitted and awaited together ---- */
 

@@ -188,6 +188,21 @@ static uint64_t openable(const struct tei_peer_work *peer, uint64_t rails)
 	return up ? up : rails;
 }
 
+/* Leaves out those that are down or gone, unless all are. */
+static uint64_t not_down(const struct tei_worker *w, uint64_t rails)
+{
+	uint64_t left, linked = 0;
+
+	for (left = rails; left; left &= left - 1) {
+		const struct tei_rail_box *box =
+			w->rails[__builtin_ctzll(left)];
+
+		if (!box->dead && !box->down)
+			linked |= left & -left;
+	}
+	return linked ? linked : rails;
+}
+
 struct tei_peer_work *tei_pairs_best_part(const struct tei_request *r)
 {
 	struct tei_peer_work *peer = r->peer;
@@ -209,10 +224,10 @@ struct tei_peer_work *tei_pairs_best_part(const struct tei_request *r)
 			return peer->of->works;
 		reach &= takers.rails;
 	}
-	reach &= ~across;
+	reach &= ~across & ~r->avoid;
 	best = best_rails(r, region, openable(peer, reach));
 	if (!best) /* all are paused or down: with one that will be back */
-		best = reach;
+		best = not_down(peer->worker, reach);
 	return !best || best & peer->worker->mine ? peer : part_of(peer, best);
 }
 
@@ -371,6 +386,7 @@ struct schedule {
 	uint64_t again_at; /* when a pause ends, or patience with a connect */
 	uint64_t made;     /* bytes */
 	bool more;         /* a link took as many as fit into one post */
+	struct tei_request *stranded; /* another worker serves it; or NULL */
 	/* The last answer of near_choose(), and what to; 0: none. */
 	uint64_t near_able, near_to, near_rails;
 	struct tei_plan plan;
@@ -671,6 +687,15 @@ static bool awaits_room(const struct schedule *s, const struct tei_request *r)
 	return r->staged && !tei_list_empty(&s->peer->starving);
 }
 
+/* Notes a request that no healthy rail here carries, but another worker's. */
+static void note_stranded(struct schedule *s, struct tei_request *r)
+{
+	if (s->peer->elsewhere && !s->stranded &&
+	    !(r->reach & ~r->avoid & s->healthy) && tei_request_rests(r) &&
+	    tei_request_better_part(r))
+		s->stranded = r;
+}
+
 /*
  * False: nothing of that class can be posted now. Where one request finds no
  * rail, others that may use the same ones would hardly do better; those of
@@ -693,6 +718,7 @@ static bool serve_class(struct schedule *s, uint32_t class)
 		may &= ~barred;
 		if (may && offer(s, r, may))
 			return true;
+		note_stranded(s, r);
 		if (!awaits_room(s, r))
 			barred |= may;
 		if (++n >= (r->near ? LOOK_AHEAD : TRIES))
@@ -813,10 +839,14 @@ static bool schedule_peer(struct tei_peer_work *peer, uint64_t quantum)
 	s.peer = peer;
 	s.w = peer->worker;
 	s.wanted = s.made = 0;
+	s.stranded = NULL;
 	do {
 		spent = schedule_once(&s, quantum);
 	} while (s.more && !spent);
 	open_links(&s);
+	/* First: no other has left yet, so that it is still this worker's. */
+	if (s.stranded && tei_request_may_leave(s.stranded))
+		tei_peer_run(peer); /* there may be others */
 	if (!s.up && peer->elsewhere && !tei_queue_empty(&peer->queue))
 		tei_cohorts_leave(peer);
 	return spent;

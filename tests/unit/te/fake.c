@@ -97,6 +97,8 @@ void fake_reset(void)
 	atomic_store(&fake.break_rail, -1);
 	atomic_store(&fake.down_rail, -1);
 	atomic_store(&fake.only_a_at, 0);
+	atomic_store(&fake.not_c_at, 0);
+	atomic_store(&fake.unable, 0);
 	atomic_store(&fake.refuse_at, 0);
 	atomic_store(&fake.fail_at, 0);
 	atomic_store(&fake.refuse_connects, 0);
@@ -234,6 +236,9 @@ static int fake_region_add(struct tei_rail *rail, uint64_t id, void *addr,
 	(void)length;
 	(void)access;
 	if ((uintptr_t)addr == atomic_load(&fake.only_a_at) && number_of(rail))
+		return -EOPNOTSUPP;
+	if ((uintptr_t)addr == atomic_load(&fake.not_c_at) &&
+	    number_of(rail) == 2)
 		return -EOPNOTSUPP;
 	return write_id(id, key, len);
 }
@@ -516,6 +521,8 @@ static int carry(struct tei_slice *slice)
 	void *remote;
 	int rc = -ECONNRESET;
 
+	if (has_bit(&fake.unable, slice->ep->rail))
+		return -EOPNOTSUPP;
 	if (touches(slice, &fake.refuse_at))
 		return -EFAULT;
 	if (touches(slice, &fake.fail_at)) {

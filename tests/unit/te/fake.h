@@ -26,17 +26,19 @@ struct fake_knobs {
 	_Atomic bool hold_flush; /* flush() is over once it is false */
 	_Atomic bool hold_open;  /* a target's half opens once it is false */
 	/* A bit for each device: 0 is that of "a"; so "rail" below, too. */
-	_Atomic unsigned int dead;  /* connects and posts fail */
-	_Atomic unsigned int quiet; /* slices are taken, and nothing happens */
-	_Atomic unsigned int hang;  /* connects never end */
-	_Atomic unsigned int lone;  /* they match no rail of a peer */
-	_Atomic unsigned int gone;  /* progress() fails */
+	_Atomic unsigned int dead;   /* connects and posts fail */
+	_Atomic unsigned int quiet;  /* slices are taken, and nothing happens */
+	_Atomic unsigned int hang;   /* connects never end */
+	_Atomic unsigned int lone;   /* they match no rail of a peer */
+	_Atomic unsigned int gone;   /* progress() fails */
+	_Atomic unsigned int unable; /* slices end with -EOPNOTSUPP */
 	_Atomic int
 		break_after;    /* slices until an endpoint breaks; -1: never */
 	_Atomic int break_rail; /* only of this rail; -1: of any */
 	_Atomic int down_rail;  /* this one has no link; -1: none */
 	_Atomic int dead_err;   /* what connects of dead ones fail with */
 	_Atomic uint64_t only_a_at; /* a region there is reached by "a" alone */
+	_Atomic uint64_t not_c_at;  /* a region there is not reached by "c" */
 	_Atomic uint64_t refuse_at; /* what touches it: -EFAULT; 0: nothing */
 	_Atomic uint64_t fail_at;   /* the same: -EIO, and leaves a ghost */
 	_Atomic int refuse_connects, fail_posts, busy; /* that many times */

@@ -12,7 +12,7 @@
 #include "te/worker/worker.h"
 #include "tests/unit/te/rig.h"
 
-#define FROM_MAX 64 /* requests of a batch */
+#define FROM_MORE 8 /* room of the batch for others beside them */
 
 struct from {
 	struct te_engine *engine;
@@ -28,7 +28,8 @@ static void *from_submit(void *arg)
 {
 	struct from *f = arg;
 
-	assert_int_equal(te_batch_create(f->engine, FROM_MAX, &f->batch), 0);
+	assert_int_equal(
+		te_batch_create(f->engine, f->n + FROM_MORE, &f->batch), 0);
 	f->submitted = tei_batch_home(f->batch)->index == f->worker;
 	if (f->submitted)
 		assert_int_equal(te_batch_submit(f->batch, f->requests, f->n),

@@ -10,13 +10,14 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "te/transfer/peer.h"
 #include "tests/lib/wait.h"
 #include "tests/unit/te/from.h"
 #include "tests/unit/te/pair.h"
 
 #define PART ((size_t)64 << 10)
-#define LEN  (4 * PART)
-#define A    (1u << 0) /* of a set of devices */
+#define LEN  (4 * PART) /* of the region; as much follows it */
+#define A    (1u << 0)  /* of a set of devices */
 #define B    (1u << 1)
 #define C    (1u << 2)
 
@@ -42,7 +43,7 @@ static const char *const patient[] = {"workers",
 static int set_up(void **state)
 {
 	(void)state;
-	pair_memory(LEN);
+	pair_memory(2 * LEN);
 	atomic_store(&fake.lone, C);
 	pair_engines(patient, patient, LEN);
 	assert_int_equal(user->n_workers, 2);
@@ -60,7 +61,9 @@ static void warm_up(void)
 	assert_int_equal(n_up, 2);
 }
 
-static struct iovec pieces[FROM_MAX];
+#define N_MAX 65528u /* as many as a batch holds, but for some */
+
+static struct iovec pieces[N_MAX];
 
 /* Fills requests[n], one for each part of the memory. */
 static void describe(struct te_request *requests, uint32_t n, uint32_t op,
@@ -190,6 +193,76 @@ static void request_in_haste_ends_though_another_worker_has_a_link(void **state)
 	te_batch_destroy(batch);
 }
 
+/* Only one worker's rail reaches the memory: the other one's is no help. */
+static void
+request_in_haste_ends_where_the_other_link_does_not_lead(void **state)
+{
+	struct iovec piece = {local, PART};
+	struct te_request request;
+	struct te_batch *batch;
+	struct te_completion c;
+
+	(void)state;
+	warm_up();
+	atomic_store(&fake.only_a_at, (uintptr_t)memory + LEN);
+	rig_region(owner, memory + LEN, PART, RIG_ANY);
+	request = rig_request(segment, TE_READ, memory + LEN, &piece);
+	request.flags = TE_FAIL_FAST;
+	request.timeout_ms = RIG_WAIT_MS;
+	atomic_store(&fake.dead, A);
+	batch = submit_from(user, 0, &request, 1);
+	c = end_of(batch, 0);
+	assert_true(c.error == -ECONNRESET || c.error == -ECONNREFUSED);
+	te_batch_destroy(batch);
+}
+
+/* Of a worker whose round began later than this one's. */
+static void sign_of_life_from_a_later_round_is_no_silence(void **state)
+{
+	static const char *const quick[] = {
+		"workers", "2", "reroute_after", "10m", "suspect_after",
+		"50ms",    NULL};
+	struct te_request request;
+	struct te_batch *batch;
+
+	(void)state;
+	pair_memory(2 * LEN);
+	pair_engines(quick, quick, LEN);
+	describe(&request, 1, TE_READ, TE_FAIL_SILENT);
+	request.timeout_ms = 1000;
+	atomic_store(&fake.stall, true);
+	batch = submit_from(user, 0, &request, 1);
+	atomic_store(&batch->requests[0].to->works[1].moved_at,
+		     tei_now_ns() + RIG_WAIT_MS * TEI_NS_PER_S);
+	assert_int_equal(end_of(batch, 0).error, -ETIMEDOUT);
+	te_batch_destroy(batch);
+}
+
+/* ---- however many ---- */
+
+/* Of memory that the one worker reaches, and that the other does, by turns. */
+static void
+requests_to_two_workers_by_turns_are_as_many_as_one_likes(void **state)
+{
+	static struct te_request requests[N_MAX];
+	struct te_batch *batch;
+
+	(void)state;
+	atomic_store(&fake.only_a_at, (uintptr_t)memory + LEN);
+	rig_region(owner, memory + LEN, PART, RIG_ANY);
+	warm_up();
+	for (uint32_t i = 0; i < N_MAX; i++) {
+		pieces[i] = (struct iovec){local, 8};
+		requests[i] = rig_request(segment, TE_READ,
+					  memory + i % 2 * LEN, &pieces[i]);
+		requests[i].timeout_ms = RIG_WAIT_MS;
+	}
+	batch = submit_from(user, 1, requests, N_MAX);
+	for (uint32_t i = 0; i < N_MAX; i++)
+		assert_int_equal(end_of(batch, i).error, 0);
+	te_batch_destroy(batch);
+}
+
 /* ---- what other workers see of a rail ---- */
 
 static void connect_that_hangs_is_not_waited_for(void **state)
@@ -207,7 +280,7 @@ static void connect_that_hangs_is_not_waited_for(void **state)
 	struct te_batch *batch;
 
 	(void)state;
-	pair_memory(LEN);
+	pair_memory(2 * LEN);
 	atomic_store(&fake.lone, A);
 	atomic_store(&fake.hang, B);
 	pair_engines(soon, soon, LEN);
@@ -215,6 +288,99 @@ static void connect_that_hangs_is_not_waited_for(void **state)
 	batch = submit_from(user, 1, &request, 1);
 	assert_int_equal(end_of(batch, 0).error, 0);
 	assert_true(atomic_load(&fake.done[2]) > 0);
+	te_batch_destroy(batch);
+}
+
+/* A worker has another link up, which does not reach the memory. */
+static void request_leaves_though_a_link_that_is_no_help_is_up(void **state)
+{
+	static const char *const two[] = {
+		"workers", "2", "reroute_after", "10m", "suspect_after",
+		"10m",     NULL};
+	struct te_request request;
+	struct te_batch *batch;
+
+	(void)state;
+	pair_memory(2 * LEN);
+	atomic_store(&fake.dead, A | B);
+	pair_engines(two, two, LEN);
+	atomic_store(&fake.not_c_at, (uintptr_t)memory + LEN);
+	rig_region(owner, memory + LEN, PART, RIG_ANY);
+	assert_int_equal(rig_move(user, segment, TE_WRITE, memory, local, LEN),
+			 0);
+	assert_true(atomic_load(&fake.done[2]) > 0);
+	atomic_store(&fake.dead, 0);
+	pieces[0] = (struct iovec){local, PART};
+	request = rig_request(segment, TE_READ, memory + LEN, &pieces[0]);
+	request.timeout_ms = 10 * RIG_WAIT_MS;
+	while (!atomic_load(&fake.done[0])) {
+		batch = submit_from(user, 0, &request, 1);
+		assert_int_equal(end_of(batch, 0).error, 0);
+		te_batch_destroy(batch);
+	}
+	atomic_store(&fake.quiet, A);
+	batch = submit_from(user, 0, &request, 1);
+	assert_int_equal(te_batch_wait(batch, 20), -ETIMEDOUT);
+	atomic_store(&fake.down_rail, 0);
+	fake_wake();
+	assert_int_equal(end_of(batch, 0).error, 0);
+	te_batch_destroy(batch);
+}
+
+/* The rail that is down has less to offer than the one whose pause will end. */
+static void request_goes_to_a_rail_whose_pause_will_end(void **state)
+{
+	static const char *const paused[] = {"workers",
+					     "2",
+					     "pause_min",
+					     "1s",
+					     "reroute_after",
+					     "10m",
+					     "suspect_after",
+					     "10m",
+					     NULL};
+	struct te_batch *first, *second;
+	struct te_request request;
+
+	(void)state;
+	pair_memory(2 * LEN);
+	atomic_store(&fake.lone, C);
+	pair_engines(paused, paused, LEN);
+	warm_up();
+	describe(&request, 1, TE_READ, 0);
+	request.timeout_ms = 10 * RIG_WAIT_MS;
+	atomic_store(&fake.quiet, A);
+	first = submit_from(user, 0, &request, 1);
+	atomic_store(&fake.dead, B);
+	second = submit_from(user, 1, &request, 1);
+	assert_int_equal(te_batch_wait(second, 5), -ETIMEDOUT);
+	atomic_store(&fake.down_rail, 0);
+	fake_wake();
+	assert_int_equal(te_batch_wait(first, 5), -ETIMEDOUT);
+	atomic_store(&fake.dead, 0);
+	assert_int_equal(end_of(first, 0).error, 0);
+	assert_int_equal(end_of(second, 0).error, 0);
+	te_batch_destroy(first);
+	te_batch_destroy(second);
+}
+
+/* What the one device cannot do the other one may. */
+static void rails_of_other_workers_are_tried_where_ours_are_unable(void **state)
+{
+	struct te_request request;
+	struct te_batch *batch;
+
+	(void)state;
+	warm_up();
+	describe(&request, 1, TE_WRITE, 0);
+	atomic_store(&fake.unable, A);
+	batch = submit_from(user, 0, &request, 1);
+	assert_int_equal(end_of(batch, 0).error, 0);
+	assert_memory_equal(memory, local, PART);
+	te_batch_destroy(batch);
+	atomic_store(&fake.unable, A | B);
+	batch = submit_from(user, 0, &request, 1);
+	assert_int_equal(end_of(batch, 0).error, -EIO);
 	te_batch_destroy(batch);
 }
 
@@ -237,7 +403,7 @@ static void rail_that_is_paused_is_left_to_no_peer(void **state)
 	bool was_paused;
 
 	(void)state;
-	pair_memory(LEN);
+	pair_memory(2 * LEN);
 	atomic_store(&fake.lone, C);
 	atomic_store(&fake.dead, A);
 	pair_engines(NULL, paused, LEN);
@@ -268,7 +434,7 @@ static void links_of_a_slow_peer_are_not_broken_again_and_again(void **state)
 	struct te_batch *batch;
 
 	(void)state;
-	pair_memory(LEN);
+	pair_memory(2 * LEN);
 	atomic_store(&fake.lone, C);
 	pair_engines(quick, quick, LEN);
 	warm_up();
@@ -294,7 +460,16 @@ int main(void)
 		WITH_PAIR(cohort_that_moves_has_begun_before),
 		WITH_PAIR(
 			request_in_haste_ends_though_another_worker_has_a_link),
+		WITH_PAIR(
+			request_in_haste_ends_where_the_other_link_does_not_lead),
+		ALONE(sign_of_life_from_a_later_round_is_no_silence),
+		WITH_PAIR(
+			requests_to_two_workers_by_turns_are_as_many_as_one_likes),
 		ALONE(connect_that_hangs_is_not_waited_for),
+		ALONE(request_leaves_though_a_link_that_is_no_help_is_up),
+		ALONE(request_goes_to_a_rail_whose_pause_will_end),
+		WITH_PAIR(
+			rails_of_other_workers_are_tried_where_ours_are_unable),
 		ALONE(rail_that_is_paused_is_left_to_no_peer),
 		ALONE(links_of_a_slow_peer_are_not_broken_again_and_again),
 	};
