@@ -220,9 +220,11 @@ static int bind_life(struct tei_cohort *cohort)
 
 	if (cohort->first->life)
 		return 0;
+	if (!life)
+		return -EAGAIN;
 	for (i = 0; i < cohort->n; i++)
 		cohort->first[i].life = life;
-	return life ? 0 : -EAGAIN;
+	return 0;
 }
 
 /* Tells whether other workers are worth a look. */
@@ -779,10 +781,12 @@ static void take_back(struct tei_notify *n)
 
 /* ---- what must end before it ---- */
 
-static bool same_segment(const struct tei_request *a,
-			 const struct tei_request *b)
+/* An earlier one of no life has ended before its peer was met. */
+static bool same_segment(const struct tei_request *earlier,
+			 const struct tei_request *r)
 {
-	return a->to == b->to && a->life == b->life;
+	return earlier->to == r->to &&
+	       (!earlier->life || earlier->life == r->life);
 }
 
 static struct tei_notify *first_to(struct te_batch *batch,

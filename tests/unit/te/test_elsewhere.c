@@ -263,6 +263,26 @@ requests_to_two_workers_by_turns_are_as_many_as_one_likes(void **state)
 	te_batch_destroy(batch);
 }
 
+static void requests_to_an_unmet_peer_are_as_many_as_one_likes(void **state)
+{
+	static struct te_request requests[N_MAX];
+	struct te_batch *batch;
+	te_segment_id id;
+
+	(void)state;
+	assert_int_equal(te_segment_expect(user, "127.0.0.1:1", &id), 0);
+	for (uint32_t i = 0; i < N_MAX; i++) {
+		pieces[i] = (struct iovec){local, 8};
+		requests[i] = rig_request(id, TE_READ, memory, &pieces[i]);
+		requests[i].timeout_ms = RIG_WAIT_MS;
+	}
+	batch = submit_from(user, 1, requests, N_MAX);
+	assert_int_equal(te_batch_cancel(batch), 0);
+	for (uint32_t i = 0; i < N_MAX; i++)
+		assert_int_equal(end_of(batch, i).error, -ECANCELED);
+	te_batch_destroy(batch);
+}
+
 /* ---- what other workers see of a rail ---- */
 
 static void connect_that_hangs_is_not_waited_for(void **state)
@@ -465,6 +485,7 @@ int main(void)
 		ALONE(sign_of_life_from_a_later_round_is_no_silence),
 		WITH_PAIR(
 			requests_to_two_workers_by_turns_are_as_many_as_one_likes),
+		WITH_PAIR(requests_to_an_unmet_peer_are_as_many_as_one_likes),
 		ALONE(connect_that_hangs_is_not_waited_for),
 		ALONE(request_leaves_though_a_link_that_is_no_help_is_up),
 		ALONE(request_goes_to_a_rail_whose_pause_will_end),

@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "te/core/engine.h"
+#include "tests/lib/wait.h"
 #include "tests/unit/te/from.h"
 #include "tests/unit/te/pair.h"
 
@@ -61,6 +62,13 @@ static struct te_engine *engine_named(const char *name)
 	return engine;
 }
 
+static bool first_has_ended(void *batch)
+{
+	struct te_completion c;
+
+	return !te_batch_result(batch, 0, &c);
+}
+
 /*
  * The write goes to the worker of rail "a" once the peer is met, where it
  * fails; its notification, which stays, must not be sent.
@@ -89,6 +97,48 @@ notification_of_an_unmet_peer_follows_the_writes_elsewhere(void **state)
 	assert_int_equal(result(batch, 0), -EFAULT);
 	assert_int_equal(result(batch, 1), -ECANCELED);
 	te_batch_destroy(batch);
+}
+
+/* That it belongs to no life of the peer makes no difference. */
+static void failed_write_of_an_unmet_peer(const char *const settings[])
+{
+	struct iovec piece = {local, LEN};
+	struct te_request requests[2];
+	struct te_batch *batch;
+	te_segment_id id;
+	char name[64];
+
+	te_engine_destroy(user);
+	user = rig_engine(settings);
+	owner = rig_engine(NULL);
+	snprintf(name, sizeof(name), "%s", te_engine_name(owner));
+	te_engine_destroy(owner);
+	owner = NULL;
+	assert_int_equal(te_segment_expect(user, name, &id), 0);
+	requests[0] = rig_request(id, TE_WRITE, memory, &piece);
+	requests[0].timeout_ms = 50;
+	requests[1] = rig_request(id, TE_NOTIFY, NULL, &piece);
+	assert_int_equal(te_batch_create(user, 2, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, requests, 2), 0);
+	assert_true(test_wait_until(first_has_ended, batch, RIG_WAIT_MS));
+	owner = engine_named(name);
+	assert_int_equal(result(batch, 0), -ETIMEDOUT);
+	assert_int_equal(result(batch, 1), -ECANCELED);
+	te_batch_destroy(batch);
+}
+
+static void notification_follows_a_write_that_failed_unmet(void **state)
+{
+	(void)state;
+	failed_write_of_an_unmet_peer(two);
+}
+
+static void the_same_with_one_worker(void **state)
+{
+	static const char *const one[] = {"workers", "1", NULL};
+
+	(void)state;
+	failed_write_of_an_unmet_peer(one);
 }
 
 /* ---- memory that one worker reaches only ---- */
@@ -237,6 +287,8 @@ int main(void)
 		PAIR(callbacks_of_two_workers_do_not_overlap),
 		PAIR(callback_submits_to_a_batch_of_another_worker),
 		ALONE(notification_of_an_unmet_peer_follows_the_writes_elsewhere),
+		ALONE(notification_follows_a_write_that_failed_unmet),
+		ALONE(the_same_with_one_worker),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
