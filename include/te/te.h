@@ -704,10 +704,10 @@ typedef void te_done_fn(struct te_batch *batch,
  * @fn runs on the engine's worker thread, or on a thread inside
  * te_batch_wait(), _poll(), _reset() or _destroy() of any batch of the engine,
  * te_engine_drive() or te_engine_destroy(); never inside a submission or
- * cancellation, and never twice at the same time in an engine. The engine's
- * rails stand still until @fn returns, so it should be short. @fn may submit,
- * also to this batch, cancel, and create batches. It must not wait, reset or
- * destroy, or call anything else that blocks.
+ * cancellation, and never twice at the same time in an engine. The rails of its
+ * worker, and of others that have a call to make, stand still meanwhile, so it
+ * should be short. @fn may submit, also to this batch, cancel, and create some.
+ * It must not wait, reset, destroy or block, nor await a thread that does so.
  *
  * Threads: one per batch at a time. Returns 0, -EBUSY (requests are in flight).
  */

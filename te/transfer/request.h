@@ -179,7 +179,7 @@ struct tei_cohort {
 	struct tei_call arrive;    /* at another worker */
 	/*
 	 * Index of the worker that has it, or to which it is on its way.
-	 * Written by the one before: release; read by cancellation: acquire.
+	 * Written by the one before, read by cancellation: seq_cst.
 	 */
 	_Atomic uint32_t at;
 	uint64_t moves_since;    /* ns */

@@ -292,13 +292,13 @@ struct tei_device tei_rail_device(const struct tei_rail_box *box);
 /* Run @call's function with the token held, soon. Any thread. */
 void tei_worker_post(struct tei_worker *w, struct tei_call *call);
 /*
- * Posts like post(), and drives a round right here when nobody else does. Long
- * copies that only progress() makes are left to the worker, or, when the caller
- * is @patient and comes back to wait at once, to itself.
+ * Posts like post(), and drives a round right here when nobody else does, but
+ * not in a callback where there are several. Long copies that only progress()
+ * makes are left to the worker, or to a @patient caller, who will wait at once.
  */
 void tei_worker_submit(struct tei_worker *w, struct tei_call *call,
 		       bool patient);
-/* Drives one round when nobody else does. True: the round did something. */
+/* The same, without a call. True: the round did something. */
 bool tei_worker_poke(struct tei_worker *w);
 /*
  * Drive until done(arg) or @deadline (ns). False: somebody else drives;
@@ -308,7 +308,7 @@ bool tei_worker_drive(struct tei_worker *w, bool (*done)(void *), void *arg,
 		      uint64_t deadline);
 /*
  * Drive until something was done or @deadline (ns). 1: something was, 0:
- * nothing, -EBUSY: somebody else drives.
+ * nothing, -EBUSY: somebody else drives, or as submit() does not.
  */
 int tei_worker_turn(struct tei_worker *w, uint64_t deadline);
 /*
