@@ -386,6 +386,7 @@ struct schedule {
 	uint64_t again_at; /* when a pause ends, or patience with a connect */
 	uint64_t made;     /* bytes */
 	bool more;         /* a link took as many as fit into one post */
+	bool waits;        /* a request has no healthy rail here */
 	struct tei_request *stranded; /* another worker serves it; or NULL */
 	/* The last answer of near_choose(), and what to; 0: none. */
 	uint64_t near_able, near_to, near_rails;
@@ -687,12 +688,13 @@ static bool awaits_room(const struct schedule *s, const struct tei_request *r)
 	return r->staged && !tei_list_empty(&s->peer->starving);
 }
 
-/* Notes a request that no healthy rail here carries, but another worker's. */
+/* Notes a request that no healthy rail here carries, maybe another worker's. */
 static void note_stranded(struct schedule *s, struct tei_request *r)
 {
-	if (s->peer->elsewhere && !s->stranded &&
-	    !(r->reach & ~r->avoid & s->healthy) && tei_request_rests(r) &&
-	    tei_request_better_part(r))
+	if (!s->peer->elsewhere || r->reach & ~r->avoid & s->healthy)
+		return;
+	s->waits = true;
+	if (!s->stranded && tei_request_rests(r) && tei_request_better_part(r))
 		s->stranded = r;
 }
 
@@ -831,6 +833,24 @@ static void open_links(struct schedule *s)
 		wake_at(s, s->again_at);
 }
 
+/*
+ * Sends what has no rail here to other workers. What stays is looked at again
+ * after a while: nobody tells when their rails come up or a pause of them ends.
+ */
+static void leave(struct schedule *s)
+{
+	struct tei_peer_work *peer = s->peer;
+	uint64_t patience = peer->engine->config.reroute_after * TEI_NS_PER_MS;
+
+	/* First: no other has left yet, so that it is still this worker's. */
+	if (s->stranded && tei_request_may_leave(s->stranded))
+		tei_peer_run(peer); /* there may be others */
+	if (!s->up && !tei_queue_empty(&peer->queue))
+		tei_cohorts_leave(peer);
+	if ((!s->up || s->waits) && !tei_queue_empty(&peer->queue))
+		wake_at(s, s->w->now + patience);
+}
+
 static bool schedule_peer(struct tei_peer_work *peer, uint64_t quantum)
 {
 	struct schedule s; /* large; read_state() sets what is used */
@@ -840,15 +860,13 @@ static bool schedule_peer(struct tei_peer_work *peer, uint64_t quantum)
 	s.w = peer->worker;
 	s.wanted = s.made = 0;
 	s.stranded = NULL;
+	s.waits = false;
 	do {
 		spent = schedule_once(&s, quantum);
 	} while (s.more && !spent);
 	open_links(&s);
-	/* First: no other has left yet, so that it is still this worker's. */
-	if (s.stranded && tei_request_may_leave(s.stranded))
-		tei_peer_run(peer); /* there may be others */
-	if (!s.up && peer->elsewhere && !tei_queue_empty(&peer->queue))
-		tei_cohorts_leave(peer);
+	if (peer->elsewhere)
+		leave(&s);
 	return spent;
 }
 

@@ -404,6 +404,50 @@ static void rails_of_other_workers_are_tried_where_ours_are_unable(void **state)
 	te_batch_destroy(batch);
 }
 
+static bool all_are_overdue(void *arg)
+{
+	const struct tei_peer *peer = arg;
+	bool all = true;
+
+	for (uint32_t i = 0; i < 3; i++)
+		all &= atomic_load(&peer->held_until[i]) == UINT64_MAX;
+	return all;
+}
+
+/* It comes up when the request is at the other worker, and nothing is live. */
+static void link_that_comes_up_late_elsewhere_is_used(void **state)
+{
+	static const char *const soon[] = {"workers",
+					   "2",
+					   "connect_timeout",
+					   "10m",
+					   "reroute_after",
+					   "50ms",
+					   "suspect_after",
+					   "10m",
+					   NULL};
+	struct te_request request;
+	struct te_batch *batch;
+
+	(void)state;
+	for (int round = 0; round < 4; round++) {
+		pair_memory(2 * LEN);
+		pair_engines(soon, soon, LEN);
+		atomic_store(&fake.hang, A | B);
+		atomic_store(&fake.hold_open, true);
+		describe(&request, 1, TE_WRITE, 0);
+		request.timeout_ms = 10 * RIG_WAIT_MS;
+		batch = submit_from(user, 0, &request, 1);
+		assert_true(test_wait_until(
+			all_are_overdue, batch->requests[0].to, RIG_WAIT_MS));
+		atomic_store(&fake.hold_open, false);
+		assert_int_equal(end_of(batch, 0).error, 0);
+		te_batch_destroy(batch);
+		if (round < 3)
+			pair_close(NULL);
+	}
+}
+
 #define PEERS_MAX 16u
 
 static bool is_paused(void)
@@ -489,6 +533,7 @@ int main(void)
 		ALONE(connect_that_hangs_is_not_waited_for),
 		ALONE(request_leaves_though_a_link_that_is_no_help_is_up),
 		ALONE(request_goes_to_a_rail_whose_pause_will_end),
+		ALONE(link_that_comes_up_late_elsewhere_is_used),
 		WITH_PAIR(
 			rails_of_other_workers_are_tried_where_ours_are_unable),
 		ALONE(rail_that_is_paused_is_left_to_no_peer),
