@@ -25,7 +25,12 @@
 
 static void retry_due(struct tei_due *due)
 {
-	tei_peer_run(TEI_CONTAINER(due, struct tei_peer_work, retry));
+	struct tei_peer_work *peer =
+		TEI_CONTAINER(due, struct tei_peer_work, retry);
+
+	/* What is known of the owner's regions may serve them by now. */
+	peer->to_rematch |= peer->waits;
+	tei_peer_run(peer);
 }
 
 static void news_came(struct tei_call *call)

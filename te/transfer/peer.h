@@ -101,6 +101,7 @@ struct tei_peer_work {
 	uint32_t life;
 	bool up, runnable;
 	bool to_rematch; /* a pair that goes first where it can was paused */
+	bool waits;      /* some requests have no rail here just now */
 	struct tei_remote *remote;
 	uint64_t fresh, epoch, epoch_over, fails, refusals, absences;
 	uint64_t pause_until; /* ns: the owner has no room just now */

@@ -362,8 +362,12 @@ void tei_request_rematch(struct tei_request *r, int err)
 	r->reach = reach;
 	r->staged = staged;
 	r->direct = direct;
-	if (r->n_out || r->n_redo || r->merged || tei_request_is_final(r))
-		return; /* with what it has, until that has ended */
+	if (r->n_out || r->n_redo || r->merged || tei_request_is_final(r)) {
+		/* With what it has, until that has ended; then it may leave. */
+		if (tei_request_better_part(r))
+			r->reach = 0;
+		return;
+	}
 	tei_remote_release(r->held, r->peer->worker->index);
 	r->held = NULL;
 	r->region = NULL;

@@ -847,7 +847,8 @@ static void leave(struct schedule *s)
 		tei_peer_run(peer); /* there may be others */
 	if (!s->up && !tei_queue_empty(&peer->queue))
 		tei_cohorts_leave(peer);
-	if ((!s->up || s->waits) && !tei_queue_empty(&peer->queue))
+	peer->waits = (!s->up || s->waits) && !tei_queue_empty(&peer->queue);
+	if (peer->waits)
 		wake_at(s, s->w->now + patience);
 }
 
