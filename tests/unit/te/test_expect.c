@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
+#include "te/transfer/peer.h"
+#include "te/transfer/request.h"
 #include "tests/lib/faults.h"
 #include "tests/unit/te/rig.h"
 
@@ -174,6 +176,79 @@ engine_that_never_comes_ends_requests_at_their_deadline(void **state)
 			 -ENOENT);
 }
 
+/* Has a write end before its peer is met, by its deadline or canceled. */
+static void end_before_a_notification(bool cancel)
+{
+	const struct iovec piece = {local, LEN};
+	struct te_request requests[2];
+	struct te_engine *owner;
+	struct te_notify notify;
+	struct te_batch *batch;
+	char name[64];
+
+	name_of_nobody(name);
+	requests[0] = rig_request(expect(name), TE_WRITE, memory, &piece);
+	requests[0].timeout_ms = cancel ? RIG_WAIT_MS : 50;
+	requests[1] = requests[0];
+	requests[1].op = TE_NOTIFY;
+	requests[1].remote = 0;
+	requests[1].timeout_ms = RIG_WAIT_MS;
+	batch = submit(requests, 2);
+	if (cancel)
+		assert_int_equal(te_request_cancel(batch, 0), 0);
+	while (te_batch_result(batch, 0, &(struct te_completion){0}) == -EAGAIN)
+		(void)te_batch_wait(batch, 10);
+	owner = engine_named(name);
+	assert_int_equal(result(batch, 0), cancel ? -ECANCELED : -ETIMEDOUT);
+	assert_int_equal(result(batch, 1), -ECANCELED);
+	assert_int_equal(te_notify_take(owner, &notify), -EAGAIN);
+	te_batch_destroy(batch);
+	te_engine_destroy(owner);
+}
+
+static void notification_after_a_write_that_timed_out_is_not_sent(void **state)
+{
+	(void)state;
+	end_before_a_notification(false);
+}
+
+static void notification_after_a_canceled_write_is_not_sent(void **state)
+{
+	(void)state;
+	end_before_a_notification(true);
+}
+
+/* Marks one of them, which only its own turn may touch. */
+static void request_that_is_looked_at_leaves_the_others_alone(void **state)
+{
+	static const char *const driven[] = {"worker_thread", "off", NULL};
+	const uint32_t mark = 7;
+	const struct iovec piece = {local, LEN};
+	struct te_request requests[3];
+	const struct tei_peer_work *peer;
+	struct te_batch *batch;
+	uint64_t fails;
+	char name[64];
+
+	(void)state;
+	te_engine_destroy(user);
+	user = rig_engine(driven);
+	name_of_nobody(name);
+	requests[0] = rig_request(expect(name), TE_WRITE, memory, &piece);
+	requests[0].timeout_ms = 10 * RIG_WAIT_MS;
+	requests[1] = requests[2] = requests[0];
+	batch = submit(requests, 3);
+	peer = batch->requests[0].peer;
+	assert_int_equal(peer->life, 0);
+	batch->requests[2].life = mark;
+	/* Each failed attempt has all of them looked at. */
+	for (fails = peer->fails; peer->fails == fails;)
+		assert_true(te_engine_drive(user, 10) >= 0);
+	assert_int_equal(batch->requests[2].life, mark);
+	batch->requests[2].life = 0;
+	te_batch_destroy(batch);
+}
+
 /* By default; nothing is moved, so nothing of the memory is touched. */
 static void what_follows_many_bytes_has_a_later_deadline(void **state)
 {
@@ -296,6 +371,10 @@ int main(void)
 		WITH_USER(warming_up_meets_it),
 		WITH_USER(
 			engine_that_never_comes_ends_requests_at_their_deadline),
+		WITH_USER(
+			notification_after_a_write_that_timed_out_is_not_sent),
+		WITH_USER(notification_after_a_canceled_write_is_not_sent),
+		WITH_USER(request_that_is_looked_at_leaves_the_others_alone),
 		WITH_USER(what_follows_many_bytes_has_a_later_deadline),
 		WITH_USER(host_that_cannot_be_ends_them_before),
 		WITH_USER(
