@@ -181,7 +181,7 @@ static void go_on(struct tei_request *r)
 		return;
 	if (r->error) {
 		tei_request_settle(r);
-	} else if (!(r->reach & ~r->avoid)) {
+	} else if (tei_request_is_out_of_rails(r)) {
 		tei_request_refuse(r, -EIO);
 	} else {
 		r->cursor = 0;
@@ -876,8 +876,7 @@ static void elsewhere(struct tei_work *work)
 	}
 	if (tei_work_is_merged(work))
 		redo(work);
-	else if (r->error ||
-		 (!(r->reach & ~r->avoid) && !tei_request_better_part(r)))
+	else if (r->error || tei_request_is_out_of_rails(r))
 		fail_part(work, r->error ? r->error : -EIO, false);
 	else
 		redo(work);

@@ -91,6 +91,7 @@ static int work_init(struct tei_peer_work *w, struct tei_peer *peer,
 	w->worker = worker;
 	w->name = peer->name;
 	w->self = peer->self;
+	w->asked_with = UINT64_MAX;
 	tei_list_init(&w->active);
 	tei_queue_init(&w->queue);
 	tei_list_init(&w->parked);
@@ -480,6 +481,7 @@ void tei_peer_sync(struct tei_peer_work *peer)
 	w->fresh = announced.fresh;
 	w->address = announced.address;
 	w->up = announced.up;
+	w->asked_with = UINT64_MAX;
 	take_remote(peer, announced.remote);
 	if (atomic_exchange(&peer->to_match, false))
 		match(peer);

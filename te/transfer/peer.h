@@ -123,6 +123,11 @@ struct tei_peer_work {
 	_Atomic uint64_t moved_at; /* ns: something last came of the owner */
 	/* Rails of other workers that go with one of the peer's, a bit each. */
 	uint64_t elsewhere;
+	/*
+	 * Rails of any worker that worked when all requests were last asked
+	 * whether another one serves them; UINT64_MAX: ask them again.
+	 */
+	uint64_t asked_with;
 	/* Another worker's rail has changed. Any thread sets it. */
 	_Atomic bool to_match;
 	char apart_last[TEI_CACHE_LINE]; /* from the next worker's part */

@@ -531,26 +531,6 @@ static bool cohort_part(struct tei_cohort *cohort, uint32_t n)
 	return true;
 }
 
-/*
- * Cuts the cohort where requests that rest and others meet; from its end on, so
- * that each request is written once.
- */
-static void cohort_separate(struct tei_cohort *cohort)
-{
-	struct tei_request *first = cohort->first, *after = NULL;
-
-	for (uint32_t i = cohort->n; i--;) {
-		struct tei_request *r = &first[i];
-
-		if (tei_request_is_final(r))
-			continue;
-		if (after && tei_request_rests(r) != tei_request_rests(after) &&
-		    !cohort_part(cohort, (uint32_t)(after - first)))
-			return;
-		after = r;
-	}
-}
-
 struct tei_peer_work *tei_request_better_part(struct tei_request *r)
 {
 	struct tei_peer_work *best;
@@ -561,19 +541,53 @@ struct tei_peer_work *tei_request_better_part(struct tei_request *r)
 	return best == r->peer ? NULL : best;
 }
 
+bool tei_request_is_out_of_rails(struct tei_request *r)
+{
+	/* Without a reach it is to be looked up anew: tei_request_rematch(). */
+	return r->reach && !(r->reach & ~r->avoid) &&
+	       !tei_request_better_part(r);
+}
+
+/* Returns where to the request may go at once; NULL: it stays. */
+static struct tei_peer_work *way_of(struct tei_request *r)
+{
+	return tei_request_rests(r) ? tei_request_better_part(r) : NULL;
+}
+
+/*
+ * Cuts the cohort where requests that go to one worker and others meet; from
+ * its end on, so that each request is written once.
+ */
+static void cohort_separate(struct tei_cohort *cohort)
+{
+	struct tei_request *first = cohort->first, *after = NULL;
+	struct tei_peer_work *way_after = NULL;
+
+	for (uint32_t i = cohort->n; i--;) {
+		struct tei_request *r = &first[i];
+		struct tei_peer_work *way;
+
+		if (tei_request_is_final(r))
+			continue;
+		way = way_of(r);
+		if (after && way != way_after &&
+		    !cohort_part(cohort, (uint32_t)(after - first)))
+			return;
+		after = r;
+		way_after = way;
+	}
+}
+
 bool tei_request_may_leave(struct tei_request *r)
 {
-	struct tei_peer_work *to;
+	struct tei_peer_work *to = way_of(r);
 
-	if (tei_request_is_final(r) || !tei_request_rests(r))
-		return false;
-	to = tei_request_better_part(r);
 	if (!to)
 		return false;
 	if (!tei_cohort_is_at_rest(tei_cohort_of(r)))
 		cohort_separate(tei_cohort_of(r));
 	if (!tei_cohort_is_at_rest(tei_cohort_of(r)))
-		return false; /* no memory */
+		return false; /* no memory, or its way is another one by now */
 	cohort_leave(tei_cohort_of(r), to);
 	return true;
 }
@@ -583,9 +597,6 @@ static void leave_in_parts(struct tei_cohort *cohort)
 {
 	struct tei_request *r = cohort->first, *end = r + cohort->n, *resting;
 
-	resting = tei_cohort_resting(cohort);
-	if (!resting || !tei_request_better_part(resting))
-		return;
 	cohort_separate(cohort);
 	while (r < end) {
 		cohort = tei_cohort_of(r);

@@ -192,6 +192,8 @@ struct tei_cohort {
  * the one that has it; NULL: there is none. Token.
  */
 struct tei_peer_work *tei_request_better_part(struct tei_request *r);
+/* Tells whether no rail is left for it, neither here nor elsewhere. Token. */
+bool tei_request_is_out_of_rails(struct tei_request *r);
 /*
  * Sends a request of which nothing is out to another worker, if that has rails
  * that serve it better, and with it those beside it in its cohort of which
@@ -199,8 +201,8 @@ struct tei_peer_work *tei_request_better_part(struct tei_request *r);
  */
 bool tei_request_may_leave(struct tei_request *r);
 /*
- * No link to the peer is up here: sends all requests that others serve better
- * there. Token.
+ * Sends all requests of which nothing is out, and that other workers serve
+ * better, to these. Token.
  */
 void tei_cohorts_leave(struct tei_peer_work *peer);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* schedule.c - what each peer posts next: whose turn it is, by which links */
+#include <errno.h>
+
 #include <te/te.h>
 
 #include "base/clock.h"
@@ -386,8 +388,7 @@ struct schedule {
 	uint64_t again_at; /* when a pause ends, or patience with a connect */
 	uint64_t made;     /* bytes */
 	bool more;         /* a link took as many as fit into one post */
-	bool waits;        /* a request has no healthy rail here */
-	struct tei_request *stranded; /* another worker serves it; or NULL */
+	bool stranded;     /* a request was seen that no rail here carries */
 	/* The last answer of near_choose(), and what to; 0: none. */
 	uint64_t near_able, near_to, near_rails;
 	struct tei_plan plan;
@@ -688,14 +689,15 @@ static bool awaits_room(const struct schedule *s, const struct tei_request *r)
 	return r->staged && !tei_list_empty(&s->peer->starving);
 }
 
-/* Notes a request that no healthy rail here carries, maybe another worker's. */
-static void note_stranded(struct schedule *s, struct tei_request *r)
+/*
+ * Tells whether no rail of ours carries the request, now or soon: of the
+ * healthy ones it may go by none has a link, or can get one.
+ */
+static bool is_stranded(const struct schedule *s, const struct tei_request *r)
 {
-	if (!s->peer->elsewhere || r->reach & ~r->avoid & s->healthy)
-		return;
-	s->waits = true;
-	if (!s->stranded && tei_request_rests(r) && tei_request_better_part(r))
-		s->stranded = r;
+	uint64_t able = r->reach & ~r->avoid & s->healthy;
+
+	return !(s->peer->up ? able : able & (s->up | s->coming));
 }
 
 /*
@@ -720,7 +722,7 @@ static bool serve_class(struct schedule *s, uint32_t class)
 		may &= ~barred;
 		if (may && offer(s, r, may))
 			return true;
-		note_stranded(s, r);
+		s->stranded |= is_stranded(s, r);
 		if (!awaits_room(s, r))
 			barred |= may;
 		if (++n >= (r->near ? LOOK_AHEAD : TRIES))
@@ -766,6 +768,63 @@ static void try_pairs(struct schedule *s)
 			length = s->plan.limits.slice_min;
 		make_part(s, r, i, length, 0);
 	}
+}
+
+/* ---- what other workers serve ---- */
+
+/* Sends the request to another worker, or ends it if no rail is left for it. */
+static bool has_left(struct tei_request *r)
+{
+	if (tei_request_may_leave(r))
+		return true;
+	if (!tei_request_rests(r) || !tei_request_is_out_of_rails(r))
+		return false;
+	tei_request_refuse(r, -EIO);
+	return true;
+}
+
+/* Looks at the first requests of a class; true: one has left it. */
+static bool send_one(const struct schedule *s, uint32_t class)
+{
+	uint32_t n = 0;
+
+	tei_list_for_each (node, &s->peer->queue.classes[class]) {
+		struct tei_request *r =
+			tei_list_entry(node, struct tei_request, queue);
+
+		if ((!s->up || is_stranded(s, r)) && has_left(r))
+			return true;
+		if (++n == TRIES)
+			break;
+	}
+	return false;
+}
+
+/*
+ * Sends requests to workers that serve them. Each run of the peer comes here
+ * while some are stranded, or no link is up: so all are asked only when other
+ * rails work than the last time; in between those at the head of the queue,
+ * where requests are put of which parts came back undone. What stays is looked
+ * at again after a while: nobody tells when rails of others come up, or a pause
+ * of them ends.
+ */
+static void send_stranded(struct schedule *s)
+{
+	struct tei_peer_work *peer = s->peer;
+	uint64_t working = s->healthy | tei_pairs_live(peer, peer->elsewhere);
+	uint64_t patience = peer->engine->config.reroute_after * TEI_NS_PER_MS;
+	uint32_t i;
+
+	if (working != peer->asked_with) {
+		peer->asked_with = working;
+		tei_cohorts_leave(peer);
+	}
+	for (i = 0; i < TEI_QUEUE_CLASSES; i++)
+		while (send_one(s, i))
+			;
+	peer->waits = !tei_queue_empty(&peer->queue);
+	if (peer->waits)
+		wake_at(s, s->w->now + patience);
 }
 
 /* ---- all of it ---- */
@@ -833,25 +892,6 @@ static void open_links(struct schedule *s)
 		wake_at(s, s->again_at);
 }
 
-/*
- * Sends what has no rail here to other workers. What stays is looked at again
- * after a while: nobody tells when their rails come up or a pause of them ends.
- */
-static void leave(struct schedule *s)
-{
-	struct tei_peer_work *peer = s->peer;
-	uint64_t patience = peer->engine->config.reroute_after * TEI_NS_PER_MS;
-
-	/* First: no other has left yet, so that it is still this worker's. */
-	if (s->stranded && tei_request_may_leave(s->stranded))
-		tei_peer_run(peer); /* there may be others */
-	if (!s->up && !tei_queue_empty(&peer->queue))
-		tei_cohorts_leave(peer);
-	peer->waits = (!s->up || s->waits) && !tei_queue_empty(&peer->queue);
-	if (peer->waits)
-		wake_at(s, s->w->now + patience);
-}
-
 static bool schedule_peer(struct tei_peer_work *peer, uint64_t quantum)
 {
 	struct schedule s; /* large; read_state() sets what is used */
@@ -860,14 +900,16 @@ static bool schedule_peer(struct tei_peer_work *peer, uint64_t quantum)
 	s.peer = peer;
 	s.w = peer->worker;
 	s.wanted = s.made = 0;
-	s.stranded = NULL;
-	s.waits = false;
+	s.stranded = false;
 	do {
 		spent = schedule_once(&s, quantum);
 	} while (s.more && !spent);
 	open_links(&s);
-	if (peer->elsewhere)
-		leave(&s);
+	peer->waits = false;
+	if (s.up && !s.stranded)
+		peer->asked_with = UINT64_MAX;
+	else if (peer->elsewhere && !tei_queue_empty(&peer->queue))
+		send_stranded(&s);
 	return spent;
 }
 

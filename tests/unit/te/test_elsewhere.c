@@ -448,6 +448,65 @@ static void link_that_comes_up_late_elsewhere_is_used(void **state)
 	}
 }
 
+/* Merged into one part, which comes back. */
+static void small_requests_are_tried_by_others_as_well(void **state)
+{
+	struct te_request requests[8];
+	struct te_batch *batch;
+	const size_t len = 4096;
+
+	(void)state;
+	warm_up();
+	for (uint32_t i = 0; i < 8; i++) {
+		pieces[i] = (struct iovec){local + i * len, len};
+		requests[i] = rig_request(segment, TE_WRITE, memory + i * len,
+					  &pieces[i]);
+	}
+	atomic_store(&fake.unable, A);
+	batch = submit_from(user, 0, requests, 8);
+	for (uint32_t i = 0; i < 8; i++)
+		assert_int_equal(end_of(batch, i).error, 0);
+	assert_true(atomic_load(&user->worker[0].stats.merged) > 0);
+	assert_memory_equal(memory, local, 8 * len);
+	te_batch_destroy(batch);
+}
+
+#define N_STAYING 20u /* more than are looked at for one slice */
+
+static bool last_has_ended(void *batch)
+{
+	return !te_batch_result(batch, N_STAYING, &(struct te_completion){0});
+}
+
+/* Only their worker's rail, which is lost, reaches the memory of the others. */
+static void request_leaves_from_behind_others_that_stay(void **state)
+{
+	struct te_request requests[N_STAYING + 1];
+	struct te_batch *batch;
+
+	(void)state;
+	atomic_store(&fake.only_a_at, (uintptr_t)memory + LEN);
+	rig_region(owner, memory + LEN, PART, RIG_ANY);
+	warm_up();
+	for (uint32_t i = 0; i <= N_STAYING; i++) {
+		pieces[i] = (struct iovec){local, PART};
+		requests[i] = rig_request(segment, TE_READ,
+					  i < N_STAYING ? memory + LEN : memory,
+					  &pieces[i]);
+		requests[i].timeout_ms = 10 * RIG_WAIT_MS;
+	}
+	atomic_store(&fake.quiet, A);
+	batch = submit_from(user, 0, requests, N_STAYING + 1);
+	assert_true(test_wait_until(one_is_posted, NULL, RIG_WAIT_MS));
+	atomic_store(&fake.down_rail, 0);
+	fake_wake();
+	assert_true(test_wait_until(last_has_ended, batch, RIG_WAIT_MS));
+	assert_int_equal(te_batch_cancel(batch), 0);
+	assert_int_equal(end_of(batch, 0).error, -ECANCELED);
+	assert_int_equal(end_of(batch, N_STAYING).error, 0);
+	te_batch_destroy(batch);
+}
+
 #define PEERS_MAX 16u
 
 static bool is_paused(void)
@@ -536,6 +595,8 @@ int main(void)
 		ALONE(link_that_comes_up_late_elsewhere_is_used),
 		WITH_PAIR(
 			rails_of_other_workers_are_tried_where_ours_are_unable),
+		WITH_PAIR(small_requests_are_tried_by_others_as_well),
+		WITH_PAIR(request_leaves_from_behind_others_that_stay),
 		ALONE(rail_that_is_paused_is_left_to_no_peer),
 		ALONE(links_of_a_slow_peer_are_not_broken_again_and_again),
 	};
