@@ -9,7 +9,9 @@
 #ifndef TE_CORE_CONFIG_H
 #define TE_CORE_CONFIG_H
 
+#include <assert.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/list.h"
@@ -27,6 +29,13 @@ struct te_config {
 
 #define TEI_WORKERS_MAX 16 /* of an engine */
 #define TEI_CACHE_LINE  64 /* bytes */
+
+/* Fields of different writers share no cache line, wherever the struct lies. */
+#define TEI_APART(type, before, after)                                 \
+	static_assert(offsetof(type, after) - offsetof(type, before) - \
+				      sizeof(((type *)0)->before) >=   \
+			      TEI_CACHE_LINE,                          \
+		      #before " and " #after)
 
 struct tei_config {
 	char *bind;       /* NULL: wildcard */

@@ -82,6 +82,7 @@ struct te_engine {
 	struct tei_inbox *inbox;
 	struct tei_gpus *gpus;
 
+	char apart[TEI_CACHE_LINE]; /* what is fixed from what is written */
 	/*
 	 * Lock 9, where several workers are: one batch's callbacks at a time.
 	 */
@@ -90,9 +91,12 @@ struct te_engine {
 	struct tei_list peers;   /* guarded by mu; live as long as the engine */
 	struct tei_list batches; /* guarded by mu */
 	bool closing;            /* guarded by mu: no batch is made any more */
-	struct tei_list memories;    /* guarded by mu */
-	struct tei_handles segments; /* guarded by mu */
+	struct tei_list memories;        /* guarded by mu */
+	struct tei_handles segments;     /* guarded by mu */
+	char apart_last[TEI_CACHE_LINE]; /* from the rooms' own */
 };
+
+TEI_APART(struct te_engine, gpus, calling); /* fixed; any thread */
 
 /* Fork children are counted from now on. Any thread. */
 void tei_watch_forks(void);

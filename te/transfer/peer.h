@@ -117,7 +117,7 @@ struct tei_peer_work {
 	struct tei_pair *pairs;   /* pairs[n_rails] */
 	const struct tei_backend_ops *choice; /* as logged; NULL: none */
 	bool chosen;                          /* it was logged */
-	/* Hints that other workers read: relaxed. */
+	/* Hints, which other workers read relaxed. */
 	_Atomic uint32_t n_up;     /* links */
 	_Atomic uint32_t n_owing;  /* links with slices at the backend */
 	_Atomic uint64_t moved_at; /* ns: something last came of the owner */
@@ -143,7 +143,15 @@ struct tei_peer {
 	char host[TEI_HOST_LEN_MAX + 1];
 	uint16_t port; /* 0: the name is the directory's */
 	bool self;
+	struct tei_peer_control *c;  /* control thread */
+	struct tei_peer_work *works; /* works[engine->n_workers] */
+	/*
+	 * ns: until when rails are not to be counted on for the peer; for
+	 * other workers to see, relaxed
+	 */
+	_Atomic uint64_t *held_until; /* held_until[n_rails] */
 
+	char apart[TEI_CACHE_LINE];     /* what is fixed from what is written */
 	struct tei_announced announced; /* guarded by engine->mu */
 	struct tei_segment *segment;    /* guarded by engine->mu */
 	_Atomic uint64_t news;          /* release after announced changed */
@@ -161,15 +169,9 @@ struct tei_peer {
 	 * it: a hint. Relaxed.
 	 */
 	_Atomic uint64_t tried;
-	/*
-	 * ns: until when rails are not to be counted on for the peer; for
-	 * other workers to see, relaxed
-	 */
-	_Atomic uint64_t *held_until; /* held_until[n_rails] */
-
-	struct tei_peer_control *c;  /* control thread */
-	struct tei_peer_work *works; /* works[engine->n_workers] */
 };
+
+TEI_APART(struct tei_peer, held_until, announced); /* fixed; any thread */
 
 /* Posts news after a change of `announced`. Any thread, not with mu held. */
 void tei_peer_post_news(struct tei_peer *peer);

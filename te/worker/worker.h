@@ -238,13 +238,6 @@ struct tei_worker {
 	char apart_last[TEI_CACHE_LINE];
 };
 
-/* Fields of different writers share no cache line, wherever the struct lies. */
-#define TEI_APART(type, before, after)                                 \
-	static_assert(offsetof(type, after) - offsetof(type, before) - \
-				      sizeof(((type *)0)->before) >=   \
-			      TEI_CACHE_LINE,                          \
-		      #before " and " #after)
-
 TEI_APART(struct tei_worker, kick, token);       /* fixed; any thread */
 TEI_APART(struct tei_worker, queue, mu);         /* waiters */
 TEI_APART(struct tei_worker, n_sleepers, stats); /* the driver */
