@@ -122,12 +122,12 @@ TE_API void te_engine_destroy(struct te_engine *engine);
  * te_engine_drive - do the work of the engine's worker thread once
  * @timeout_ms: 0: do not wait for work; UINT32_MAX: wait without a limit
  *
- * Meant for engines whose setting worker_thread is off. Such an engine moves
- * bytes, serves peers and notices deadlines only while a thread is in this
- * function, in te_batch_wait(), te_batch_poll(), or in a call that waits for
- * the same work (te_peer_revoke(), for example). Eventfds of batches are
- * signalled from there, too. Control messages are still handled by a thread of
- * the engine.
+ * Meant for engines whose setting worker_thread is off, which have one worker;
+ * of several only the first is driven. Such an engine moves bytes, serves peers
+ * and notices deadlines only while a thread is in this function, in
+ * te_batch_wait(), te_batch_poll(), or in a call that waits for the same work
+ * (te_peer_revoke(), for example). Eventfds of batches are signalled from
+ * there, too. Control messages are still handled by a thread of the engine.
  *
  * Threads: any. Blocks: until some work was done, @timeout_ms at most.
  * Returns 1 (some work was done), 0 (none), -EBUSY (another thread drives).

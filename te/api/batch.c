@@ -499,9 +499,10 @@ int te_request_cancel(struct te_batch *batch, uint32_t index)
 }
 
 /*
- * A few instructions of the driver, or a cancellation just being served. Looked
- * at in the order in which it passes from one to the next: each is set before
- * the one before it is cleared.
+ * Waits until no driver is about to look at the batch any more: for the end of
+ * a round, with its callbacks, where another worker serves a cancellation. What
+ * says so is looked at in the order in which the cancellation passes from one
+ * to the next: each is set before the one before it is cleared.
  */
 static void await_untouched(struct te_batch *batch)
 {

@@ -160,10 +160,11 @@ void tei_request_admit(struct tei_request *r);
 /* ---- requests of one submission that begin and time out together ---- */
 
 /*
- * Requests that stand side by side in a batch and go to the same life and epoch
- * of one peer with one deadline, and all or none with TE_FAIL_SILENT. What
- * every request would otherwise pay for, an entry in the heap of deadlines and
- * one in the peer's list, is paid once for all of them.
+ * Requests that stand side by side in a batch, are one worker's, and go to the
+ * same life and epoch of one peer with one deadline, and all or none with
+ * TE_FAIL_SILENT. What every request would otherwise pay for, an entry in the
+ * heap of deadlines and one in the peer's list, is paid once for all of them.
+ * Where several workers are a notification is a cohort of its own.
  *
  * A cohort is active from its begin until the last of its requests is final;
  * the batch, and with it the cohort, stays until then and to the end of that
