@@ -707,7 +707,8 @@ static void cohort_begin(struct tei_cohort *cohort)
 		begin_here(cohort);
 		return;
 	}
-	cut_by_worker(cohort);
+	if (cohort->n > 1)
+		cut_by_worker(cohort);
 	while (r < end) {
 		cohort = tei_cohort_of(r);
 		r += cohort->n; /* first: then it may be another worker's */
