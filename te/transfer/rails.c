@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rails.c - pairs of this engine's rails with a peer's */
+/* rails.c - which of our rails go with a peer's, and which a request may use */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include "te/transfer/rails.h"
 #include "te/transfer/request.h"
 #include "te/transfer/transfer.h"
+#include "te/worker/breaker.h"
 #include "te/worker/worker.h"
 
 #define REMOTE_MAX 64
@@ -340,6 +341,219 @@ uint64_t tei_pairs_near(const struct tei_peer_work *peer,
 			near |= (uint64_t)1 << i;
 	}
 	return near;
+}
+
+/* ---- rails that are near the memory of a request, at both ends ---- */
+
+static void look_up(struct te_engine *engine, uint64_t addr,
+		    struct tei_near_seen *seen)
+{
+	struct tei_regions *regions = engine->regions;
+	const struct tei_region *region;
+
+	tei_mutex_lock(&regions->mu);
+	seen->changes =
+		atomic_load_explicit(&regions->changes, memory_order_relaxed);
+	seen->length = seen->near = 0;
+	seen->takes = UINT64_MAX;
+	seen->staged = false;
+	region = tei_regions_find(regions, addr);
+	if (region) {
+		seen->addr = region->addr;
+		seen->length = region->length;
+		seen->near = region->near;
+		seen->takes = tei_region_takers(engine, region);
+		seen->staged = region->stage;
+	}
+	tei_mutex_unlock(&regions->mu);
+}
+
+/* What is known of the region that has the byte at @addr. */
+static const struct tei_near_seen *local_region(const struct tei_worker *w,
+						uint64_t addr)
+{
+	struct te_engine *engine = w->engine;
+	struct tei_near_seen *seen = &engine->transfer->near[w->index].seen;
+	struct tei_regions *regions = engine->regions;
+
+	if (seen->changes != atomic_load_explicit(&regions->changes,
+						  memory_order_acquire) ||
+	    addr - seen->addr >= seen->length)
+		look_up(engine, addr, seen);
+	return seen;
+}
+
+static uint64_t near_of_local(const struct tei_worker *w, uint64_t addr)
+{
+	if (!atomic_load_explicit(&w->engine->regions->any_near,
+				  memory_order_relaxed))
+		return 0;
+	return local_region(w, addr)->near;
+}
+
+void tei_takers_of(const struct tei_request *r, struct tei_takers *out)
+{
+	struct te_engine *engine = r->peer->engine;
+
+	*out = (struct tei_takers){.rails = UINT64_MAX, .stageable = true};
+	if (!atomic_load_explicit(&engine->regions->any_gpu,
+				  memory_order_relaxed))
+		return;
+	out->all_gpu = true;
+	for (uint32_t i = 0; i < r->n_pieces; i++) {
+		const struct tei_near_seen *seen = local_region(
+			r->peer->worker, (uintptr_t)r->pieces[i].iov_base);
+
+		out->rails &= seen->takes;
+		out->stageable &= seen->takes == UINT64_MAX || seen->staged;
+		out->all_gpu &= seen->staged;
+		out->unknown |= !seen->length;
+	}
+}
+
+uint64_t tei_near_of_any(const struct tei_request *r,
+			 const struct tei_remote_region *region, uint64_t reach)
+{
+	uint64_t addr = (uintptr_t)r->pieces[0].iov_base;
+	uint64_t here = near_of_local(r->peer->worker, addr) & reach;
+	uint64_t there = tei_pairs_near(r->peer, region) & reach;
+
+	return here & there ? here & there : here | there;
+}
+
+uint64_t tei_near_of(const struct tei_request *r)
+{
+	return tei_near_of_any(r, r->region, r->reach);
+}
+
+/* ---- rails of a request ---- */
+
+static uint64_t not_paused(struct tei_peer_work *peer, uint64_t rails)
+{
+	uint64_t left, lets = 0, now = peer->worker->now;
+
+	for (left = rails; left; left &= left - 1) {
+		int i = __builtin_ctzll(left);
+		bool device =
+			tei_breaker_lets(&peer->worker->rails[i]->breaker, now);
+
+		if (tei_breaker_lets(&peer->pairs[i].breaker, now) && device)
+			lets |= left & -left;
+	}
+	return lets;
+}
+
+bool tei_request_reach(struct tei_request *r, const struct tei_remote *remote,
+		       const struct tei_remote_region *region)
+{
+	struct tei_takers takers;
+	uint64_t across;
+	uint64_t reach = tei_pairs_that_reach(r->peer, remote, region, &across);
+
+	tei_takers_of(r, &takers);
+	r->staged = false;
+	r->direct = takers.rails != UINT64_MAX;
+	r->reach = across;
+	if (takers.all_gpu && !(r->flags & TE_CRC) &&
+	    not_paused(r->peer, across & ~r->avoid))
+		return false;
+	reach &= ~across;
+	r->staged = takers.stageable && takers.rails != UINT64_MAX &&
+		    (!(reach & takers.rails) || r->flags & TE_CRC);
+	r->direct = !r->staged && takers.rails != UINT64_MAX;
+	r->reach = r->staged ? reach : reach & takers.rails;
+	if (r->staged && r->peer->worker->index) {
+		/* Stages are the first worker's. */
+		r->staged = false;
+		r->reach = 0;
+	}
+	return takers.unknown;
+}
+
+/* ---- which worker has them ---- */
+
+/* Returns the part of the worker that has the first of @rails. */
+static struct tei_peer_work *part_of(const struct tei_peer_work *peer,
+				     uint64_t rails)
+{
+	const struct tei_rail_box *box =
+		peer->worker->rails[__builtin_ctzll(rails)];
+
+	return &peer->of->works[box->worker->index];
+}
+
+/* Finds rails of the best tier that is live, near the memory if any is. */
+static uint64_t best_rails(const struct tei_request *r,
+			   const struct tei_remote_region *region,
+			   uint64_t reach)
+{
+	const struct tei_worker *w = r->peer->worker;
+	uint64_t live = tei_pairs_live(r->peer, reach), able = 0, near;
+
+	for (uint32_t t = 0; t < w->n_tiers && !able; t++)
+		able = live & w->tiers[t];
+	near = able ? tei_near_of_any(r, region, able) : 0;
+	return near ? near : able;
+}
+
+/*
+ * Without a connection to the peer's control no link can be opened: leaves
+ * those of @rails out whose workers have none up, unless none has.
+ */
+static uint64_t openable(const struct tei_peer_work *peer, uint64_t rails)
+{
+	uint64_t left, up = 0;
+
+	if (peer->up)
+		return rails;
+	for (left = rails; left; left &= left - 1)
+		if (atomic_load_explicit(&part_of(peer, left)->n_up,
+					 memory_order_relaxed))
+			up |= left & -left;
+	return up ? up : rails;
+}
+
+/* Leaves out those that are down or gone, unless all are. */
+static uint64_t not_down(const struct tei_worker *w, uint64_t rails)
+{
+	uint64_t left, linked = 0;
+
+	for (left = rails; left; left &= left - 1) {
+		const struct tei_rail_box *box =
+			w->rails[__builtin_ctzll(left)];
+
+		if (!box->dead && !box->down)
+			linked |= left & -left;
+	}
+	return linked ? linked : rails;
+}
+
+struct tei_peer_work *tei_pairs_best_part(const struct tei_request *r)
+{
+	struct tei_peer_work *peer = r->peer;
+	const struct tei_remote_region *region;
+	uint64_t reach, across, more, best;
+	struct tei_takers takers;
+
+	region = tei_remote_find(peer->remote, r->remote, r->length);
+	if (!region)
+		return peer;
+	reach = tei_pairs_that_reach(peer, peer->remote, region, &across);
+	reach |= tei_pairs_elsewhere(peer, peer->remote, region, &more);
+	across |= more;
+	tei_takers_of(r, &takers);
+	if (takers.rails != UINT64_MAX) {
+		/* Stages, and copies across, are the first worker's. */
+		if (r->flags & TE_CRC || !(reach & ~across & takers.rails) ||
+		    (takers.all_gpu && across))
+			return peer->of->works;
+		reach &= takers.rails;
+	}
+	reach &= ~across & ~r->avoid;
+	best = best_rails(r, region, openable(peer, reach));
+	if (!best) /* all are paused or down: with one that will be back */
+		best = not_down(peer->worker, reach);
+	return !best || best & peer->worker->mine ? peer : part_of(peer, best);
 }
 
 /* ---- what the rails of other workers do ---- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rails.h - which of our rails goes with which of a peer's
+ * rails.h - which of our rails goes with which of a peer's, and which of them,
+ * and which worker, a request may use
  *
  * Rails of the same backend can be paired when the backend says that one
  * reaches the other. Each rail of ours gets one of the peer's: the best ranks
