@@ -358,7 +358,8 @@ int te_batch_eventfd(struct te_batch *batch)
 
 /*
  * Tells whether that worker, whose token is held, has the request. A cohort is
- * cut before it is sent on, so that who sees it here sees who is in it.
+ * cut before any of its parts is sent on: where the request's cohort is this
+ * worker's, and still is the request's after that was read, so is the request.
  */
 static bool is_at(const struct tei_request *r, uint32_t worker)
 {

@@ -592,7 +592,7 @@ void tei_transfer_rail_has_room(struct tei_rail_box *box)
 	}
 }
 
-/* Submissions are not to begin at this worker because of the rail. */
+/* Has submissions begin at workers of other rails: this one is of no use. */
 static void favor_others(const struct tei_rail_box *box)
 {
 	struct te_engine *engine = box->rail.core->engine;

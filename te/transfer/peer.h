@@ -207,7 +207,7 @@ void tei_peer_sync_self(struct tei_peer_work *peer);
 void tei_peer_run(struct tei_peer_work *peer);
 /* Has requests go another way, soon, than by the paused pair. Token. */
 void tei_peer_detour(struct tei_peer_work *peer, uint32_t rail);
-/* Does so. Token. */
+/* Looks which rails, and workers, its requests go by after that. Token. */
 void tei_peer_rematch(struct tei_peer_work *peer);
 /* Tell control whether its connection is needed. */
 void tei_peer_update_want(struct tei_peer_work *peer);

@@ -68,7 +68,7 @@ static void finish_request(struct tei_request *r)
 	count_request(r->peer->engine, r);
 	atomic_store_explicit(&r->final, true, memory_order_release);
 	if (tei_batch_home(r->batch) != r->peer->worker) {
-		/* At the end of the round: till then the cohort is needed. */
+		/* Handed back when the round ends: its cohort is needed. */
 		tei_list_add_tail(&r->peer->worker->ended, &r->queue);
 		cohort_ended_one(tei_cohort_of(r));
 		return;
@@ -461,7 +461,7 @@ static void arrived(struct tei_call *call)
 	cohort_begin(TEI_CONTAINER(call, struct tei_cohort, arrive));
 }
 
-/* Has it begin at @w, which is its batch's, wherever submit has put it. */
+/* Makes it a cohort of @w, the worker of its batch, whatever submit chose. */
 static void cohort_keep(struct tei_cohort *cohort, struct tei_worker *w)
 {
 	for (uint32_t i = 0; i < cohort->n; i++) {
@@ -698,7 +698,7 @@ static void cohort_begin(struct tei_cohort *cohort)
 	struct tei_request *r = cohort->first, *end = r + cohort->n;
 	struct tei_peer_work *peer = r->peer;
 
-	/* First: it ends the active ones that the news have made stale. */
+	/* Before it is active: news end active ones that they make stale. */
 	if (is_behind(r))
 		tei_peer_sync(peer);
 	if (peer->self)
