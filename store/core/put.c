@@ -499,41 +499,54 @@ int tes_core_on_put_start(struct tes_step *step)
 
 /* ---- a put ends, or is revoked ---- */
 
-/* Finds the object that an end with @generation is about; NULL: no such key.
- * What is BUILDING comes first: what it succeeds may be of another life, and
- * have the same number. */
+/* What the end of a put names. */
+struct ended {
+	const struct tes_core_key *key;
+	uint64_t hash;
+	uint64_t generation, epoch; /* of its start: other lives of the master
+				     * may have given the same generation */
+	bool written;
+};
+
+static bool is_ended(const struct tes_core *core, const struct tes_object *o,
+		     const struct ended *it)
+{
+	return o->generation == it->generation &&
+	       core->epochs[o->epoch].number == it->epoch;
+}
+
+/* Finds the object that an end is about; NULL: no such key. */
 static struct tes_object *find_ended(const struct tes_core *core,
-				     uint16_t tenant,
-				     const struct tes_core_key *key,
-				     uint64_t hash, uint64_t generation)
+				     uint16_t tenant, const struct ended *it)
 {
 	struct tes_object *o = tes_core_object_now(
-		core, tes_core_object_find(core, tenant, key, hash));
+		core, tes_core_object_find(core, tenant, it->key, it->hash));
 	struct tes_object *successor;
 
 	if (!o)
 		return NULL;
 	successor = tes_core_successor_find(core, o);
-	if (successor && successor->generation == generation &&
+	if (successor && is_ended(core, successor, it) &&
 	    !tes_core_object_gone(successor))
 		return successor;
 	return o;
 }
 
 /* Checks an end: CODE_OK, also when it was done before, or the answer. */
-static int32_t check_end(const struct tes_session *s,
-			 const struct tes_object *o, uint64_t generation,
-			 bool written)
+static int32_t check_end(const struct tes_core *core,
+			 const struct tes_session *s,
+			 const struct tes_object *o, const struct ended *it)
 {
+	bool same;
+
 	if (!o || tes_core_object_gone(o))
 		return CODE_NOT_FOUND;
+	same = is_ended(core, o, it);
 	if (o->state == TES_OBJECT_READY)
-		return written && o->generation == generation
-			       ? CODE_OK
-			       : CODE_NOT_BUILDING;
+		return it->written && same ? CODE_OK : CODE_NOT_BUILDING;
 	if (o->writer != s)
 		return CODE_NOT_YOURS;
-	return o->generation == generation ? CODE_OK : CODE_NOT_FOUND;
+	return same ? CODE_OK : CODE_NOT_FOUND;
 }
 
 static size_t entries_of_key(const struct tes_event *ev, size_t i)
@@ -670,17 +683,20 @@ static int32_t end_put(struct tes_step *step, size_t i, size_t entry,
 	struct tes_core *core = step->core;
 	const struct tes_event *ev = step->ev;
 	const struct tes_session *s = step->session;
-	const struct tes_core_key *key = &ev->keys[i];
-	uint64_t generation = ev->u.put_end.generations[i];
+	const struct ended it = {
+		.key = &ev->keys[i],
+		.hash = hash,
+		.generation = ev->u.put_end.generations[i],
+		.epoch = ev->u.put_end.epoch,
+		.written = ev->u.put_end.written[i],
+	};
 	struct tes_object *o;
 	int32_t code;
 
-	if (!tes_core_key_valid(key))
+	if (!tes_core_key_valid(it.key))
 		return CODE_ARGUMENT;
-	o = find_ended(core, s->tenant->index, key, hash, generation);
-	code = check_end(s, o, generation, ev->u.put_end.written[i]);
-	if (!code && ev->u.put_end.epoch != core->epochs[o->epoch].number)
-		code = CODE_NOT_FOUND;
+	o = find_ended(core, s->tenant->index, &it);
+	code = check_end(core, s, o, &it);
 	if (!code && o->state == TES_OBJECT_BUILDING)
 		code = finish_put(step, o, i, entry);
 	core->figures.late_ends_total += code != CODE_OK;

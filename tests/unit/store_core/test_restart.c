@@ -689,6 +689,27 @@ static void a_number_given_in_two_lives_means_the_one_of_ours(void **state)
 	rig_fini(&r);
 }
 
+/* The put yields to the older object, which has the same number. */
+static void the_end_of_a_put_is_not_taken_for_that_of_another_life(void **state)
+{
+	struct rig before, r;
+	struct grant g;
+
+	(void)state;
+	start_with_a(&before, EPOCH);
+	start_anew(&r, LATER);
+	assert_int_equal(rig_mount(&r, 2, 'n', BASE, 0x10000), 0);
+	g = rig_start(&r, 2, "a", 500);
+	assert_int_equal(g.status, 0);
+	assert_int_equal(g.generation, 1);
+	assert_int_equal(offer(&r, 1, 'm', told(&before)), 0);
+	assert_int_equal(rig_lookup(&r, 2, "a").generation, 1);
+	assert_int_equal(rig_end_as(&r, 2, "a", 1, LATER, true), -700);
+	assert_int_equal(rig_lookup(&r, 2, "a").size, 1000);
+	rig_fini(&before);
+	rig_fini(&r);
+}
+
 /* A release of "b", which nobody has put, and of "a". */
 static void release_two(struct rig *r, const uint64_t *epochs, size_t n_epochs)
 {
@@ -919,6 +940,8 @@ int main(void)
 		cmocka_unit_test(no_number_that_is_offered_uses_ours_up),
 		cmocka_unit_test(
 			a_number_given_in_two_lives_means_the_one_of_ours),
+		cmocka_unit_test(
+			the_end_of_a_put_is_not_taken_for_that_of_another_life),
 		cmocka_unit_test(one_epoch_is_that_of_all_keys_of_a_release),
 		cmocka_unit_test(each_key_of_a_release_may_have_its_epoch),
 		cmocka_unit_test(a_release_means_the_value_of_one_life),

@@ -5,18 +5,25 @@
 /* The end of one put. */
 struct end {
 	int key, session;
-	struct thing *thing; /* what @generation means, as the model has it */
 	uint64_t generation, epoch;
+	struct thing *thing; /* what they mean, as the model has it */
 	uint32_t n, written, quiet;
 	uint32_t crcs[PARTS + 1];
 	bool no_crc;
 };
 
-static struct thing *meant(struct model *m, int k, uint64_t generation)
+static bool is_meant(const struct thing *t, const struct end *e)
 {
-	if (m->next[k].state == BUILDING && m->next[k].generation == generation)
-		return &m->next[k];
-	return &m->keys[k];
+	return t->generation == e->generation && t->epoch == e->epoch;
+}
+
+static struct thing *meant(struct model *m, const struct end *e)
+{
+	struct thing *next = &m->next[e->key];
+
+	if (next->state == BUILDING && is_meant(next, e))
+		return next;
+	return &m->keys[e->key];
 }
 
 static bool not_in(const struct model *m, const struct part *p, uint64_t mask)
@@ -55,8 +62,8 @@ static void roll_end(struct model *m, struct end *e)
 	if (t->state == BUILDING && model_roll(m, 10))
 		e->session = t->writer;
 	e->generation = t->generation + !model_roll(m, 20);
-	e->thing = t = meant(m, e->key, e->generation);
 	e->epoch = roll_epoch(m, t);
+	e->thing = t = meant(m, e);
 	e->n = (uint32_t)t->n + !model_roll(m, 30);
 	e->written =
 		model_roll(m, 8) ? UINT32_MAX : model_roll(m, 1u << REPLICAS);
@@ -104,12 +111,11 @@ static int expect_end(const struct model *m, const struct end *e)
 		return -103;
 	if (t->state == ABSENT)
 		return -704;
-	if (t->state == READY &&
-	    (!e->written || t->generation != e->generation))
+	if (t->state == READY && (!e->written || !is_meant(t, e)))
 		return -700;
 	if (t->state == BUILDING && t->writer != e->session)
 		return -601;
-	if (t->generation != e->generation || e->epoch != t->epoch)
+	if (!is_meant(t, e))
 		return -704;
 	if (t->state == READY)
 		return 0;
@@ -176,9 +182,8 @@ void model_end(struct model *m)
 	if (e.session < 0)
 		return;
 	want = expect_end(m, &e);
-	building = e.thing->state == BUILDING &&
-		   e.thing->generation == e.generation &&
-		   e.n == (uint32_t)e.thing->n && e.epoch == e.thing->epoch;
+	building = e.thing->state == BUILDING && is_meant(e.thing, &e) &&
+		   e.n == (uint32_t)e.thing->n;
 	waits = building && !want && has_to_wait(m, &e);
 	a = send_end(m, &e, &struck);
 	CHECK(m, a || struck || waits);
