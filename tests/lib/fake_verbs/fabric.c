@@ -224,6 +224,13 @@ void fake_verbs_take(unsigned int n)
 	tei_mutex_unlock(&fake.mu);
 }
 
+void fake_verbs_carry(bool on)
+{
+	tei_mutex_lock(&fake.mu);
+	fake.carries_nothing = !on;
+	tei_mutex_unlock(&fake.mu);
+}
+
 void fake_verbs_no_inline(bool on)
 {
 	tei_mutex_lock(&fake.mu);

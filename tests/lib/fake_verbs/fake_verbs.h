@@ -73,6 +73,8 @@ void fake_verbs_refuse_dmabufs(int err);
  * GPU's is; @translate may return NULL: there. NULL: all are there.
  */
 void fake_verbs_translate(void *(*translate)(uint64_t addr));
+/* Whether bytes are carried (default) or only checks are made, for benchmarks. */
+void fake_verbs_carry(bool on);
 /* Nothing is carried out and nothing comes back until it is unset. */
 void fake_verbs_hang(unsigned int device, bool on);
 /* The same, only for queue pairs that there are now; for good. */

@@ -94,6 +94,7 @@ struct fake_fabric {
 	uint64_t chance;
 	unsigned int take;
 	bool no_inline;
+	bool carries_nothing;
 	bool hold_destroys;
 	int refuse_destroys;
 	int refuse_dmabufs;

@@ -206,7 +206,7 @@ static enum ibv_wc_status perform(struct fake_qp *qp, struct fake_work *work)
 	    !packets_pass(qp, peer))
 		return IBV_WC_RETRY_EXC_ERR;
 	status = check_remote(qp, work, peer);
-	if (!status)
+	if (!status && !fake.carries_nothing)
 		carry(qp, peer, work);
 	return status;
 }
