@@ -7,10 +7,18 @@
 
 #define SLICES_A_SECOND 2000
 
-/* Sums over the rails that may carry a request. */
+/* Sums over the rails that may carry a request, and their parts. */
 struct sums {
 	double rate, taken;
+	double end; /* seconds until all that waits were done by all of them */
+	double of[TEI_PLAN_RAILS]; /* of[rail]: taken(), only of these */
 };
+
+/* Below 2^63, which a processor converts by one instruction. */
+static double number(uint64_t n)
+{
+	return (double)(int64_t)n;
+}
 
 /*
  * Bytes that could be done on @rail until what it has is: those, or on an idle
@@ -19,19 +27,21 @@ struct sums {
  */
 static double taken(const struct tei_plan_rail *rail)
 {
-	double pipe = (double)rail->rate * (double)rail->delay / NS;
-	double moved = (double)rail->rate * (double)rail->idle / NS;
-	double left = (double)rail->in_flight;
+	double rate = number(rail->rate) * (1 / NS);
+	double pipe = rate * number(rail->delay);
+	double moved = rate * number(rail->idle);
+	double slice = number(rail->slice);
+	/* Bytes left, also of the slice that the rail is moving now. */
+	double left = number(rail->in_flight) - (moved < slice ? moved : slice);
 
-	/* Bytes left of the slice that the rail is moving now. */
-	left -= moved < (double)rail->slice ? moved : (double)rail->slice;
 	return left > pipe ? left : pipe;
 }
 
-/* Seconds until @rail had done what it has and @more, if nothing changes. */
-static double end_of(const struct tei_plan_rail *rail, uint64_t more)
+/* Seconds until rail @i had done what it has and @more, if nothing changes. */
+static double end_of(const struct tei_plan *plan, const struct sums *sums,
+		     int i, uint64_t more)
 {
-	return (taken(rail) + (double)more) / (double)rail->rate;
+	return (sums->of[i] + number(more)) / number(plan->rails[i].rate);
 }
 
 static bool has_room(const struct tei_plan *plan, int i)
@@ -87,37 +97,35 @@ static uint64_t cut(uint64_t rest, uint64_t most, uint64_t crumb)
  * Half of what the rail could still move until all of them were done, so that
  * slices shrink as the end comes near; all of it where halves were crumbs.
  */
-static uint64_t part_of(const struct tei_plan *plan,
-			const struct tei_plan_rail *rail, uint64_t rest,
+static uint64_t part_of(const struct tei_plan *plan, int i, uint64_t rest,
 			const struct sums *sums)
 {
 	const struct tei_plan_limits *limits = &plan->limits;
-	double all = (sums->taken + (double)plan->waiting) / sums->rate;
-	double share = all * (double)rail->rate - taken(rail);
+	const struct tei_plan_rail *rail = &plan->rails[i];
+	double share = sums->end * number(rail->rate) - sums->of[i];
+	double least = number(limits->slice_min);
 	uint64_t most = rail->slice;
 
 	if (rest < 2 * limits->slice_min)
 		return rest;
-	if (share / 2 >= (double)limits->slice_min)
-		share /= 2;
-	if (share < (double)most)
-		most = share > (double)limits->slice_min ? (uint64_t)share
-							 : limits->slice_min;
+	if (share * 0.5 >= least)
+		share *= 0.5;
+	if (share < number(most))
+		most = share > least ? (uint64_t)share : limits->slice_min;
 	return cut(rest, most, limits->slice_min / 4);
 }
 
-static struct sums sum_up(const struct tei_plan *plan, uint64_t may)
+static void sum_up(const struct tei_plan *plan, uint64_t may, struct sums *out)
 {
-	struct sums sums = {0};
-
+	out->rate = out->taken = 0;
 	for (; may; may &= may - 1) {
-		const struct tei_plan_rail *rail =
-			&plan->rails[__builtin_ctzll(may)];
+		int i = __builtin_ctzll(may);
 
-		sums.rate += (double)rail->rate;
-		sums.taken += taken(rail);
+		out->of[i] = taken(&plan->rails[i]);
+		out->rate += number(plan->rails[i].rate);
+		out->taken += out->of[i];
 	}
-	return sums;
+	out->end = (out->taken + number(plan->waiting)) / out->rate;
 }
 
 /*
@@ -127,18 +135,15 @@ static struct sums sum_up(const struct tei_plan *plan, uint64_t may)
 static bool helps(const struct tei_plan *plan, uint64_t may, int rail,
 		  uint64_t length, const struct sums *sums)
 {
-	const struct tei_plan_rail *mine = &plan->rails[rail];
-	double others = sums->taken - taken(mine);
-	double end = end_of(mine, length);
+	double end = end_of(plan, sums, rail, length);
+	double others = sums->taken - sums->of[rail] + number(plan->waiting);
 	bool is_first = true;
 
-	if ((others + (double)plan->waiting) /
-		    (sums->rate - (double)mine->rate) >=
-	    end)
+	if (others / (sums->rate - number(plan->rails[rail].rate)) >= end)
 		return true;
 	for (may &= ~(1ull << rail); may && is_first; may &= may - 1)
-		is_first = end <=
-			   end_of(&plan->rails[__builtin_ctzll(may)], length);
+		is_first =
+			end <= end_of(plan, sums, __builtin_ctzll(may), length);
 	return is_first;
 }
 
@@ -153,13 +158,12 @@ static int one_alone(const struct tei_plan *plan, int rail, uint64_t rest,
 
 uint64_t tei_plan_part(const struct tei_plan *plan, uint64_t may, int rail)
 {
-	const struct tei_plan_rail *mine = &plan->rails[rail];
 	struct sums sums;
 
 	if (!(may & (may - 1)))
-		return mine->slice;
-	sums = sum_up(plan, may);
-	return part_of(plan, mine, plan->waiting, &sums);
+		return plan->rails[rail].slice;
+	sum_up(plan, may, &sums);
+	return part_of(plan, rail, plan->waiting, &sums);
 }
 
 int tei_plan_next(const struct tei_plan *plan, uint64_t may, uint64_t rest,
@@ -172,16 +176,18 @@ int tei_plan_next(const struct tei_plan *plan, uint64_t may, uint64_t rest,
 
 	if (!(may & (may - 1)))
 		return one_alone(plan, __builtin_ctzll(may), rest, length);
-	sums = sum_up(plan, may);
+	sum_up(plan, may, &sums);
 	for (left = may; left; left &= left - 1) {
 		int i = __builtin_ctzll(left);
 		uint64_t part;
 		double end;
 
-		part = part_of(plan, &plan->rails[i], rest, &sums);
+		if (!has_room(plan, i))
+			continue;
+		part = part_of(plan, i, rest, &sums);
 		if (!has_room_for(plan, i, part))
 			continue;
-		end = end_of(&plan->rails[i], part);
+		end = end_of(plan, &sums, i, part);
 		if (best >= 0 && end >= first)
 			continue;
 		best = i;
