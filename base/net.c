@@ -11,6 +11,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -27,6 +28,7 @@
 
 #define BACKLOG      1024
 #define RESOLVED_MAX 8
+#define SPARE_MAX    64
 
 static int port_parse(const char *text, uint16_t *out)
 {
@@ -241,6 +243,23 @@ bool tei_is_shortage(int err)
 {
 	return err == -EMFILE || err == -ENFILE || err == -ENOBUFS ||
 	       err == -ENOMEM;
+}
+
+int tei_fds_spare(unsigned int n)
+{
+	int fds[SPARE_MAX], rc = 0;
+	unsigned int i = 0;
+
+	while (i < n && i < SPARE_MAX && !rc) {
+		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		if (fds[i] < 0)
+			rc = -errno;
+		else
+			i++;
+	}
+	while (i)
+		(void)close(fds[--i]);
+	return rc == -EMFILE || rc == -ENFILE ? rc : 0;
 }
 
 void tei_address_text(const struct tei_address *a,

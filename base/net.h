@@ -51,6 +51,11 @@ int tei_listen(const char *host, uint16_t port, const char *what,
 
 /* This process or host lacks descriptors or memory; no fault of a peer's. */
 bool tei_is_shortage(int err);
+/*
+ * Tries whether @n more descriptors can be opened now, at most 64. Returns 0,
+ * or -EMFILE or -ENFILE: for libraries that do not say so. Any thread.
+ */
+int tei_fds_spare(unsigned int n);
 
 /* "1.2.3.4:567", v4-mapped addresses as IPv4. */
 void tei_address_text(const struct tei_address *a,

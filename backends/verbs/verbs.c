@@ -10,11 +10,10 @@
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdatomic.h>
-#include <unistd.h>
 
 #include "base/log.h"
+#include "base/net.h"
 
 /*
  * The provider, loaded when this host has devices.
@@ -59,25 +58,6 @@ static int has_devices(void)
 	return entry != NULL;
 }
 
-/*
- * libibverbs does not list a device when the process has no descriptors left.
- */
-static int check_descriptors(void)
-{
-	int fds[DESCRIPTORS], n = 0, rc = 0;
-
-	while (n < DESCRIPTORS && !rc) {
-		fds[n] = open("/dev/null", O_RDONLY | O_CLOEXEC);
-		if (fds[n] < 0)
-			rc = -errno;
-		else
-			n++;
-	}
-	while (n)
-		(void)close(fds[--n]);
-	return is_shortage(-rc) ? rc : 0;
-}
-
 /* Have it in use, unless there is none, or no device for it: @why says so. */
 static int find_device(const char *path, char *why)
 {
@@ -89,7 +69,8 @@ static int find_device(const char *path, char *why)
 			       "no device in " DEVICES);
 	if (rc <= 0)
 		return rc;
-	rc = check_descriptors();
+	/* It does not list a device when the process has none left. */
+	rc = tei_fds_spare(DESCRIPTORS);
 	if (api || rc)
 		return rc;
 	api = tei_module_load(path, "te_verbs", "tei_verbs_provider",
