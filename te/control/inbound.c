@@ -152,6 +152,7 @@ static void tell_gone(const struct tei_link *link)
 	    link->in.err)
 		return;
 	m.endpoint = link->number;
+	m.wanted = link->why == -ESTALE;
 	(void)tei_frame_send(v->conn, TE__CONTROL_TYPE__CONTROL_GONE, 0, 0,
 			     &m.base);
 }

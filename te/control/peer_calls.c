@@ -365,7 +365,7 @@ static void probe_done(struct tei_frame_call *call, int err,
 		return;
 	}
 	for (i = 0; i < m->n_endpoint; i++)
-		tei_peer_link_gone(peer, m->endpoint[i]);
+		tei_peer_link_gone(peer, m->endpoint[i], false);
 	tei_reroute_answered(peer);
 	tei_peer_probed(peer, tei_now_ns() - peer->c->probed_at);
 }
@@ -424,7 +424,7 @@ static void gone_came(struct tei_peer *peer, const struct tei_frame *f)
 	tei_arena_reset(&engine->control->arena);
 	m = te__gone__unpack(&engine->control->arena.pb, f->len, f->body);
 	if (m)
-		tei_peer_link_gone(peer, m->endpoint);
+		tei_peer_link_gone(peer, m->endpoint, m->wanted);
 	else
 		tei_peer_not_understood(peer, "end of an endpoint");
 }

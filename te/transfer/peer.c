@@ -42,14 +42,14 @@ static void news_came(struct tei_call *call)
 	tei_peer_sync(peer);
 }
 
-static void break_number(struct tei_peer_work *peer, uint64_t number)
+static void break_number(struct tei_peer_work *peer, uint64_t number, int why)
 {
 	tei_list_for_each_safe (node, tmp, &peer->links) {
 		struct tei_link *link =
 			tei_list_entry(node, struct tei_link, link);
 
 		if (link->number == number)
-			tei_link_break(link, -ENETRESET);
+			tei_link_break(link, why);
 	}
 }
 
@@ -58,15 +58,18 @@ static void gone_came(struct tei_call *call)
 	struct tei_peer_work *peer =
 		TEI_CONTAINER(call, struct tei_peer_work, gone_call);
 	uint64_t numbers[TEI_PEER_GONE];
+	bool wanted[TEI_PEER_GONE];
 	uint32_t n;
 
 	tei_mutex_lock(&peer->engine->mu);
 	n = peer->n_gone;
 	memcpy(numbers, peer->gone, n * sizeof(numbers[0]));
+	memcpy(wanted, peer->gone_wanted, n * sizeof(wanted[0]));
 	peer->n_gone = 0;
 	tei_mutex_unlock(&peer->engine->mu);
 	while (n--)
-		break_number(peer, numbers[n]);
+		break_number(peer, numbers[n],
+			     wanted[n] ? -ESTALE : -ENETRESET);
 }
 
 static void stand_by_came(struct tei_call *call)
@@ -520,7 +523,7 @@ void tei_peer_sync_self(struct tei_peer_work *peer)
 	peer->remote = remote;
 }
 
-void tei_peer_link_gone(struct tei_peer *peer, uint64_t number)
+void tei_peer_link_gone(struct tei_peer *peer, uint64_t number, bool wanted)
 {
 	struct te_engine *engine = peer->engine;
 	uint32_t n, index = tei_link_worker(number);
@@ -531,8 +534,11 @@ void tei_peer_link_gone(struct tei_peer *peer, uint64_t number)
 	w = &peer->works[index];
 	tei_mutex_lock(&engine->mu);
 	n = w->n_gone;
-	if (n < TEI_PEER_GONE)
-		w->gone[w->n_gone++] = number;
+	if (n < TEI_PEER_GONE) {
+		w->gone[n] = number;
+		w->gone_wanted[n] = wanted;
+		w->n_gone++;
+	}
 	tei_mutex_unlock(&engine->mu);
 	if (!n)
 		tei_worker_post(w->worker, &w->gone_call);

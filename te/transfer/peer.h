@@ -91,8 +91,9 @@ struct tei_peer_work {
 	char apart[TEI_CACHE_LINE];
 	_Atomic bool news_posted, stand_by_posted;
 	struct tei_call news_call, gone_call, stand_by_call;
-	uint64_t gone[TEI_PEER_GONE]; /* numbers of links; by mu */
-	uint32_t n_gone;              /* guarded by mu */
+	uint64_t gone[TEI_PEER_GONE];    /* numbers of links; by mu */
+	bool gone_wanted[TEI_PEER_GONE]; /* guarded by mu */
+	uint32_t n_gone;                 /* guarded by mu */
 	char apart_too[TEI_CACHE_LINE];
 
 	bool self;     /* fixed */
@@ -177,10 +178,11 @@ TEI_APART(struct tei_peer, held_until, announced); /* fixed; any thread */
 void tei_peer_post_news(struct tei_peer *peer);
 /*
  * Breaks the link of that number, whose other half has ended; none: nothing
- * happens. Where more end at a time than are remembered, the rest is asked for
- * when it is silent. Any thread, not with mu held.
+ * happens. @wanted: the owner has ended it and nothing failed, so that another
+ * one may be opened at once. Where more end at a time than are remembered, the
+ * rest is asked for when it is silent. Any thread, not with mu held.
  */
-void tei_peer_link_gone(struct tei_peer *peer, uint64_t number);
+void tei_peer_link_gone(struct tei_peer *peer, uint64_t number, bool wanted);
 /*
  * Takes the numbers of silent links that the next probe asks for; returns how
  * many. Any thread, not with mu held.
