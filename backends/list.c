@@ -5,6 +5,7 @@
 extern const struct tei_backend_ops tei_backend_loop;
 extern const struct tei_backend_ops tei_backend_shm;
 extern const struct tei_backend_ops tei_backend_verbs;
+extern const struct tei_backend_ops tei_backend_ofi;
 extern const struct tei_backend_ops tei_backend_tcp;
 
 /* clang-format off */
@@ -12,6 +13,7 @@ const struct tei_backend_ops *const tei_backends[] = {
 	&tei_backend_loop,
 	&tei_backend_shm,
 	&tei_backend_verbs,
+	&tei_backend_ofi,
 	&tei_backend_tcp,
 	NULL,
 };

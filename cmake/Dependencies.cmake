@@ -21,6 +21,8 @@ pkg_check_modules(LIBCURL REQUIRED IMPORTED_TARGET libcurl>=7.85)
 pkg_check_modules(HIREDIS REQUIRED IMPORTED_TARGET hiredis>=0.14)
 # Headers of the verbs backend; only its module links the library.
 pkg_check_modules(IBVERBS IMPORTED_TARGET libibverbs>=1.14)
+# The same of the ofi backend.
+pkg_check_modules(LIBFABRIC IMPORTED_TARGET libfabric>=1.17)
 # Looking at the machine. These two are often missing: say what to install.
 foreach(need "HWLOC;hwloc>=2.0;libhwloc-dev" "NUMA;numa>=2.0;libnuma-dev")
 	list(GET need 0 prefix)

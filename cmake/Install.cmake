@@ -39,9 +39,12 @@ install(FILES compat/transfer_engine_c.h compat/store_c.h compat/real_client.h
 install(TARGETS te_static te_store_static ARCHIVE)
 install(TARGETS te_directory_curl te_directory_redis
 	LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-if(TARGET te_verbs)
-	install(TARGETS te_verbs LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-endif()
+foreach(module te_verbs te_ofi)
+	if(TARGET ${module})
+		install(TARGETS ${module}
+			LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+	endif()
+endforeach()
 install(DIRECTORY include/te TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
 
 # find_package(te): te::te, te::store, te::transfer_engine, te::mooncake_store.

@@ -17,6 +17,7 @@
 #define LOCAL_GPU  1
 
 const char *rig_variant, *rig_name, *rig_backend;
+const char *const *rig_settings;
 bool rig_remote_gpu, rig_local_gpu;
 bool rig_arena;
 bool rig_nic;
@@ -45,6 +46,9 @@ struct te_config *rig_config(void)
 	if (te_config_set(config, "backends", rig_backend, error,
 			  sizeof(error)))
 		fail_msg("%s", error);
+	for (const char *const *at = rig_settings; at && *at; at += 2)
+		assert_int_equal(te_config_set(config, at[0], at[1], NULL, 0),
+				 0);
 	if (cuda.file)
 		assert_int_equal(te_config_set(config, "cuda_library",
 					       cuda.file, NULL, 0),

@@ -39,14 +39,15 @@ struct rig {
 extern const char *rig_variant; /* of the test: "shm.foreign.gpu_local" */
 extern const char *rig_name;    /* without its places: "shm.foreign" */
 extern const char *rig_backend; /* "shm", or a list */
-extern bool rig_remote_gpu;     /* the owner's memory is a GPU's */
-extern bool rig_local_gpu;      /* the user's is */
-extern bool rig_arena;          /* what peers reach is te_memory_alloc()ed */
-extern bool rig_nic;            /* moves the bytes, and not the owner's CPU:
+extern const char *const *rig_settings; /* more; NULL: none */
+extern bool rig_remote_gpu;             /* the owner's memory is a GPU's */
+extern bool rig_local_gpu;              /* the user's is */
+extern bool rig_arena;       /* what peers reach is te_memory_alloc()ed */
+extern bool rig_nic;         /* moves the bytes, and not the owner's CPU:
 				 * it keeps all of a region where it is, and
 				 * says no more than "refused" or "silent" */
-extern bool rig_self;           /* it reaches only its own engine */
-extern bool rig_one_process;    /* it reaches only its own process */
+extern bool rig_self;        /* it reaches only its own engine */
+extern bool rig_one_process; /* it reaches only its own process */
 
 /* Starts the driver of GPUs; ends it, and nothing of them is left. */
 void rig_gpus_start(void);

@@ -3,6 +3,7 @@
 #include "te/backend.h"
 
 extern const struct tei_backend_ops tei_backend_loop;
+extern const struct tei_backend_ops tei_backend_ofi;
 extern const struct tei_backend_ops tei_backend_shm;
 extern const struct tei_backend_ops tei_backend_sim;
 extern const struct tei_backend_ops tei_backend_tcp;
@@ -14,6 +15,7 @@ const struct tei_backend_ops *const tei_backends[] = {
 	&tei_backend_sim,
 	&tei_backend_shm,
 	&tei_backend_verbs,
+	&tei_backend_ofi,
 	&tei_backend_tcp,
 	NULL,
 };

@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * endpoint.c - the ops of an endpoint, both halves
+ *
+ * The target names its rail's listener and a random token over the control
+ * connection. The initiator connects to the listener and says the token, by
+ * which the target knows the endpoint that it comes for.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "backends/ofi/ofi.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+/* ---- windows ---- */
+
+static struct ofi_window *make_window(struct ofi_endpoint *ep)
+{
+	uint32_t depth = ofi_rail_of(ep)->nic.depth;
+	struct ofi_window *window = tei_calloc(
+		1, sizeof(*window) + depth * sizeof(window->works[0]));
+
+	if (!window)
+		return NULL;
+	tei_list_init(&window->lost);
+	window->ep = ep;
+	while (depth--) {
+		window->works[depth].window = window;
+		window->works[depth].next = window->free;
+		window->free = &window->works[depth];
+	}
+	return window;
+}
+
+void tei_ofi_window_free(struct ofi_window *window)
+{
+	tei_list_del(&window->lost);
+	tei_free(window);
+}
+
+/* ---- opened ---- */
+
+static int reserve_completions(struct ofi_endpoint *ep)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+	struct ofi_rail *rail = ofi_rail_of(ep);
+	uint32_t room = rail->nic.depth;
+
+	if (ep->base->target)
+		return 0;
+	if (room > rail->room) {
+		if (tei_log_allowed(&limit))
+			LOG_WARN("rail %s: no room for the completions of "
+				 "another endpoint: raise ofi.completions",
+				 rail->nic.name);
+		return -ENOBUFS;
+	}
+	rail->room -= room;
+	ep->room = room;
+	return 0;
+}
+
+int tei_ofi_endpoint_open(struct tei_endpoint *base, void *addr, size_t *len)
+{
+	struct ofi_endpoint *ep = ofi_endpoint(base);
+	struct ofi_rail *rail = ofi_rail(base->rail);
+	struct ofi_address mine = {.len = 0};
+	int rc;
+
+	*ep = (struct ofi_endpoint){.base = base, .state = OFI_MADE};
+	tei_list_init(&ep->of_rail);
+	tei_list_init(&ep->link);
+	tei_list_init(&ep->queue);
+	tei_list_init(&ep->held);
+	if (base->target) {
+		mine = rail->address;
+		if (getrandom(mine.token, OFI_TOKEN_LEN, 0) != OFI_TOKEN_LEN)
+			return -EIO;
+		memcpy(ep->token, mine.token, OFI_TOKEN_LEN);
+	}
+	rc = tei_ofi_address_encode(&mine, addr, len);
+	if (!rc)
+		rc = reserve_completions(ep);
+	if (rc)
+		return rc;
+	tei_list_add_tail(&rail->endpoints, &ep->of_rail);
+	return 0;
+}
+
+/* ---- connected ---- */
+
+static int log_failure(const struct ofi_rail *rail, const char *what, int rc)
+{
+	static struct tei_log_limit limit = {.per_minute = 60};
+
+	if (tei_log_allowed(&limit))
+		LOG_WARN("rail %s: %s: %s", rail->nic.name, what,
+			 rail->nic.api->strerror(-rc));
+	return tei_ofi_error(rc);
+}
+
+/* Makes the provider's endpoint. On error there is none. */
+static int make_fid(struct ofi_endpoint *ep, struct fi_info *info)
+{
+	struct ofi_rail *rail = ofi_rail_of(ep);
+	const struct ofi_provider *api = rail->nic.api;
+	int rc;
+
+	if (tei_fault_check(TEI_FAULT_SOCKET))
+		return -EMFILE;
+	rc = api->endpoint(rail->nic.domain, info, &ep->fid, ep);
+	if (rc) {
+		ep->fid = NULL;
+		return log_failure(rail, "open an endpoint", rc);
+	}
+	rc = api->ep_bind(ep->fid, &rail->eq->fid, 0);
+	if (!rc)
+		rc = api->ep_bind(ep->fid, &rail->cq->fid,
+				  FI_TRANSMIT | FI_RECV);
+	if (!rc)
+		rc = api->enable(ep->fid);
+	if (!rc)
+		return 0;
+	(void)api->close(&ep->fid->fid);
+	ep->fid = NULL;
+	return log_failure(rail, "enable an endpoint", rc);
+}
+
+static int check_address(const struct ofi_rail *rail,
+			 const struct ofi_address *theirs)
+{
+	const struct sockaddr *sa = (const void *)theirs->bytes;
+	size_t len = theirs->len;
+
+	switch (rail->nic.info->addr_format) {
+	case FI_SOCKADDR_IN:
+		return len == sizeof(struct sockaddr_in) &&
+				       sa->sa_family == AF_INET
+			       ? 0
+			       : -EPROTO;
+	case FI_SOCKADDR_IN6:
+		return len == sizeof(struct sockaddr_in6) &&
+				       sa->sa_family == AF_INET6
+			       ? 0
+			       : -EPROTO;
+	default:
+		return len && len == rail->address.len ? 0 : -EPROTO;
+	}
+}
+
+static struct fi_info *info_to(const struct ofi_rail *rail,
+			       const struct ofi_address *theirs)
+{
+	struct fi_info *info = rail->nic.api->dupinfo(rail->nic.info);
+
+	if (!info)
+		return NULL;
+	tei_free(info->dest_addr);
+	info->dest_addr = tei_malloc(theirs->len);
+	if (!info->dest_addr) {
+		rail->nic.api->freeinfo(info);
+		return NULL;
+	}
+	memcpy(info->dest_addr, theirs->bytes, theirs->len);
+	info->dest_addrlen = theirs->len;
+	return info;
+}
+
+static int connect_to(struct ofi_endpoint *ep, const struct ofi_address *theirs)
+{
+	struct ofi_rail *rail = ofi_rail_of(ep);
+	struct fi_info *info = info_to(rail, theirs);
+	int rc;
+
+	ep->window = info ? make_window(ep) : NULL;
+	rc = ep->window ? make_fid(ep, info) : -ENOMEM;
+	if (info)
+		rail->nic.api->freeinfo(info);
+	if (rc)
+		return rc;
+	rc = rail->nic.api->connect(ep->fid, theirs->bytes, theirs->token,
+				    OFI_TOKEN_LEN);
+	if (rc)
+		return log_failure(rail, "connect", rc);
+	ep->state = OFI_CONNECTING;
+	return -EINPROGRESS;
+}
+
+int tei_ofi_endpoint_connect(struct tei_endpoint *base, const void *addr,
+			     size_t len)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+	struct ofi_endpoint *ep = ofi_endpoint(base);
+	struct ofi_rail *rail = ofi_rail(base->rail);
+	struct ofi_address theirs;
+	const char *fault = tei_ofi_address_decode(addr, len, &theirs);
+
+	if (!fault && !base->target && check_address(rail, &theirs))
+		fault = "of another kind";
+	if (fault) {
+		base->rail->bad_frames++;
+		if (tei_log_allowed(&limit))
+			LOG_WARN("rail %s: a peer's address is refused: %s",
+				 rail->nic.name, fault);
+		return -EPROTO;
+	}
+	if (!base->target)
+		return connect_to(ep, &theirs);
+	ep->state = OFI_CONNECTING;
+	return -EINPROGRESS; /* until the initiator comes */
+}
+
+/* The target that waits for this token, or NULL. */
+static struct ofi_endpoint *claim(const struct ofi_rail *rail, const void *data,
+				  size_t len)
+{
+	if (len < OFI_TOKEN_LEN) /* providers may pad what was said */
+		return NULL;
+	tei_list_for_each (node, &rail->endpoints) {
+		struct ofi_endpoint *ep =
+			tei_list_entry(node, struct ofi_endpoint, of_rail);
+
+		if (ep->base->target && ep->state == OFI_CONNECTING &&
+		    !ep->fid && !CRYPTO_memcmp(ep->token, data, OFI_TOKEN_LEN))
+			return ep;
+	}
+	return NULL;
+}
+
+static int accept_from(struct ofi_endpoint *ep, struct fi_info *info)
+{
+	struct ofi_rail *rail = ofi_rail_of(ep);
+	int rc = make_fid(ep, info);
+
+	if (rc)
+		return rc;
+	rc = rail->nic.api->accept(ep->fid, NULL, 0);
+	if (!rc)
+		return 0;
+	(void)rail->nic.api->close(&ep->fid->fid);
+	ep->fid = NULL;
+	return log_failure(rail, "accept an endpoint", rc);
+}
+
+void tei_ofi_came(struct ofi_rail *rail, struct fi_info *info, const void *data,
+		  size_t len)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+	struct ofi_endpoint *ep = claim(rail, data, len);
+
+	if (!ep) {
+		rail->base->bad_frames++;
+		if (tei_log_allowed(&limit))
+			LOG_WARN("rail %s: a connection with an unknown token "
+				 "is refused",
+				 rail->nic.name);
+	}
+	if (!ep)
+		(void)rail->nic.api->reject(rail->listener, info->handle, NULL,
+					    0);
+	else if (accept_from(ep, info))
+		tei_ofi_break(ep, -ENOTCONN);
+	rail->nic.api->freeinfo(info);
+}
+
+/* Events name endpoints by address: one that is closed is in no list. */
+static struct ofi_endpoint *find_endpoint(const struct ofi_rail *rail,
+					  const struct fid *fid)
+{
+	tei_list_for_each (node, &rail->endpoints) {
+		struct ofi_endpoint *ep =
+			tei_list_entry(node, struct ofi_endpoint, of_rail);
+
+		if (ep->fid && &ep->fid->fid == fid)
+			return ep;
+	}
+	return NULL;
+}
+
+/* Takes what has come back of a connection that is over. */
+static void await_posted(const struct ofi_endpoint *ep)
+{
+	while (ep->window && ep->window->n_posted &&
+	       tei_ofi_poll(ofi_rail_of(ep), OFI_POLL_MAX) > 0)
+		;
+}
+
+void tei_ofi_connected(struct ofi_rail *rail, const struct fid *fid)
+{
+	struct ofi_endpoint *ep = find_endpoint(rail, fid);
+
+	if (!ep || ep->state != OFI_CONNECTING)
+		return;
+	ep->state = OFI_UP;
+	tei_endpoint_up(ep->base);
+}
+
+void tei_ofi_ended(struct ofi_rail *rail, const struct fid *fid, int err)
+{
+	struct ofi_endpoint *ep = find_endpoint(rail, fid);
+
+	if (!ep)
+		return;
+	if (err)
+		tei_ofi_break(ep, err);
+	else
+		tei_ofi_lose(ep);
+	/* What slices ended with is told before it is down. */
+	await_posted(ep);
+}
+
+void tei_ofi_endpoint_way(const struct tei_endpoint *base, char *out,
+			  size_t room)
+{
+	const struct ofi_nic *nic = &ofi_rail(base->rail)->nic;
+
+	(void)snprintf(out, room, "provider %s, fabric %s, %u operations",
+		       nic->kind->name, nic->self.fabric, nic->depth);
+}
+
+/* ---- ended ---- */
+
+void tei_ofi_break(struct ofi_endpoint *ep, int err)
+{
+	if ((ep->state != OFI_CONNECTING && ep->state != OFI_UP) || ep->flushed)
+		return;
+	ep->state = OFI_BROKEN;
+	ep->err = err;
+	tei_list_del(&ep->link);
+	tei_list_add_tail(&ofi_rail_of(ep)->broken, &ep->link);
+	tei_ofi_kick(ofi_rail_of(ep));
+}
+
+/*
+ * Closes the connection: nothing of it touches memory afterwards. False: the
+ * provider refuses; to be tried again.
+ */
+static bool close_fid(struct ofi_endpoint *ep)
+{
+	struct ofi_rail *rail = ofi_rail_of(ep);
+	const struct ofi_provider *api = rail->nic.api;
+	int rc;
+
+	if (!ep->fid)
+		return true;
+	/* A child that was forked may hold the socket, too. */
+	(void)api->shutdown(ep->fid, 0);
+	rc = api->close(&ep->fid->fid);
+	if (!rc) {
+		ep->fid = NULL;
+		return true;
+	}
+	(void)log_failure(rail, "close an endpoint", rc);
+	return false;
+}
+
+static void end_refused(struct tei_endpoint *base, int err)
+{
+	struct ofi_rail *rail = ofi_rail(base->rail);
+
+	tei_list_for_each_safe (node, tmp, &rail->refused) {
+		struct tei_slice *slice =
+			tei_list_entry(node, struct tei_slice, link);
+
+		if (slice->ep != base)
+			continue;
+		tei_list_del(node);
+		tei_ofi_slice_end(slice, err);
+	}
+}
+
+/* Ends queued slices; those that are posted in part have to come back first. */
+static void end_queued(struct ofi_endpoint *ep, int err)
+{
+	struct tei_list *node;
+
+	while ((node = tei_list_pop(&ep->queue))) {
+		struct tei_slice *slice =
+			tei_list_entry(node, struct tei_slice, link);
+		struct ofi_slice *s = ofi_slice(slice);
+
+		s->queued = false;
+		s->waits = !s->err;
+		if (!s->n_works)
+			tei_ofi_slice_end(slice, s->err ? s->err : err);
+	}
+	ep->n_queue = 0;
+}
+
+static void end_held(struct ofi_endpoint *ep, int err)
+{
+	struct tei_list *node;
+
+	while ((node = tei_list_pop(&ep->held)))
+		tei_ofi_slice_end(tei_list_entry(node, struct tei_slice, link),
+				  err);
+}
+
+/* Ends what a closed endpoint had posted: as it came back, or else as lost. */
+static void end_posted(struct ofi_endpoint *ep)
+{
+	struct ofi_rail *rail = ofi_rail_of(ep);
+
+	await_posted(ep);
+	tei_ofi_give_up(ep);
+	rail->room += ep->room;
+	ep->room = 0;
+	ep->state = OFI_CLOSED;
+}
+
+static void set_stuck(struct ofi_endpoint *ep)
+{
+	struct ofi_rail *rail = ofi_rail_of(ep);
+
+	rail->base->stuck_endpoints++;
+	tei_list_add_tail(&rail->stuck, &ep->link);
+	tei_ofi_kick_later(rail);
+}
+
+int tei_ofi_flush(struct tei_endpoint *base, int err)
+{
+	struct ofi_endpoint *ep = ofi_endpoint(base);
+
+	end_refused(base, err);
+	ep->flushed = true;
+	ep->err = err;
+	end_queued(ep, err);
+	end_held(ep, err);
+	if (ep->dropped)
+		return -EINPROGRESS; /* it is stuck already */
+	tei_list_del(&ep->link);
+	if (close_fid(ep)) {
+		end_posted(ep);
+		return 0;
+	}
+	ep->state = OFI_BROKEN;
+	set_stuck(ep);
+	return -EINPROGRESS;
+}
+
+int tei_ofi_drop(struct tei_endpoint *base)
+{
+	struct ofi_endpoint *ep = ofi_endpoint(base);
+
+	tei_list_del(&ep->link);
+	ep->state = OFI_CLOSED;
+	if (close_fid(ep))
+		return 0;
+	ep->dropped = true;
+	set_stuck(ep);
+	return -EINPROGRESS;
+}
+
+/* Reports that a stuck endpoint is closed after all, or left as it is. */
+static void unstick(struct ofi_endpoint *ep)
+{
+	struct ofi_rail *rail = ofi_rail_of(ep);
+
+	rail->base->stuck_endpoints--;
+	tei_list_del(&ep->link);
+	end_posted(ep);
+	if (ep->flushed)
+		tei_endpoint_flushed(ep->base);
+	else
+		tei_endpoint_down(ep->base, -ESTALE);
+	ep->dropped = false;
+}
+
+void tei_ofi_retry_stuck(struct ofi_rail *rail)
+{
+	tei_list_for_each_safe (node, tmp, &rail->stuck) {
+		struct ofi_endpoint *ep =
+			tei_list_entry(node, struct ofi_endpoint, link);
+
+		if (close_fid(ep)) {
+			unstick(ep);
+		} else if (rail->base->closing) {
+			LOG_ERROR("rail %s: an endpoint is left to the "
+				  "provider, which may still touch memory",
+				  rail->nic.name);
+			ep->fid = NULL;
+			unstick(ep);
+		}
+	}
+	if (!tei_list_empty(&rail->stuck))
+		tei_ofi_kick_later(rail);
+}
+
+void tei_ofi_close_targets(struct ofi_rail *rail)
+{
+	tei_list_for_each (node, &rail->endpoints) {
+		struct ofi_endpoint *ep =
+			tei_list_entry(node, struct ofi_endpoint, of_rail);
+
+		if (!ep->base->target || !ep->fid || ep->flushed || ep->dropped)
+			continue;
+		tei_ofi_break(ep, -ESTALE);
+		(void)close_fid(ep); /* if refused, flush() tries again */
+	}
+}
+
+void tei_ofi_endpoint_close(struct tei_endpoint *base)
+{
+	struct ofi_endpoint *ep = ofi_endpoint(base);
+
+	assert(!ep->fid);
+	assert(tei_list_empty(&ep->queue) && tei_list_empty(&ep->held));
+	tei_list_del(&ep->link);
+	tei_list_del(&ep->of_rail);
+	if (ep->window)
+		tei_ofi_window_free(ep->window);
+	ep->window = NULL;
+}

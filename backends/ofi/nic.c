@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nic.c - find and open domains of libfabric's providers */
+#include "backends/ofi/nic.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/text.h"
+
+/* ---- providers ---- */
+
+#define RDM_ONLY "its endpoints (FI_EP_RDM) are not driven yet"
+#define LAYERED  "a layer over other providers, which breaks with its peers"
+
+static const struct ofi_kind kinds[] = {
+	{"efa", .why = RDM_ONLY},
+	{"cxi", .why = RDM_ONLY},
+	{"opx", .why = RDM_ONLY},
+	{"psm3", .why = RDM_ONLY},
+	{"verbs", .software = false},
+	{"tcp", .software = true},
+	{"net", .why = RDM_ONLY, .software = true},
+	{"shm", .why = "it tells nothing of a dead peer; the backend shm does"},
+	{"sockets", .why = "deprecated, and it loses completions"},
+	{"udp", .why = "it cannot read or write a peer's memory"},
+	{"ofi_rxm", .why = LAYERED},
+	{"ofi_rxd", .why = LAYERED},
+};
+
+static const struct ofi_kind *find_kind(const char *name, size_t len)
+{
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (strlen(kinds[i].name) == len &&
+		    !strncmp(kinds[i].name, name, len))
+			return &kinds[i];
+	}
+	return NULL;
+}
+
+static const char *list_of(const char *setting)
+{
+	return setting ? setting : "";
+}
+
+int tei_ofi_wants(const struct ofi_config *config)
+{
+	const char *at = list_of(config->provider);
+	int wants = 0;
+	size_t n;
+
+	for (; (n = tei_word(&at)); at += n) {
+		const struct ofi_kind *kind = find_kind(at, n);
+
+		if (!kind) {
+			LOG_ERROR("ofi.provider: nothing is known of \"%.*s\"",
+				  (int)n, at);
+			return -EINVAL;
+		}
+		if (kind->why)
+			LOG_DEBUG("backend ofi: provider %s: not used: %s",
+				  kind->name, kind->why);
+		else
+			wants = 1;
+	}
+	return wants;
+}
+
+void tei_ofi_nic_lock(struct ofi_nic *nic) TEI_NO_ANALYSIS
+{
+	if (nic->kind->software)
+		tei_mutex_lock(&nic->mu);
+}
+
+void tei_ofi_nic_unlock(struct ofi_nic *nic) TEI_NO_ANALYSIS
+{
+	if (nic->kind->software)
+		tei_mutex_unlock(&nic->mu);
+}
+
+int tei_ofi_error(ssize_t rc)
+{
+	if (rc >= 0)
+		return 0;
+	if (rc > -FI_ERRNO_OFFSET)
+		return (int)rc; /* one of errno's */
+	switch (-rc) {
+	case FI_ENOKEY:
+		return -EACCES;
+	case FI_ETRUNC:
+	case FI_ETOOSMALL:
+		return -EMSGSIZE;
+	case FI_EOVERRUN:
+		return -ENOBUFS;
+	default:
+		return -EIO;
+	}
+}
+
+/* ---- asking the library ---- */
+
+static struct fi_info *hints_for(const struct ofi_provider *api,
+				 const struct ofi_kind *kind)
+{
+	struct fi_info *hints = api->dupinfo(NULL);
+
+	if (!hints)
+		return NULL;
+	hints->caps =
+		FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+	hints->mode = FI_CONTEXT | FI_CONTEXT2;
+	hints->ep_attr->type = FI_EP_MSG;
+	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED |
+				      FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
+	hints->domain_attr->threading = FI_THREAD_SAFE;
+	/* By who drives, so that the provider starts no thread of its own. */
+	hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
+	hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+	hints->fabric_attr->prov_name = tei_strdup(kind->name);
+	if (hints->fabric_attr->prov_name)
+		return hints;
+	api->freeinfo(hints);
+	return NULL;
+}
+
+/* Asks for the domains of a provider; *out: NULL where it has none. */
+static int ask(const struct ofi_provider *api, const struct ofi_kind *kind,
+	       struct fi_info **out)
+{
+	struct fi_info *hints = hints_for(api, kind);
+	int rc;
+
+	*out = NULL;
+	if (!hints)
+		return -ENOMEM;
+	rc = api->getinfo(hints, out);
+	api->freeinfo(hints);
+	if (!rc)
+		return 0;
+	*out = NULL;
+	LOG_DEBUG("backend ofi: provider %s: no domain: %s", kind->name,
+		  api->strerror(-rc));
+	return rc == -FI_ENOMEM ? -ENOMEM : 0;
+}
+
+/* ---- domains ---- */
+
+static bool is_ip(const struct fi_info *info)
+{
+	return info->addr_format == FI_SOCKADDR_IN ||
+	       info->addr_format == FI_SOCKADDR_IN6;
+}
+
+/* The address of an interface, port unset. False: it is none of IP. */
+static bool address_of(const struct fi_info *info, struct tei_address *out)
+{
+	*out = (struct tei_address){.len = 0};
+	if (!is_ip(info) || !info->src_addr ||
+	    info->src_addrlen > sizeof(out->ss))
+		return false;
+	memcpy(&out->ss, info->src_addr, info->src_addrlen);
+	out->len = (socklen_t)info->src_addrlen;
+	tei_address_set_port(out, 0);
+	return true;
+}
+
+static bool is_loopback(const struct tei_address *address)
+{
+	const struct sockaddr_in *in = (const void *)&address->ss;
+	const struct sockaddr_in6 *in6 = (const void *)&address->ss;
+
+	if (address->ss.ss_family == AF_INET)
+		return ntohl(in->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	return address->ss.ss_family == AF_INET6 &&
+	       IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
+}
+
+/* Peers would have to know by which interface. */
+static bool is_link_local(const struct tei_address *address)
+{
+	const struct sockaddr_in6 *in6 = (const void *)&address->ss;
+
+	return address->ss.ss_family == AF_INET6 &&
+	       IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr);
+}
+
+static const char *name_of(const struct fi_info *info)
+{
+	return info->domain_attr->name ? info->domain_attr->name : "";
+}
+
+static bool is_in(const char *list, const char *name)
+{
+	size_t n;
+
+	for (; (n = tei_word(&list)); list += n) {
+		if (n == strlen(name) && !strncmp(list, name, n))
+			return true;
+	}
+	return false;
+}
+
+static bool is_all(const char *list)
+{
+	return !*list || !strcmp(list, "all");
+}
+
+/*
+ * Tells whether the entry is one to use: getinfo() also answers with layers
+ * over the provider that it was asked for.
+ */
+static bool is_usable(const struct ofi_config *config,
+		      const struct ofi_kind *kind, const struct fi_info *info)
+{
+	const char *list = list_of(config->devices), *name = name_of(info);
+	struct tei_address address;
+	bool ip = address_of(info, &address);
+
+	if (strcmp(info->fabric_attr->prov_name, kind->name) != 0 || !*name ||
+	    strlen(name) >= sizeof(((struct ofi_nic *)NULL)->name) ||
+	    strlen(kind->name) > OFI_PROVIDER_LEN_MAX)
+		return false;
+	if (ip && is_link_local(&address))
+		return false;
+	if (is_all(list))
+		return !ip || !is_loopback(&address);
+	return is_in(list, name);
+}
+
+static bool is_before(const struct ofi_config *config,
+		      const struct ofi_kind *kind, const struct fi_info *list,
+		      const struct fi_info *info)
+{
+	for (; list != info; list = list->next) {
+		if (is_usable(config, kind, list) &&
+		    !strcmp(name_of(list), name_of(info)))
+			return true;
+	}
+	return false;
+}
+
+static void describe(const struct fi_info *info, struct tei_device *out)
+{
+	const struct fid_nic *nic = info->nic;
+
+	*out = (struct tei_device){.numa_node = -1};
+	(void)snprintf(out->name, sizeof(out->name), "%s", name_of(info));
+	if (nic && nic->link_attr)
+		out->speed_bps = nic->link_attr->speed;
+	if (!address_of(info, &out->address))
+		out->address = (struct tei_address){.len = 0};
+}
+
+/* ---- finding ---- */
+
+#define NAMES_MAX 64
+
+/* Names that were found, of all providers: each is used once. */
+struct finding {
+	const struct ofi_config *config;
+	tei_device_fn *found;
+	void *arg;
+	char names[NAMES_MAX][48];
+	unsigned int n;
+};
+
+static bool is_found(const struct finding *f, const char *name, size_t len)
+{
+	for (unsigned int i = 0; i < f->n; i++) {
+		if (strlen(f->names[i]) == len &&
+		    !strncmp(f->names[i], name, len))
+			return true;
+	}
+	return false;
+}
+
+static int report(struct finding *f, const struct ofi_kind *kind,
+		  const struct fi_info *list)
+{
+	struct tei_device device;
+	int rc = 0;
+
+	for (const struct fi_info *at = list; at && !rc; at = at->next) {
+		const char *name = name_of(at);
+
+		if (!is_usable(f->config, kind, at) || f->n == NAMES_MAX ||
+		    is_found(f, name, strlen(name)))
+			continue;
+		(void)snprintf(f->names[f->n++], sizeof(f->names[0]), "%s",
+			       name);
+		describe(at, &device);
+		rc = f->found(&device, f->arg);
+	}
+	return rc;
+}
+
+static int check_names(const struct finding *f)
+{
+	const char *at = list_of(f->config->devices);
+	size_t n;
+
+	if (is_all(at))
+		return 0;
+	for (; (n = tei_word(&at)); at += n) {
+		if (is_found(f, at, n))
+			continue;
+		LOG_ERROR("ofi.devices: no domain of %s is called %.*s",
+			  list_of(f->config->provider), (int)n, at);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int tei_ofi_nics_find(const struct ofi_provider *api,
+		      const struct ofi_config *config, tei_device_fn *found,
+		      void *arg)
+{
+	struct finding f = {.config = config, .found = found, .arg = arg};
+	const char *at = list_of(config->provider);
+	struct fi_info *list;
+	int rc = 0;
+	size_t n;
+
+	for (; !rc && (n = tei_word(&at)); at += n) {
+		const struct ofi_kind *kind = find_kind(at, n);
+
+		if (!kind || kind->why)
+			continue;
+		rc = ask(api, kind, &list);
+		if (rc)
+			break;
+		rc = report(&f, kind, list);
+		if (list)
+			api->freeinfo(list);
+	}
+	return rc ? rc : check_names(&f);
+}
+
+/* ---- opening ---- */
+
+static int log_failure(const struct ofi_nic *nic, const char *what, int rc)
+{
+	LOG_ERROR("rail %s: provider %s: %s: %s", nic->name, nic->kind->name,
+		  what, nic->api->strerror(-rc));
+	return tei_ofi_error(rc);
+}
+
+/* Takes over the entry of @name; leaves info NULL where there is none. */
+static int find_info(struct ofi_nic *nic, const struct ofi_kind *kind)
+{
+	struct fi_info *list;
+	int rc = ask(nic->api, kind, &list);
+
+	for (struct fi_info *at = list; at && !rc; at = at->next) {
+		if (strcmp(name_of(at), nic->name) != 0 ||
+		    !is_usable(nic->config, kind, at) ||
+		    is_before(nic->config, kind, list, at))
+			continue;
+		nic->kind = kind;
+		nic->info = nic->api->dupinfo(at);
+		rc = nic->info ? 0 : -ENOMEM;
+	}
+	if (list)
+		nic->api->freeinfo(list);
+	return rc;
+}
+
+static int find_by_name(struct ofi_nic *nic)
+{
+	const char *at = list_of(nic->config->provider);
+	int rc = 0;
+	size_t n;
+
+	for (; !rc && !nic->info && (n = tei_word(&at)); at += n) {
+		const struct ofi_kind *kind = find_kind(at, n);
+
+		if (kind && !kind->why)
+			rc = find_info(nic, kind);
+	}
+	if (rc || nic->info)
+		return rc;
+	LOG_ERROR("rail %s: no provider has this domain any more", nic->name);
+	return -ENODEV;
+}
+
+static uint32_t least(uint64_t a, uint64_t b)
+{
+	return (uint32_t)(a < b ? a : b);
+}
+
+/* False: the provider's limits make no sense, and @why says so. */
+static bool take_limits(struct ofi_nic *nic, const char **why)
+{
+	const struct fi_info *info = nic->info;
+
+	nic->depth = least(nic->config->depth, info->tx_attr->size);
+	nic->pieces = least(OFI_PIECES_MAX, info->tx_attr->iov_limit);
+	nic->message = info->ep_attr->max_msg_size;
+	*why = !nic->depth     ? "it has no room for operations"
+	       : !nic->pieces  ? "operations have no memory"
+	       : !nic->message ? "operations have no bytes"
+	       : info->domain_attr->mr_key_size > sizeof(uint64_t)
+		       ? "its keys are longer than 8 bytes"
+		       : NULL;
+	return !*why;
+}
+
+static void describe_self(struct ofi_nic *nic)
+{
+	const char *fabric = nic->info->fabric_attr->name;
+	struct tei_address address;
+	bool ip = address_of(nic->info, &address);
+
+	nic->self.ip = ip;
+	nic->self.at_home = ip && is_loopback(&address);
+	(void)snprintf(nic->self.provider, sizeof(nic->self.provider), "%s",
+		       nic->kind->name);
+	(void)snprintf(nic->self.fabric, sizeof(nic->self.fabric), "%s",
+		       fabric ? fabric : "");
+}
+
+int tei_ofi_nic_open(struct ofi_nic *nic, const struct ofi_provider *api,
+		     const struct ofi_config *config, const char *name)
+{
+	const char *why;
+	int rc;
+
+	*nic = (struct ofi_nic){.api = api, .config = config};
+	(void)snprintf(nic->name, sizeof(nic->name), "%s", name);
+	tei_mutex_init(&nic->mu);
+	rc = find_by_name(nic);
+	if (rc)
+		goto close;
+	if (!take_limits(nic, &why)) {
+		LOG_ERROR("rail %s: provider %s is not used: %s", nic->name,
+			  nic->kind->name, why);
+		rc = -EOPNOTSUPP;
+		goto close;
+	}
+	describe_self(nic);
+	rc = api->fabric(nic->info->fabric_attr, &nic->fabric, NULL);
+	if (rc) {
+		rc = log_failure(nic, "open its fabric", rc);
+		goto close;
+	}
+	rc = api->domain(nic->fabric, nic->info, &nic->domain, NULL);
+	if (rc) {
+		rc = log_failure(nic, "open its domain", rc);
+		goto close;
+	}
+	LOG_INFO("rail %s: provider %s of libfabric %u.%u, fabric %s, %u "
+		 "operations in flight of %u pieces",
+		 nic->name, nic->kind->name, FI_MAJOR(api->version()),
+		 FI_MINOR(api->version()), nic->self.fabric, nic->depth,
+		 nic->pieces);
+	return 0;
+
+close:
+	tei_ofi_nic_close(nic);
+	return rc;
+}
+
+void tei_ofi_nic_close(struct ofi_nic *nic)
+{
+	if (nic->domain)
+		(void)nic->api->close(&nic->domain->fid);
+	if (nic->fabric)
+		(void)nic->api->close(&nic->fabric->fid);
+	if (nic->info)
+		nic->api->freeinfo(nic->info);
+	nic->domain = NULL;
+	nic->fabric = NULL;
+	nic->info = NULL;
+	tei_mutex_fini(&nic->mu);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nic.h - domains of libfabric's providers: found, opened
+ *
+ * A domain is what a provider calls one NIC, or one interface; each is a rail.
+ */
+#ifndef OFI_NIC_H
+#define OFI_NIC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backends/ofi/config.h"
+#include "backends/ofi/provider.h"
+#include "backends/ofi/wire.h"
+#include "base/thread.h"
+#include "te/backend.h"
+
+#define OFI_PIECES_MAX 8 /* local pieces of an operation */
+
+/* Facts about a provider that it does not tell by itself. */
+struct ofi_kind {
+	const char *name;
+	/* NULL: it is used. Else why it is not, for people. */
+	const char *why;
+	/*
+	 * Bytes pass through this process, and a key that has ended is not
+	 * looked at again: what peers have begun goes on until their endpoints
+	 * are closed.
+	 */
+	bool software;
+};
+
+struct ofi_nic {
+	const struct ofi_provider *api;
+	const struct ofi_config *config; /* not owned */
+	const struct ofi_kind *kind;
+	char name[48];
+	struct fi_info *info; /* of the domain; NULL: it is not open */
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct ofi_self self;
+	/* Limits of an endpoint that the provider grants. */
+	uint32_t depth;      /* operations in flight */
+	uint32_t pieces;     /* local pieces of an operation */
+	uint64_t message;    /* bytes of an operation */
+	struct tei_mutex mu; /* lock 25; see tei_ofi_nic_lock() */
+};
+
+/*
+ * Returns 1 where the settings name a provider that is used, 0 where they do
+ * not; -EINVAL: one has a name that nothing is known of, logged. Pure but for
+ * that.
+ */
+int tei_ofi_wants(const struct ofi_config *config);
+
+/*
+ * probe() of te/backend.h. -EINVAL: ofi.devices names what is not there. Asks
+ * the library. Blocks.
+ */
+int tei_ofi_nics_find(const struct ofi_provider *api,
+		      const struct ofi_config *config, tei_device_fn *found,
+		      void *arg);
+
+/* Opens the domain @name. -ENODEV: it is gone; logged. Blocks. */
+int tei_ofi_nic_open(struct ofi_nic *nic, const struct ofi_provider *api,
+		     const struct ofi_config *config, const char *name);
+/* Closes what is open of it. */
+void tei_ofi_nic_close(struct ofi_nic *nic);
+
+/*
+ * Locks where the provider is software, else does nothing. Such a provider
+ * looks keys up while it makes progress, without a lock of its own against
+ * their being made and ended by other threads. So whoever does either has this
+ * lock.
+ */
+void tei_ofi_nic_lock(struct ofi_nic *nic);
+void tei_ofi_nic_unlock(struct ofi_nic *nic);
+
+/* Turns a result of the library, <= 0, into 0 or a negative errno. Pure. */
+int tei_ofi_error(ssize_t rc);
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ofi.h - what the files of the ofi backend share
+ *
+ * config.c    settings; absent.c: the backend in builds without libfabric
+ * provider.h  the calls of libfabric, as a table; module.c: the real ones
+ * ofi.c       the provider, loaded when the settings want one; probe; the table
+ * nic.c       domains of providers: found, opened, limits
+ * wire.c      blobs for peers, and which rails of two hosts go together
+ * regions.c   registered memory
+ * rail.c      the rail: opened, driven, closed; events of connections
+ * endpoint.c  endpoints: open, connect, drop, flush, close
+ * post.c      slices to operations, completions to slices, causes of errors
+ *
+ * An endpoint is one connection (FI_EP_MSG). Closing it ends all that it had
+ * posted and all that a peer had begun by it, so flush() and drop() close.
+ *
+ * All belongs to the holder of the rail's drive token, but for regions.
+ */
+#ifndef OFI_OFI_H
+#define OFI_OFI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backends/ofi/nic.h"
+#include "backends/ofi/regions.h"
+#include "backends/ofi/wire.h"
+#include "base/list.h"
+#include "te/backend.h"
+
+#define OFI_POLL_MAX  64  /* completions of one look */
+#define OFI_QUEUE_MAX 256 /* slices taken and not posted, of one endpoint */
+#define OFI_USES      2   /* regions that one operation may name */
+
+/* A posted operation. */
+struct ofi_work {
+	struct fi_context2 context; /* first; the provider's while posted */
+	struct ofi_window *window;  /* not owned */
+	struct ofi_work *next;      /* of the free ones */
+	struct tei_slice *slice;    /* not owned */
+	struct ofi_region *uses[OFI_USES]; /* NULL: none */
+	uint64_t number; /* operations are posted in its order */
+};
+
+/* Operations of one initiator. Frees itself when it was left. */
+struct ofi_window {
+	struct tei_list lost;    /* rail.lost, when the endpoint has left it */
+	struct ofi_endpoint *ep; /* NULL: left; what comes back is nobody's */
+	struct ofi_work *free;
+	uint32_t n_posted;
+	uint64_t n_ever; /* posted, or tried to */
+	struct ofi_work works[];
+};
+
+/*
+ *   MADE --> CONNECTING --> UP --> BROKEN
+ *     |          |           |        |
+ *     +----------+-----------+--------+--> CLOSED
+ *
+ * A target is CONNECTING until an initiator has come with its token and both
+ * have agreed. BROKEN: down() is due, flush() follows.
+ */
+enum ofi_state {
+	OFI_MADE,
+	OFI_CONNECTING,
+	OFI_UP,
+	OFI_BROKEN,
+	OFI_CLOSED,
+};
+
+struct ofi_endpoint {
+	struct tei_endpoint *base; /* not owned */
+	struct tei_list of_rail;   /* rail.endpoints */
+	/* rail.waiting: has slices to post; rail.broken; rail.stuck. */
+	struct tei_list link;
+	struct fid_ep *fid; /* NULL: not made yet, or closed */
+	enum ofi_state state;
+	int err;       /* why it is broken, or what flush() says to all */
+	bool flushed;  /* flush() was called */
+	bool dropped;  /* drop() waits: the provider refuses to close it */
+	bool has_done; /* a slice went well */
+	uint8_t token[OFI_TOKEN_LEN];
+	struct ofi_window *window; /* NULL at a target */
+	struct tei_list queue; /* slices taken, whose rest is to be posted */
+	struct tei_list held;  /* done but for the news, until flush() */
+	uint32_t n_queue;
+	uint32_t room; /* completions reserved */
+};
+
+struct ofi_slice {
+	uint64_t at;    /* bytes cut into operations */
+	uint32_t piece; /* where that is in the local pieces */
+	uint64_t in_piece;
+	uint32_t n_works;   /* posted and not done */
+	struct ofi_key key; /* of the target's region, decoded */
+	int err;            /* of what failed first */
+	bool queued;        /* in the endpoint's queue: there is more to post */
+	bool waits;         /* failed, and the news waits for flush() */
+	bool canceled;      /* ended as soon as nothing of it is posted */
+};
+
+struct ofi_rail {
+	struct tei_rail *base; /* not owned */
+	struct ofi_nic nic;
+	struct fid_eq *eq;
+	struct fid_cq *cq;
+	struct fid_pep *listener;
+	struct ofi_address address; /* of the listener */
+	uint32_t room; /* completions that no endpoint has reserved */
+	int epoll_fd, kick_fd;
+	uint32_t n_quiet; /* rounds since events were looked at */
+	bool cq_dead;
+	struct ofi_regions regions;
+	struct tei_list endpoints; /* all that are open */
+	struct tei_list waiting, broken, stuck;
+	struct tei_list refused;   /* slices: done() is due */
+	struct tei_list lost;      /* windows that were left */
+	struct tei_slice *watched; /* NULL once it has ended; for cancel() */
+};
+
+static inline struct ofi_rail *ofi_rail(const struct tei_rail *rail)
+{
+	return (struct ofi_rail *)(uintptr_t)rail->priv;
+}
+
+static inline struct ofi_endpoint *ofi_endpoint(const struct tei_endpoint *ep)
+{
+	return (struct ofi_endpoint *)(uintptr_t)ep->priv;
+}
+
+static inline struct ofi_slice *ofi_slice(const struct tei_slice *slice)
+{
+	return (struct ofi_slice *)(uintptr_t)slice->priv;
+}
+
+static inline struct ofi_rail *ofi_rail_of(const struct ofi_endpoint *ep)
+{
+	return ofi_rail(ep->base->rail);
+}
+
+/* ---- rail.c ---- */
+
+int tei_ofi_rail_open(struct tei_rail *rail);
+void tei_ofi_rail_close(struct tei_rail *rail);
+int tei_ofi_progress(struct tei_rail *rail, int budget);
+int tei_ofi_wait_fd(struct tei_rail *rail);
+void tei_ofi_arm(struct tei_rail *rail);
+/* Has progress() called soon. Any thread. */
+void tei_ofi_kick(const struct ofi_rail *rail);
+/* The same some time from now, where no descriptor tells. Token. */
+void tei_ofi_kick_later(const struct ofi_rail *rail);
+
+/* ---- ofi.c ---- */
+
+/*
+ * Sets the provider that rails and probes use; NULL: the module's, when it is
+ * needed.
+ */
+void tei_ofi_use(const struct ofi_provider *api);
+const struct ofi_provider *tei_ofi_in_use(void);
+
+/* ---- endpoint.c ---- */
+
+int tei_ofi_endpoint_open(struct tei_endpoint *ep, void *addr, size_t *len);
+int tei_ofi_endpoint_connect(struct tei_endpoint *ep, const void *addr,
+			     size_t len);
+void tei_ofi_endpoint_way(const struct tei_endpoint *ep, char *out,
+			  size_t room);
+void tei_ofi_endpoint_close(struct tei_endpoint *ep);
+int tei_ofi_flush(struct tei_endpoint *ep, int err);
+int tei_ofi_drop(struct tei_endpoint *ep);
+/* Breaks an endpoint: down(@err) follows from progress(). Token. */
+void tei_ofi_break(struct ofi_endpoint *ep, int err);
+/*
+ * Handles an event of a connection; takes @info of an initiator that has come,
+ * with data[len] that it says. From inside progress() only.
+ */
+void tei_ofi_came(struct ofi_rail *rail, struct fi_info *info, const void *data,
+		  size_t len);
+void tei_ofi_connected(struct ofi_rail *rail, const struct fid *fid);
+/* @err: 0: in order; else a negative errno. */
+void tei_ofi_ended(struct ofi_rail *rail, const struct fid *fid, int err);
+/* Closes all that peers reach us by, for a fence. From inside progress(). */
+void tei_ofi_close_targets(struct ofi_rail *rail);
+/* Tries once more to close what the provider refused to. Same. */
+void tei_ofi_retry_stuck(struct ofi_rail *rail);
+/* Frees a window of which nothing comes back any more. */
+void tei_ofi_window_free(struct ofi_window *window);
+
+/* ---- post.c ---- */
+
+int tei_ofi_post(struct tei_endpoint *ep, struct tei_slice *const slices[],
+		 int n);
+void tei_ofi_cancel(struct tei_endpoint *ep, struct tei_slice *slice);
+/* Posts as much of the queue as there is room for. Token. */
+void tei_ofi_pump(struct ofi_endpoint *ep);
+/* Handles at most @budget completions. How many; -EIO: the queue is dead. */
+int tei_ofi_poll(struct ofi_rail *rail, int budget);
+/*
+ * Breaks an endpoint whose other end has closed the connection. Where that says
+ * that an operation was refused, its slice fails.
+ */
+void tei_ofi_lose(struct ofi_endpoint *ep);
+/* done(): it is in no list, and nothing of it is posted. */
+void tei_ofi_slice_end(struct tei_slice *slice, int err);
+/*
+ * Ends all that a closed endpoint has posted and that has not come back. Its
+ * window is left to what still may.
+ */
+void tei_ofi_give_up(struct ofi_endpoint *ep);
+
+#endif

@@ -1,0 +1,685 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * post.c - slices to operations, completions to slices
+ *
+ * A slice that was taken stands in its endpoint's queue until all of it is
+ * posted. It is cut where a key ends and where an operation has no room for
+ * another local piece. Every write asks for FI_DELIVERY_COMPLETE: without it
+ * some providers report success when the bytes have left, also with a key that
+ * the peer refuses.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "backends/ofi/ofi.h"
+#include "base/log.h"
+#include "base/mapped.h"
+
+/* ---- causes ---- */
+
+/*
+ * A request that is wrong in itself accuses nobody, and its slice ends at once.
+ * All else that comes back is held until the core, which has heard that the
+ * endpoint is down, calls flush().
+ */
+struct cause {
+	int slice;    /* what the slice ends with; 0: it waits for flush() */
+	int endpoint; /* what its endpoint goes down with; 0: it is lost */
+};
+
+static struct cause cause_of(int err)
+{
+	switch (err) {
+	case FI_EACCES:
+	case FI_EKEYREJECTED:
+	case FI_ENOKEY:
+		return (struct cause){-EACCES, -ESTALE};
+	case FI_EFAULT:
+		return (struct cause){-EFAULT, -ESTALE};
+	case FI_EMSGSIZE:
+	case FI_ETRUNC:
+	case FI_ETOOSMALL:
+		return (struct cause){-EMSGSIZE, -ESTALE};
+	case FI_ETIMEDOUT:
+	case FI_EHOSTUNREACH:
+	case FI_ENETUNREACH:
+	case FI_EHOSTDOWN:
+	case FI_ENETDOWN:
+	case FI_EREMOTEIO:
+		return (struct cause){0, -err};
+	case FI_ECANCELED:
+	case FI_ECONNRESET:
+	case FI_ECONNABORTED:
+	case FI_ENOTCONN:
+	case EPIPE:
+	case FI_ESHUTDOWN:
+		return (struct cause){0, 0};
+	default:
+		return (struct cause){0, -EIO};
+	}
+}
+
+/* ---- the end of slices ---- */
+
+/* Computes the checksum of what has passed; the memory is still the slice's. */
+static int take_crc(struct tei_slice *slice)
+{
+	uint64_t from = slice->skip + slice->crc_from, rest = slice->crc_len;
+
+	for (uint32_t i = 0; i < slice->n_iov && rest; i++) {
+		const struct iovec *piece = &slice->iov[i];
+		const uint8_t *at;
+		uint64_t n;
+
+		if (from >= piece->iov_len) {
+			from -= piece->iov_len;
+			continue;
+		}
+		n = piece->iov_len - from;
+		if (n > rest)
+			n = rest;
+		at = (uint8_t *)piece->iov_base + from;
+		if (!tei_is_there((uintptr_t)at, n, false))
+			return -EFAULT;
+		slice->crc = tei_crc32c_raw(slice->crc, at, n);
+		rest -= n;
+		from = 0;
+	}
+	return 0;
+}
+
+void tei_ofi_slice_end(struct tei_slice *slice, int err)
+{
+	struct tei_rail *base = slice->ep->rail;
+	struct ofi_rail *rail = ofi_rail(base);
+
+	if (rail->watched == slice)
+		rail->watched = NULL;
+	if (!err && slice->crc_len)
+		err = take_crc(slice);
+	if (err) {
+		tei_slice_done(slice, err, 0);
+		return;
+	}
+	if (slice->op == TEI_READ)
+		base->received_bytes += slice->length;
+	else
+		base->sent_bytes += slice->length;
+	tei_slice_done(slice, 0, slice->length);
+}
+
+static void end_or_hold(struct ofi_endpoint *ep, struct tei_slice *slice)
+{
+	const struct ofi_slice *s = ofi_slice(slice);
+
+	if (s->canceled)
+		tei_ofi_slice_end(slice, -ECANCELED);
+	else if (!s->waits)
+		tei_ofi_slice_end(slice, s->err);
+	else if (ep->flushed)
+		tei_ofi_slice_end(slice, ep->err);
+	else
+		tei_list_add_tail(&ep->held, &slice->link);
+}
+
+/* ---- operations ---- */
+
+static struct ofi_work *take_work(struct ofi_window *window,
+				  struct tei_slice *slice)
+{
+	struct ofi_work *work = window->free;
+
+	if (!work)
+		return NULL;
+	window->free = work->next;
+	*work = (struct ofi_work){
+		.window = window, .slice = slice, .number = window->n_ever++};
+	return work;
+}
+
+static void give_work(struct ofi_work *work)
+{
+	struct ofi_window *window = work->window;
+
+	for (int i = 0; i < OFI_USES && work->uses[i]; i++)
+		tei_ofi_region_done(work->uses[i]);
+	work->slice = NULL;
+	work->next = window->free;
+	window->free = work;
+}
+
+/* Ends an operation that is not posted any more. @err: 0, or a number FI_E*. */
+static void finish_work(struct ofi_work *work, int err, int provider_code)
+{
+	struct ofi_endpoint *ep = work->window->ep;
+	struct tei_slice *slice = work->slice;
+	struct ofi_slice *s = ofi_slice(slice);
+
+	work->window->n_posted--;
+	give_work(work);
+	if (err && !s->err && !s->waits) {
+		s->err = cause_of(err).slice;
+		s->waits = !s->err;
+		slice->provider_code = provider_code ? provider_code : err;
+	}
+	if (!--s->n_works && !s->queued)
+		end_or_hold(ep, slice);
+}
+
+/* An operation comes back whose endpoint has ended without it. */
+static void finish_lost(struct ofi_work *work)
+{
+	struct ofi_window *window = work->window;
+
+	give_work(work);
+	if (!--window->n_posted)
+		tei_ofi_window_free(window);
+}
+
+static struct ofi_work *oldest(const struct ofi_endpoint *ep)
+{
+	struct ofi_work *found = NULL;
+
+	for (uint32_t i = 0; i < ofi_rail_of(ep)->nic.depth; i++) {
+		struct ofi_work *work = &ep->window->works[i];
+
+		if (work->slice && (!found || work->number < found->number))
+			found = work;
+	}
+	return found;
+}
+
+/*
+ * The peer's end is closed, so the way to it works. If it did something since
+ * it was connected, nobody is to blame, and the core opens another endpoint at
+ * once.
+ *
+ * A provider that is software refuses an operation, for its key, by closing the
+ * connection, and tells neither side which one it was. Peers handle operations
+ * in order: so if nothing was done, it may have been the oldest, and its slice
+ * ends with -EACCES. That has the core ask the owner, and try again if it says
+ * that the key is right.
+ */
+void tei_ofi_lose(struct ofi_endpoint *ep)
+{
+	struct ofi_work *work = NULL;
+
+	if (ep->state != OFI_UP) {
+		tei_ofi_break(ep, -ECONNRESET);
+		return;
+	}
+	if (ep->window && !ep->has_done && ofi_rail_of(ep)->nic.kind->software)
+		work = oldest(ep);
+	if (work && !ofi_slice(work->slice)->err) {
+		ofi_slice(work->slice)->err = -EACCES;
+		work->slice->provider_code = FI_EKEYREJECTED;
+	}
+	tei_ofi_break(ep, work || ep->has_done || !ep->window ? -ESTALE
+							      : -ECONNRESET);
+}
+
+static void take_success(struct ofi_work *work)
+{
+	struct ofi_endpoint *ep = work->window->ep;
+	struct ofi_rail *rail;
+
+	if (!ep) {
+		finish_lost(work);
+		return;
+	}
+	rail = ofi_rail_of(ep);
+	ep->has_done = true;
+	finish_work(work, 0, 0);
+	if (!tei_list_empty(&ep->queue) && ep->state == OFI_UP &&
+	    tei_list_empty(&ep->link))
+		tei_list_add_tail(&rail->waiting, &ep->link);
+}
+
+static void log_error(struct ofi_rail *rail, const struct ofi_endpoint *ep,
+		      const struct fi_cq_err_entry *e)
+{
+	static struct tei_log_limit limit = {.per_minute = 60};
+	char room[128] = "";
+	const char *text;
+
+	/* What is lost with its connection needs no line of its own. */
+	if (ep->state != OFI_UP || !cause_of(e->err).endpoint ||
+	    !tei_log_allowed(&limit))
+		return;
+	text = rail->nic.api->cq_strerror(rail->cq, e->prov_errno, e->err_data,
+					  room, sizeof(room));
+	LOG_WARN("rail %s: an operation failed: %s (%d; provider %s: %d, %s)",
+		 rail->nic.name, rail->nic.api->strerror(e->err), e->err,
+		 rail->nic.kind->name, e->prov_errno, text ? text : "");
+}
+
+static bool has_work(const struct ofi_rail *rail,
+		     const struct ofi_window *window, uintptr_t at)
+{
+	uintptr_t first = (uintptr_t)&window->works[0];
+
+	return at >= first && at < (uintptr_t)&window->works[rail->nic.depth] &&
+	       (at - first) % sizeof(window->works[0]) == 0;
+}
+
+/*
+ * Finds the operation that an error is of, or NULL. Providers also report
+ * errors of what they did for peers, with a context that is not ours.
+ */
+static struct ofi_work *find_work(const struct ofi_rail *rail, void *context)
+{
+	uintptr_t at = (uintptr_t)context;
+
+	tei_list_for_each (node, &rail->endpoints) {
+		const struct ofi_endpoint *ep =
+			tei_list_entry(node, struct ofi_endpoint, of_rail);
+
+		if (ep->window && has_work(rail, ep->window, at))
+			return ((struct ofi_work *)context)->slice ? context
+								   : NULL;
+	}
+	tei_list_for_each (node, &rail->lost) {
+		if (has_work(rail,
+			     tei_list_entry(node, struct ofi_window, lost), at))
+			return context;
+	}
+	return NULL;
+}
+
+static void take_error(struct ofi_rail *rail, const struct fi_cq_err_entry *e)
+{
+	struct ofi_work *work = find_work(rail, e->op_context);
+	struct ofi_endpoint *ep = work ? work->window->ep : NULL;
+	int err = e->err > 0 ? e->err : FI_EIO, why = cause_of(err).endpoint;
+
+	if (!work)
+		return; /* nothing that was posted here */
+	if (!ep) {
+		finish_lost(work);
+		return;
+	}
+	log_error(rail, ep, e);
+	if (why)
+		tei_ofi_break(ep, why);
+	else
+		tei_ofi_lose(ep);
+	finish_work(work, err, e->prov_errno);
+}
+
+static int cq_died(struct ofi_rail *rail, ssize_t rc)
+{
+	rail->cq_dead = true;
+	LOG_ERROR("rail %s: its completion queue failed: %s", rail->nic.name,
+		  rail->nic.api->strerror((int)-rc));
+	return -EIO;
+}
+
+static int read_error(struct ofi_rail *rail)
+{
+	struct fi_cq_err_entry e = {.err_data_size = 0};
+	ssize_t rc = rail->nic.api->cq_readerr(rail->cq, &e, 0);
+
+	if (rc == -FI_EAGAIN)
+		return 0;
+	if (rc < 0)
+		return cq_died(rail, rc);
+	take_error(rail, &e);
+	return 1;
+}
+
+/* Reads up to @most completions; how many, or -FI_EAVAIL, or -EIO. */
+static int read_some(struct ofi_rail *rail, size_t most)
+{
+	struct fi_cq_entry entries[OFI_POLL_MAX];
+	ssize_t n;
+
+	tei_ofi_nic_lock(&rail->nic);
+	n = rail->nic.api->cq_read(rail->cq, entries, most);
+	tei_ofi_nic_unlock(&rail->nic);
+	if (n == -FI_EAGAIN)
+		return 0;
+	if (n == -FI_EAVAIL)
+		return -FI_EAVAIL;
+	if (n < 0)
+		return cq_died(rail, n);
+	for (ssize_t i = 0; i < n; i++) {
+		if (entries[i].op_context)
+			take_success(entries[i].op_context);
+	}
+	return (int)n;
+}
+
+/* Errors come one by one, and where a connection ends there are many. */
+int tei_ofi_poll(struct ofi_rail *rail, int budget)
+{
+	int total = 0, n;
+
+	if (rail->cq_dead)
+		return -EIO;
+	if (budget > OFI_POLL_MAX)
+		budget = OFI_POLL_MAX;
+	do {
+		n = read_some(rail, budget < 1 ? 1 : (size_t)budget);
+		if (n != -FI_EAVAIL)
+			return n < 0 ? n : total + n;
+		n = read_error(rail);
+		if (n < 0)
+			return n;
+		total += n;
+	} while (n && total < OFI_POLL_MAX);
+	return total;
+}
+
+void tei_ofi_give_up(struct ofi_endpoint *ep)
+{
+	struct ofi_window *window = ep->window;
+	uint32_t depth = ofi_rail_of(ep)->nic.depth;
+
+	if (!window || !window->n_posted)
+		return;
+	LOG_DEBUG("rail %s: %u operations did not come back",
+		  ofi_rail_of(ep)->nic.name, window->n_posted);
+	ep->window = NULL;
+	window->ep = NULL;
+	tei_list_add_tail(&ofi_rail_of(ep)->lost, &window->lost);
+	for (uint32_t i = 0; i < depth; i++) {
+		struct ofi_work *work = &window->works[i];
+		struct tei_slice *slice = work->slice;
+		struct ofi_slice *s;
+
+		if (!slice)
+			continue;
+		s = ofi_slice(slice);
+		for (int k = 0; k < OFI_USES && work->uses[k]; k++)
+			tei_ofi_region_done(work->uses[k]);
+		work->uses[0] = work->uses[1] = NULL;
+		work->slice = NULL;
+		s->waits |= !s->err;
+		if (!--s->n_works && !s->queued)
+			end_or_hold(ep, slice);
+	}
+}
+
+/* ---- cutting ---- */
+
+enum cut {
+	CUT_ONE,    /* an operation was built */
+	CUT_NONE,   /* there is no room */
+	CUT_FAILED, /* the slice is out of the queue */
+};
+
+/* An operation while it is built. */
+struct draft {
+	struct ofi_work *work;
+	struct iovec iov[OFI_PIECES_MAX];
+	void *desc[OFI_PIECES_MAX];
+	size_t n;
+	struct fi_rma_iov remote;
+};
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static void leave_queue(struct ofi_endpoint *ep, struct tei_slice *slice)
+{
+	tei_list_del(&slice->link);
+	ofi_slice(slice)->queued = false;
+	ep->n_queue--;
+}
+
+/* Fails a slice; its operations that are posted have to come back first. */
+static void refuse_slice(struct ofi_endpoint *ep, struct tei_slice *slice,
+			 int err)
+{
+	struct ofi_rail *rail = ofi_rail_of(ep);
+	struct ofi_slice *s = ofi_slice(slice);
+
+	leave_queue(ep, slice);
+	s->err = err;
+	if (s->n_works)
+		return;
+	tei_list_add_tail(&rail->refused, &slice->link);
+	tei_ofi_kick(rail);
+}
+
+/* Bytes of local memory in one piece, from the slice's place on; >= 1. */
+static uint64_t piece_at(const struct tei_slice *slice, uint64_t *addr)
+{
+	struct ofi_slice *s = ofi_slice(slice);
+
+	while (s->in_piece == slice->iov[s->piece].iov_len) {
+		s->piece++;
+		s->in_piece = 0;
+	}
+	*addr = (uintptr_t)slice->iov[s->piece].iov_base + s->in_piece;
+	return slice->iov[s->piece].iov_len - s->in_piece;
+}
+
+/* False: it names as many regions as it may. */
+static bool add_use(struct ofi_regions *regions, struct ofi_work *work,
+		    struct ofi_region *region) TEI_REQUIRES(regions->mu)
+{
+	for (int i = 0; i < OFI_USES; i++) {
+		if (work->uses[i] == region)
+			return true;
+		if (!work->uses[i]) {
+			work->uses[i] = region;
+			tei_ofi_region_use(regions, region);
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool needs_local(const struct ofi_nic *nic)
+{
+	return nic->info->domain_attr->mr_mode & FI_MR_LOCAL;
+}
+
+/*
+ * Finds what the provider needs of the local memory at @addr, and lowers *n to
+ * what goes with that. Registered memory is there, says who registered it;
+ * other memory is looked at, since a provider may touch it by the processor.
+ * -EFAULT: it is not there; -EOPNOTSUPP: it needs to be registered; -EAGAIN:
+ * the operation names other regions.
+ */
+static int find_local(struct ofi_rail *rail, struct ofi_work *work,
+		      uint64_t addr, uint64_t *n, void **desc)
+	TEI_REQUIRES(rail->regions.mu)
+{
+	struct ofi_region *region = tei_ofi_region_find(&rail->regions, addr);
+	uint64_t room;
+
+	*desc = NULL;
+	if (!region && needs_local(&rail->nic))
+		return -EOPNOTSUPP;
+	if (!region)
+		return tei_is_there(addr, *n, work->slice->op == TEI_READ)
+			       ? 0
+			       : -EFAULT;
+	*n = least(*n, region->base + region->length - addr);
+	if (!needs_local(&rail->nic))
+		return 0;
+	if (!add_use(&rail->regions, work, region))
+		return -EAGAIN;
+	*desc = tei_ofi_region_desc(&rail->regions, region, addr, &room);
+	*n = least(*n, room);
+	return 0;
+}
+
+/* Adds local memory of the next @limit bytes, as far as there is room. */
+static int gather(struct ofi_rail *rail, struct draft *d, uint64_t limit)
+	TEI_REQUIRES(rail->regions.mu)
+{
+	struct tei_slice *slice = d->work->slice;
+	int rc = 0;
+
+	while (d->remote.len < limit && d->n < rail->nic.pieces) {
+		uint64_t addr, n = piece_at(slice, &addr);
+
+		n = least(n, limit - d->remote.len);
+		rc = find_local(rail, d->work, addr, &n, &d->desc[d->n]);
+		if (rc)
+			break;
+		d->iov[d->n++] = (struct iovec){(void *)(uintptr_t)addr, n};
+		d->remote.len += n;
+		ofi_slice(slice)->in_piece += n;
+	}
+	return d->n ? 0 : rc;
+}
+
+/* Takes back what was built and not posted. */
+static void take_back(struct draft *d, const struct ofi_slice *before)
+{
+	struct ofi_slice *s = ofi_slice(d->work->slice);
+
+	s->piece = before->piece;
+	s->in_piece = before->in_piece;
+	give_work(d->work);
+}
+
+static ssize_t send_draft(struct ofi_endpoint *ep, struct draft *d, bool read)
+{
+	const struct ofi_provider *api = ofi_rail_of(ep)->nic.api;
+	struct fi_msg_rma msg = {
+		.msg_iov = d->iov,
+		.desc = d->desc,
+		.iov_count = d->n,
+		.rma_iov = &d->remote,
+		.rma_iov_count = 1,
+		.context = &d->work->context,
+	};
+
+	return read ? api->readmsg(ep->fid, &msg, FI_COMPLETION)
+		    : api->writemsg(ep->fid, &msg,
+				    FI_COMPLETION | FI_DELIVERY_COMPLETE);
+}
+
+/* Posts an operation that is built. */
+static enum cut post_draft(struct ofi_endpoint *ep, struct draft *d,
+			   const struct ofi_slice *before)
+{
+	static struct tei_log_limit limit = {.per_minute = 60};
+	struct ofi_rail *rail = ofi_rail_of(ep);
+	struct tei_slice *slice = d->work->slice;
+	struct ofi_slice *s = ofi_slice(slice);
+	ssize_t rc = send_draft(ep, d, slice->op == TEI_READ);
+
+	if (rc) {
+		take_back(d, before);
+		if (rc != -FI_EAGAIN) {
+			if (tei_log_allowed(&limit))
+				LOG_WARN("rail %s: an operation is refused: %s",
+					 rail->nic.name,
+					 rail->nic.api->strerror((int)-rc));
+			rc = cause_of((int)-rc).endpoint;
+			tei_ofi_break(ep, rc ? (int)rc : -ECONNRESET);
+		} else if (!ep->window->n_posted) {
+			tei_ofi_kick_later(rail); /* no completion tells */
+		}
+		return CUT_NONE;
+	}
+	ep->window->n_posted++;
+	s->n_works++;
+	s->at += d->remote.len;
+	if (s->at == slice->length)
+		leave_queue(ep, slice);
+	return CUT_ONE;
+}
+
+static enum cut cut_one(struct ofi_endpoint *ep, struct tei_slice *slice)
+{
+	struct ofi_rail *rail = ofi_rail_of(ep);
+	struct ofi_slice *s = ofi_slice(slice), before = *s;
+	struct ofi_place place;
+	struct draft d = {.n = 0};
+	int rc;
+
+	d.work = take_work(ep->window, slice);
+	if (!d.work)
+		return CUT_NONE;
+	rc = tei_ofi_key_at(&s->key, slice->remote + s->at, &place) ? 0
+								    : -EFAULT;
+	if (!rc) {
+		d.remote.addr = place.addr;
+		d.remote.key = place.key;
+		tei_ofi_regions_lock(&rail->regions);
+		rc = gather(rail, &d,
+			    least(least(slice->length - s->at, place.room),
+				  rail->nic.message));
+		tei_ofi_regions_unlock(&rail->regions);
+	}
+	if (!rc)
+		return post_draft(ep, &d, &before);
+	take_back(&d, &before);
+	refuse_slice(ep, slice, rc);
+	return CUT_FAILED;
+}
+
+void tei_ofi_pump(struct ofi_endpoint *ep)
+{
+	enum cut how = CUT_ONE;
+
+	while (how != CUT_NONE && ep->state == OFI_UP &&
+	       !tei_list_empty(&ep->queue))
+		how = cut_one(ep, tei_list_entry(ep->queue.next,
+						 struct tei_slice, link));
+	if (ep->state != OFI_UP)
+		return; /* it is in the list of the broken ones */
+	tei_list_del(&ep->link);
+	if (!tei_list_empty(&ep->queue))
+		tei_list_add_tail(&ofi_rail_of(ep)->waiting, &ep->link);
+}
+
+/* ---- the ops ---- */
+
+static void enqueue(struct ofi_endpoint *ep, struct tei_slice *slice)
+{
+	struct ofi_slice *s = ofi_slice(slice);
+
+	*s = (struct ofi_slice){.in_piece = slice->skip, .queued = true};
+	tei_list_add_tail(&ep->queue, &slice->link);
+	ep->n_queue++;
+	if (tei_ofi_key_decode(slice->key, slice->key_len, &s->key))
+		refuse_slice(ep, slice, -EFAULT);
+}
+
+int tei_ofi_post(struct tei_endpoint *base, struct tei_slice *const slices[],
+		 int n)
+{
+	struct ofi_endpoint *ep = ofi_endpoint(base);
+	int taken = 0;
+
+	if (ep->state != OFI_UP)
+		return -ECONNRESET;
+	while (taken < n && ep->n_queue < OFI_QUEUE_MAX)
+		enqueue(ep, slices[taken++]);
+	tei_ofi_pump(ep);
+	return taken;
+}
+
+/* Posted operations cannot be called back, only their endpoint closed. */
+void tei_ofi_cancel(struct tei_endpoint *base, struct tei_slice *slice)
+{
+	struct ofi_endpoint *ep = ofi_endpoint(base);
+	struct ofi_rail *rail = ofi_rail(base->rail);
+	struct ofi_slice *s = ofi_slice(slice);
+
+	rail->watched = slice;
+	if (s->n_works)
+		(void)tei_ofi_poll(rail, OFI_POLL_MAX);
+	if (!rail->watched)
+		return; /* it has ended by itself */
+	rail->watched = NULL;
+	if (s->queued)
+		leave_queue(ep, slice);
+	s->canceled = true;
+	if (s->n_works) {
+		tei_ofi_break(ep, -ECANCELED);
+		return;
+	}
+	tei_list_del(&slice->link); /* refused or held */
+	tei_ofi_slice_end(slice, -ECANCELED);
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rail.c - the rail: opened, driven, closed
+ *
+ * Three descriptors wake a driver: those of the two queues of the provider, for
+ * completions and for events of connections, and a kick by the driver or by who
+ * removes a region. A driver that is awake polls completions, which also has
+ * the provider make progress, and looks at the others now and then.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "backends/ofi/ofi.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#define LOOK_EVERY  64 /* rounds */
+#define EVENTS_MAX  64 /* of one look */
+#define CM_DATA_MAX 256
+#define LATER_MS    1
+
+void tei_ofi_kick(const struct ofi_rail *rail)
+{
+	(void)eventfd_write(rail->kick_fd, 1);
+}
+
+void tei_ofi_kick_later(const struct ofi_rail *rail)
+{
+	if (!rail->base->timer_ns)
+		rail->base->timer_ns = tei_now_ns() + LATER_MS * TEI_NS_PER_MS;
+}
+
+/* ---- opened ---- */
+
+static int watch(const struct ofi_rail *rail, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	return epoll_ctl(rail->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno
+								    : 0;
+}
+
+static int watch_queue(const struct ofi_rail *rail, struct fid *queue)
+{
+	int fd, rc = rail->nic.api->getwait(queue, &fd);
+
+	return rc ? tei_ofi_error(rc) : watch(rail, fd);
+}
+
+static int open_fds(struct ofi_rail *rail)
+{
+	int rc;
+
+	if (tei_fault_check(TEI_FAULT_SOCKET))
+		return -EMFILE;
+	rail->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	rail->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (rail->epoll_fd < 0 || rail->kick_fd < 0)
+		return -errno;
+	rc = watch(rail, rail->kick_fd);
+	if (!rc)
+		rc = watch_queue(rail, &rail->cq->fid);
+	if (!rc)
+		rc = watch_queue(rail, &rail->eq->fid);
+	return rc;
+}
+
+static int open_queues(struct ofi_rail *rail)
+{
+	const struct ofi_provider *api = rail->nic.api;
+	struct fi_eq_attr events = {.wait_obj = FI_WAIT_FD};
+	struct fi_cq_attr completions = {
+		.size = rail->nic.config->completions,
+		.format = FI_CQ_FORMAT_CONTEXT,
+		.wait_obj = FI_WAIT_FD,
+	};
+	int rc = api->eq_open(rail->nic.fabric, &events, &rail->eq, NULL);
+
+	if (!rc)
+		rc = api->cq_open(rail->nic.domain, &completions, &rail->cq,
+				  NULL);
+	rail->room = (uint32_t)rail->nic.config->completions;
+	return rc;
+}
+
+static int open_listener(struct ofi_rail *rail)
+{
+	const struct ofi_provider *api = rail->nic.api;
+	size_t len = OFI_ADDRESS_MAX;
+	int rc = api->passive_ep(rail->nic.fabric, rail->nic.info,
+				 &rail->listener, NULL);
+
+	if (!rc)
+		rc = api->pep_bind(rail->listener, &rail->eq->fid, 0);
+	if (!rc)
+		rc = api->listen(rail->listener);
+	if (!rc)
+		rc = api->getname(&rail->listener->fid, rail->address.bytes,
+				  &len);
+	rail->address.len = len;
+	return rc;
+}
+
+static void close_fid(const struct ofi_rail *rail, struct fid *fid,
+		      const char *what)
+{
+	int rc = rail->nic.api->close(fid);
+
+	if (rc)
+		LOG_ERROR("rail %s: close its %s: %s", rail->nic.name, what,
+			  rail->nic.api->strerror(-rc));
+}
+
+/* Closes whatever of the rail is open. */
+static void close_all(struct ofi_rail *rail)
+{
+	if (rail->epoll_fd >= 0)
+		close(rail->epoll_fd);
+	if (rail->kick_fd >= 0)
+		close(rail->kick_fd);
+	if (rail->listener)
+		close_fid(rail, &rail->listener->fid, "listener");
+	if (rail->cq)
+		close_fid(rail, &rail->cq->fid, "completion queue");
+	if (rail->eq)
+		close_fid(rail, &rail->eq->fid, "event queue");
+	tei_ofi_nic_close(&rail->nic);
+}
+
+int tei_ofi_rail_open(struct tei_rail *base)
+{
+	struct ofi_rail *rail = ofi_rail(base);
+	int rc;
+
+	*rail = (struct ofi_rail){.base = base, .epoll_fd = -1, .kick_fd = -1};
+	tei_list_init(&rail->endpoints);
+	tei_list_init(&rail->waiting);
+	tei_list_init(&rail->broken);
+	tei_list_init(&rail->stuck);
+	tei_list_init(&rail->refused);
+	tei_list_init(&rail->lost);
+	rc = tei_ofi_nic_open(&rail->nic, tei_ofi_in_use(), base->config,
+			      base->device.name);
+	if (rc)
+		return rc;
+	rc = open_queues(rail);
+	if (!rc)
+		rc = open_listener(rail);
+	if (rc) {
+		LOG_ERROR("rail %s: open its queues: %s", rail->nic.name,
+			  rail->nic.api->strerror(-rc));
+		rc = tei_ofi_error(rc);
+		goto close_all;
+	}
+	rc = open_fds(rail);
+	if (rc)
+		goto close_all;
+	tei_ofi_regions_init(&rail->regions, &rail->nic);
+	return 0;
+
+close_all:
+	close_all(rail);
+	assert(rc < 0);
+	return rc;
+}
+
+void tei_ofi_rail_close(struct tei_rail *base)
+{
+	struct ofi_rail *rail = ofi_rail(base);
+	struct tei_list *node;
+
+	assert(tei_list_empty(&rail->endpoints));
+	while ((node = tei_list_pop(&rail->lost)))
+		tei_ofi_window_free(
+			tei_list_entry(node, struct ofi_window, lost));
+	tei_ofi_regions_fini(&rail->regions);
+	close_all(rail);
+}
+
+/* ---- events of connections ---- */
+
+/* Returns 1, or 0: there was none. */
+static int read_failure(struct ofi_rail *rail)
+{
+	struct fi_eq_err_entry e = {.err_data_size = 0};
+	ssize_t rc = rail->nic.api->eq_readerr(rail->eq, &e, 0);
+
+	if (rc < 0)
+		return 0;
+	rc = tei_ofi_error(-(e.err > 0 ? e.err : FI_EIO));
+	LOG_DEBUG("rail %s: a connection failed: %s (provider %d)",
+		  rail->nic.name, rail->nic.api->strerror(e.err), e.prov_errno);
+	tei_ofi_ended(rail, e.fid, (int)rc);
+	return 1;
+}
+
+static int read_event(struct ofi_rail *rail)
+{
+	union {
+		struct fi_eq_cm_entry cm;
+		uint8_t room[sizeof(struct fi_eq_cm_entry) + CM_DATA_MAX];
+	} buf;
+	uint32_t event;
+	ssize_t n;
+
+	tei_ofi_nic_lock(&rail->nic);
+	n = rail->nic.api->eq_read(rail->eq, &event, &buf, sizeof(buf), 0);
+	tei_ofi_nic_unlock(&rail->nic);
+
+	if (n == -FI_EAVAIL)
+		return read_failure(rail);
+	if (n < (ssize_t)sizeof(buf.cm))
+		return 0;
+	if (event == FI_CONNREQ)
+		tei_ofi_came(rail, buf.cm.info, buf.cm.data,
+			     (size_t)n - sizeof(buf.cm));
+	else if (event == FI_CONNECTED)
+		tei_ofi_connected(rail, buf.cm.fid);
+	else if (event == FI_SHUTDOWN)
+		tei_ofi_ended(rail, buf.cm.fid, 0);
+	return 1;
+}
+
+/* ---- driven ---- */
+
+static int look_at_events(struct ofi_rail *rail)
+{
+	eventfd_t times;
+	int n = 0;
+
+	rail->n_quiet = 0;
+	rail->base->woken = false;
+	(void)eventfd_read(rail->kick_fd, &times);
+	while (n < EVENTS_MAX && read_event(rail))
+		n++;
+	if (n == EVENTS_MAX)
+		tei_ofi_kick(rail); /* there may be more */
+	return n;
+}
+
+static void make_fence(struct ofi_rail *rail)
+{
+	uint64_t fence = tei_ofi_fence_asked(&rail->regions);
+
+	if (!fence)
+		return;
+	tei_ofi_close_targets(rail);
+	tei_ofi_fence_done(&rail->regions, fence);
+}
+
+/* Reports ends that could not be reported where they were found. */
+static int report_broken(struct ofi_rail *rail)
+{
+	struct tei_list *node;
+	int n = 0;
+
+	for (; (node = tei_list_pop(&rail->refused)); n++) {
+		struct tei_slice *slice =
+			tei_list_entry(node, struct tei_slice, link);
+
+		tei_ofi_slice_end(slice, ofi_slice(slice)->err);
+	}
+	for (; (node = tei_list_pop(&rail->broken)); n++) {
+		struct ofi_endpoint *ep =
+			tei_list_entry(node, struct ofi_endpoint, link);
+
+		tei_endpoint_down(ep->base, ep->err);
+	}
+	return n;
+}
+
+static void pump_all(struct ofi_rail *rail)
+{
+	struct tei_list due, *node;
+
+	/* Each once: those who still have no room wait in the list again. */
+	tei_list_init(&due);
+	tei_list_splice_tail(&due, &rail->waiting);
+	while ((node = tei_list_pop(&due)))
+		tei_ofi_pump(tei_list_entry(node, struct ofi_endpoint, link));
+}
+
+int tei_ofi_progress(struct tei_rail *base, int budget)
+{
+	struct ofi_rail *rail = ofi_rail(base);
+	int n = tei_ofi_poll(rail, budget), more = 0;
+
+	if (n >= 0)
+		pump_all(rail);
+	if (base->timed_out || base->closing) {
+		base->timed_out = false;
+		tei_ofi_retry_stuck(rail);
+	}
+	if (base->woken || ++rail->n_quiet >= LOOK_EVERY)
+		more = look_at_events(rail);
+	make_fence(rail);
+	more += report_broken(rail);
+	return n < 0 ? n : n + more;
+}
+
+int tei_ofi_wait_fd(struct tei_rail *base)
+{
+	return ofi_rail(base)->epoll_fd;
+}
+
+/*
+ * The provider says whether its descriptors tell of all that is there; if not,
+ * the eventfd is signalled.
+ */
+void tei_ofi_arm(struct tei_rail *base)
+{
+	struct ofi_rail *rail = ofi_rail(base);
+	struct fid *queues[] = {&rail->cq->fid, &rail->eq->fid};
+	int rc;
+
+	tei_ofi_nic_lock(&rail->nic);
+	rc = rail->nic.api->trywait(rail->nic.fabric, queues, 2);
+	tei_ofi_nic_unlock(&rail->nic);
+	if (rc)
+		tei_ofi_kick(rail);
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* regions.c - register memory in chunks, find descriptors by address */
+#include "backends/ofi/regions.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <te/te.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#define ROOM_MIN 16
+#define TRIES    8 /* of random keys, one of which may be in use */
+
+void tei_ofi_regions_init(struct ofi_regions *regions, struct ofi_nic *nic)
+{
+	*regions = (struct ofi_regions){.nic = nic};
+	tei_mutex_init(&regions->mu);
+}
+
+void tei_ofi_regions_fini(struct ofi_regions *regions)
+{
+	assert(!regions->n);
+	tei_free(regions->sorted);
+	tei_mutex_fini(&regions->mu);
+}
+
+void tei_ofi_regions_lock(struct ofi_regions *regions)
+{
+	tei_mutex_lock(&regions->mu);
+}
+
+void tei_ofi_regions_unlock(struct ofi_regions *regions)
+{
+	tei_mutex_unlock(&regions->mu);
+}
+
+/* ---- the table ---- */
+
+/* The place behind all that begin at @addr or before. */
+static size_t place_behind(const struct ofi_regions *regions, uint64_t addr)
+{
+	size_t low = 0, high = regions->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (regions->sorted[middle]->base <= addr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+struct ofi_region *tei_ofi_region_find(struct ofi_regions *regions,
+				       uint64_t addr)
+{
+	size_t place = place_behind(regions, addr);
+	struct ofi_region *region;
+
+	if (!place)
+		return NULL;
+	region = regions->sorted[place - 1];
+	if (region->hidden || addr - region->base >= region->length)
+		return NULL;
+	return region;
+}
+
+static int insert_region(struct ofi_regions *regions, struct ofi_region *region)
+	TEI_REQUIRES(regions->mu)
+{
+	size_t place;
+
+	if (regions->n == regions->room) {
+		size_t room = regions->room ? 2 * regions->room : ROOM_MIN;
+		struct ofi_region **grown = tei_realloc(
+			regions->sorted, room * sizeof(struct ofi_region *));
+
+		if (!grown)
+			return -ENOMEM;
+		regions->sorted = grown;
+		regions->room = room;
+	}
+	place = place_behind(regions, region->base);
+	memmove(&regions->sorted[place + 1], &regions->sorted[place],
+		(regions->n - place) * sizeof(struct ofi_region *));
+	regions->sorted[place] = region;
+	regions->n++;
+	return 0;
+}
+
+/* Ids are not sorted, but removing is rare. */
+static size_t place_of(const struct ofi_regions *regions, uint64_t id)
+{
+	size_t place = 0;
+
+	while (place < regions->n && regions->sorted[place]->id != id)
+		place++;
+	assert(place < regions->n);
+	return place;
+}
+
+/* ---- use ---- */
+
+void tei_ofi_region_use(struct ofi_regions *regions, struct ofi_region *region)
+{
+	(void)regions;
+	atomic_fetch_add_explicit(&region->n_uses, 1, memory_order_relaxed);
+}
+
+void tei_ofi_region_done(struct ofi_region *region)
+{
+	atomic_fetch_sub_explicit(&region->n_uses, 1, memory_order_release);
+}
+
+void *tei_ofi_region_desc(const struct ofi_regions *regions,
+			  const struct ofi_region *region, uint64_t addr,
+			  uint64_t *room)
+{
+	uint64_t at = addr - region->base, place = at / region->chunk;
+	uint64_t end = place + 1 == region->n ? region->length
+					      : (place + 1) * region->chunk;
+
+	*room = end - at;
+	return regions->nic->api->mr_desc(region->mrs[place]);
+}
+
+/* ---- registering ---- */
+
+static int mr_mode(const struct ofi_nic *nic)
+{
+	return nic->info->domain_attr->mr_mode;
+}
+
+/* Bytes of a chunk: whole pages, or all of the region. */
+static uint64_t chunk_of(const struct ofi_nic *nic, uint64_t length)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t chunk = nic->config->chunk;
+
+	if (!chunk || chunk >= length)
+		return length;
+	return chunk > page ? chunk / page * page : page;
+}
+
+static uint64_t rights_of(const struct ofi_nic *nic, uint32_t access)
+{
+	uint64_t rights = 0;
+
+	if (access & TE_ACCESS_REMOTE_READ)
+		rights |= FI_REMOTE_READ;
+	if (access & TE_ACCESS_REMOTE_WRITE)
+		rights |= FI_REMOTE_WRITE;
+	if (mr_mode(nic) & FI_MR_LOCAL)
+		rights |= FI_READ | FI_WRITE;
+	return rights;
+}
+
+/*
+ * A key that nobody guesses, nor has from before. Where the provider chooses
+ * it, this one is not looked at.
+ */
+static int random_key(const struct ofi_nic *nic, uint64_t *out)
+{
+	size_t size = nic->info->domain_attr->mr_key_size;
+
+	if (getrandom(out, sizeof(*out), 0) != sizeof(*out))
+		return -EIO;
+	if (size < sizeof(*out))
+		*out &= ((uint64_t)1 << 8 * size) - 1;
+	return 0;
+}
+
+static int register_chunk(struct ofi_nic *nic, uint64_t at, uint64_t length,
+			  uint64_t rights, struct fid_mr **out)
+{
+	struct iovec iov = {(void *)(uintptr_t)at, length};
+	struct fi_mr_attr attr = {
+		.mr_iov = &iov, .iov_count = 1, .access = rights};
+	int rc = -FI_ENOKEY;
+
+	for (int i = 0; i < TRIES && rc == -FI_ENOKEY; i++) {
+		rc = random_key(nic, &attr.requested_key);
+		if (rc)
+			break;
+		tei_ofi_nic_lock(nic);
+		rc = nic->api->mr_regattr(nic->domain, &attr, 0, out);
+		tei_ofi_nic_unlock(nic);
+	}
+	return rc;
+}
+
+static void give_back(const struct ofi_regions *regions,
+		      struct ofi_region *region)
+{
+	const struct ofi_provider *api = regions->nic->api;
+	int rc;
+
+	for (; region->n; region->n--) {
+		tei_ofi_nic_lock(regions->nic);
+		rc = api->close(&region->mrs[region->n - 1]->fid);
+		tei_ofi_nic_unlock(regions->nic);
+		if (rc)
+			LOG_ERROR("rail %s: a key cannot be taken back: %s",
+				  regions->nic->name, api->strerror(-rc));
+	}
+}
+
+/* Registers all chunks, or none. */
+static int register_chunks(const struct ofi_regions *regions,
+			   struct ofi_region *region, uint32_t n,
+			   uint64_t rights)
+{
+	static struct tei_log_limit limit = {.per_minute = 60};
+	struct ofi_nic *nic = regions->nic;
+	int rc;
+
+	for (; region->n < n; region->n++) {
+		uint64_t from = region->n * region->chunk;
+		uint64_t rest = region->length - from;
+
+		rc = register_chunk(nic, region->base + from,
+				    rest < region->chunk ? rest : region->chunk,
+				    rights, &region->mrs[region->n]);
+		if (!rc)
+			continue;
+		if (tei_log_allowed(&limit))
+			LOG_ERROR("rail %s: %" PRIu64 " bytes at %#" PRIx64
+				  " cannot be registered: %s",
+				  nic->name, region->length, region->base,
+				  nic->api->strerror(-rc));
+		give_back(regions, region);
+		rc = tei_ofi_error(rc);
+		return rc == -ENOSPC || rc == -EACCES ? -ENOBUFS : rc;
+	}
+	return 0;
+}
+
+static int encode_key(const struct ofi_regions *regions,
+		      const struct ofi_region *region, void *key, size_t *len)
+{
+	const struct ofi_nic *nic = regions->nic;
+	struct ofi_key k = {.offsets = !(mr_mode(nic) & FI_MR_VIRT_ADDR),
+			    .base = region->base,
+			    .chunk = region->chunk,
+			    .length = region->length,
+			    .n = region->remote ? region->n : 0};
+	int rc = tei_ofi_key_encode(&k, key, len);
+
+	for (uint32_t i = 0; i < k.n && !rc; i++)
+		tei_ofi_key_set(key, i, nic->api->mr_key(region->mrs[i]));
+	return rc;
+}
+
+static uint32_t chunks_of(const struct ofi_nic *nic, uint64_t length,
+			  uint64_t chunk)
+{
+	uint64_t n = (length - 1) / chunk + 1;
+
+	if (n <= OFI_CHUNKS_MAX)
+		return (uint32_t)n;
+	LOG_ERROR("rail %s: %" PRIu64 " bytes need %" PRIu64 " keys of %" PRIu64
+		  " bytes each, and a region has %d: raise ofi.chunk",
+		  nic->name, length, n, chunk, OFI_CHUNKS_MAX);
+	return 0;
+}
+
+int tei_ofi_region_add(struct ofi_regions *regions, uint64_t id, void *addr,
+		       uint64_t length, uint32_t access, void *key, size_t *len)
+{
+	const struct ofi_nic *nic = regions->nic;
+	uint64_t rights = rights_of(nic, access);
+	uint64_t chunk = chunk_of(nic, length);
+	uint32_t n = chunks_of(nic, length, chunk);
+	struct ofi_region *region;
+	int rc;
+
+	if (!n)
+		return -ENOBUFS;
+	region = tei_calloc(1, sizeof(*region) + n * sizeof(region->mrs[0]));
+	if (!region)
+		return -ENOMEM;
+	region->id = id;
+	region->base = (uintptr_t)addr;
+	region->length = length;
+	region->chunk = chunk;
+	region->remote = rights & (FI_REMOTE_READ | FI_REMOTE_WRITE);
+	rc = rights ? register_chunks(regions, region, n, rights) : 0;
+	if (rc)
+		goto free_region;
+	rc = encode_key(regions, region, key, len);
+	if (rc)
+		goto give_back;
+	tei_mutex_lock(&regions->mu);
+	rc = insert_region(regions, region);
+	tei_mutex_unlock(&regions->mu);
+	if (rc)
+		goto give_back;
+	return 0;
+
+give_back:
+	give_back(regions, region);
+free_region:
+	tei_free(region);
+	assert(rc < 0);
+	return rc;
+}
+
+/* ---- removing ---- */
+
+uint64_t tei_ofi_fence_asked(struct ofi_regions *regions)
+{
+	uint64_t asked = atomic_load_explicit(&regions->fences_asked,
+					      memory_order_relaxed);
+	uint64_t done;
+
+	if (!asked)
+		return 0;
+	tei_mutex_lock(&regions->mu);
+	asked = atomic_load_explicit(&regions->fences_asked,
+				     memory_order_relaxed);
+	done = regions->fences_done;
+	tei_mutex_unlock(&regions->mu);
+	return asked == done ? 0 : asked;
+}
+
+void tei_ofi_fence_done(struct ofi_regions *regions, uint64_t fence)
+{
+	tei_mutex_lock(&regions->mu);
+	regions->fences_done = fence;
+	tei_mutex_unlock(&regions->mu);
+}
+
+/* Asks for a fence, once. */
+static void ask_fence(struct ofi_regions *regions, struct ofi_region *region)
+	TEI_REQUIRES(regions->mu)
+{
+	region->fence = 1 + atomic_fetch_add_explicit(&regions->fences_asked, 1,
+						      memory_order_relaxed);
+}
+
+int tei_ofi_region_hide(struct ofi_regions *regions, uint64_t id, bool *kick)
+{
+	struct ofi_region *region;
+	bool used, fenced = true;
+
+	*kick = false;
+	tei_mutex_lock(&regions->mu);
+	region = regions->sorted[place_of(regions, id)];
+	region->hidden = true;
+	used = atomic_load_explicit(&region->n_uses, memory_order_acquire);
+	tei_mutex_unlock(&regions->mu);
+	if (used)
+		return -EBUSY;
+	give_back(regions, region);
+	if (!regions->nic->kind->software || !region->remote)
+		return 0;
+	/* Only now: who came until then could begin by the old key. */
+	tei_mutex_lock(&regions->mu);
+	if (!region->fence) {
+		ask_fence(regions, region);
+		*kick = true;
+	}
+	fenced = regions->fences_done >= region->fence;
+	tei_mutex_unlock(&regions->mu);
+	return fenced ? 0 : -EBUSY;
+}
+
+void tei_ofi_region_remove(struct ofi_regions *regions, uint64_t id)
+{
+	struct ofi_region *region;
+	size_t place;
+
+	tei_mutex_lock(&regions->mu);
+	place = place_of(regions, id);
+	region = regions->sorted[place];
+	regions->n--;
+	memmove(&regions->sorted[place], &regions->sorted[place + 1],
+		(regions->n - place) * sizeof(struct ofi_region *));
+	tei_mutex_unlock(&regions->mu);
+	give_back(regions, region);
+	tei_free(region);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * regions.h - registered memory of a rail
+ *
+ * A region is registered in chunks, each with a key of its own; not at all
+ * where neither peers nor the provider need that. Peers get the keys of what
+ * they may reach; local pieces of slices find their descriptors by address.
+ *
+ * add -> used by operations, reached by peers -> hide: from now on no operation
+ * finds it; -EBUSY while one still uses it; then its keys are gone. Where the
+ * provider is software, what peers had begun goes on: so the rail's inbound
+ * endpoints are closed, by who drives, before hide says 0 -> remove
+ *
+ * Threads: any, by a lock; use() and the calls of fences are of the holder of
+ * the drive token. A region that is in use stays where it is.
+ */
+#ifndef OFI_REGIONS_H
+#define OFI_REGIONS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backends/ofi/nic.h"
+#include "base/thread.h"
+
+struct ofi_region {
+	uint64_t id, base, length;
+	uint64_t chunk; /* bytes; the last one may have fewer */
+	bool remote;    /* peers may reach it */
+	bool hidden;    /* guarded by regions.mu */
+	uint64_t fence; /* guarded by regions.mu: 0: none was asked for yet */
+	/*
+	 * Operations that name it. Raised under regions.mu; lowered without
+	 * it, with release, which hide() reads with acquire.
+	 */
+	_Atomic uint32_t n_uses;
+	uint32_t n;           /* keys; 0: none, or taken back */
+	struct fid_mr *mrs[]; /* mrs[n] */
+};
+
+struct ofi_regions {
+	struct ofi_nic *nic; /* not owned */
+	struct tei_mutex mu; /* lock 24 */
+	/* sorted[n] by base; they do not overlap. Guarded by mu. */
+	struct ofi_region **sorted;
+	size_t n, room;
+	/*
+	 * Fences of inbound endpoints: asked for, and done. Guarded by mu;
+	 * asked is also read without it, as a hint.
+	 */
+	_Atomic uint64_t fences_asked;
+	uint64_t fences_done;
+};
+
+void tei_ofi_regions_init(struct ofi_regions *regions, struct ofi_nic *nic);
+/* Frees the table; all regions are removed by now. */
+void tei_ofi_regions_fini(struct ofi_regions *regions);
+
+/*
+ * region_add(), region_hide(), region_remove() of te/backend.h. -ENOBUFS: too
+ * many chunks, or no keys left; other errors are the provider's, logged.
+ * hide(): *kick is set where progress() is to be called for its fence.
+ */
+int tei_ofi_region_add(struct ofi_regions *regions, uint64_t id, void *addr,
+		       uint64_t length, uint32_t access, void *key,
+		       size_t *len);
+int tei_ofi_region_hide(struct ofi_regions *regions, uint64_t id, bool *kick);
+void tei_ofi_region_remove(struct ofi_regions *regions, uint64_t id);
+
+/* The last fence that was asked for, or 0: all are done. Token. */
+uint64_t tei_ofi_fence_asked(struct ofi_regions *regions);
+/* Notes that inbound endpoints were closed since @fence was seen. Token. */
+void tei_ofi_fence_done(struct ofi_regions *regions, uint64_t fence);
+
+/*
+ * Locks for several look-ups in a row: the calls with TEI_REQUIRES need it. It
+ * is never held while the provider is asked for anything.
+ */
+void tei_ofi_regions_lock(struct ofi_regions *regions)
+	TEI_ACQUIRES(regions->mu);
+void tei_ofi_regions_unlock(struct ofi_regions *regions)
+	TEI_RELEASES(regions->mu);
+/* The region that has the byte at @addr; NULL: none, or it is hidden. */
+struct ofi_region *tei_ofi_region_find(struct ofi_regions *regions,
+				       uint64_t addr) TEI_REQUIRES(regions->mu);
+/* Notes that an operation names it; ends with done(), without the lock. */
+void tei_ofi_region_use(struct ofi_regions *regions, struct ofi_region *region)
+	TEI_REQUIRES(regions->mu);
+void tei_ofi_region_done(struct ofi_region *region);
+/*
+ * The descriptor of the byte at @addr, of a region that has it and has keys;
+ * *room: bytes under it from there.
+ */
+void *tei_ofi_region_desc(const struct ofi_regions *regions,
+			  const struct ofi_region *region, uint64_t addr,
+			  uint64_t *room);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wire.h - what goes to peers: of a rail, of an endpoint, of a region
+ *
+ * All are little endian, and come from outside when they are decoded: a decoder
+ * answers what is wrong in words, NULL for nothing. Only then is what it has
+ * written of use.
+ *
+ * rail      0  u8  version (1)
+ *           1  u8  flags: 1 addresses are of IP, 2 only this host reaches it
+ *           2  u8  length of the provider's name, 1 .. 31, then the name
+ *              u8  length of the fabric's name, 0 .. 127, then the name
+ *
+ * endpoint  0  u8  version (1)
+ *           1  16  token, by which a target knows who comes; 0 of initiators
+ *          17  u8  length of the address, 0 of initiators, then the address as
+ *                  the provider has it
+ *
+ * region    0  u8  version (1)
+ *           1  u8  flags: 1 remote addresses are offsets in a chunk
+ *           2  u64 first address        10  u64 bytes of a chunk
+ *          18  u64 bytes of all         26  u64 key of each chunk;
+ *                                               none: not for peers
+ */
+#ifndef OFI_WIRE_H
+#define OFI_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "te/backend.h"
+
+#define OFI_PROVIDER_LEN_MAX 31
+#define OFI_FABRIC_LEN_MAX   127
+#define OFI_TOKEN_LEN        16
+#define OFI_ADDRESS_MAX      128 /* bytes of a provider's address */
+#define OFI_KEY_LEN          26 /* bytes of a region's key without its chunks */
+#define OFI_CHUNKS_MAX       ((TEI_KEY_MAX - OFI_KEY_LEN) / 8)
+
+struct ofi_self {     /* of a rail */
+	bool ip;      /* addresses are of IP: other networks may be reached */
+	bool at_home; /* only rails of the same host reach it */
+	char provider[OFI_PROVIDER_LEN_MAX + 1];
+	char fabric[OFI_FABRIC_LEN_MAX + 1];
+};
+
+struct ofi_address { /* of an endpoint */
+	uint8_t token[OFI_TOKEN_LEN];
+	size_t len; /* 0: an initiator's */
+	_Alignas(8) uint8_t bytes[OFI_ADDRESS_MAX];
+};
+
+struct ofi_key {      /* of a region */
+	bool offsets; /* remote addresses count from a chunk's begin */
+	uint64_t base, chunk, length;
+	uint32_t n;          /* of chunks; 0: not for peers */
+	const uint8_t *keys; /* keys[8 * n], in what was decoded; not owned */
+};
+
+/* A range of a region, as an operation names it. */
+struct ofi_place {
+	uint64_t key, addr;
+	uint64_t room; /* bytes that are under this key from there on */
+};
+
+/* *len: room, then bytes used; -ENOBUFS. What is encoded is sound. */
+int tei_ofi_self_encode(const struct ofi_self *self, void *out, size_t *len);
+const char *tei_ofi_self_decode(const void *bytes, size_t len,
+				struct ofi_self *out);
+int tei_ofi_address_encode(const struct ofi_address *address, void *out,
+			   size_t *len);
+const char *tei_ofi_address_decode(const void *bytes, size_t len,
+				   struct ofi_address *out);
+/* Encodes with room for the keys of the @key->n chunks, each to be set. */
+int tei_ofi_key_encode(const struct ofi_key *key, void *out, size_t *len);
+void tei_ofi_key_set(void *out, uint32_t chunk, uint64_t key);
+/* @bytes are borrowed for as long as @out is asked for places. */
+const char *tei_ofi_key_decode(const void *bytes, size_t len,
+			       struct ofi_key *out);
+
+/* Finds the place of @address. False: the region has no such byte. */
+bool tei_ofi_key_at(const struct ofi_key *key, uint64_t address,
+		    struct ofi_place *out);
+
+/*
+ * rail_match() of te/backend.h: 0, or a rank. A fabric's name tells its
+ * network: rails of the same one rank before those that only a router connects.
+ * Pure.
+ */
+int tei_ofi_match(const struct ofi_self *mine, const struct ofi_self *other);
+
+#endif
