@@ -29,3 +29,8 @@ if(TARGET te_verbs)
 		add_dependencies(unit_backends_${program} te_verbs)
 	endforeach()
 endif()
+if(TARGET te_ofi)
+	te_tests(unit backends PROGRAM unit_backends_ofi
+		TESTS ofi_wire
+		SOURCES fake_core.c)
+endif()

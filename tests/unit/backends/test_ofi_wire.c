@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_ofi_wire.c - blobs of the ofi backend: round trips, and nonsense */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/ofi/wire.h"
+#include "tests/lib/test.h"
+
+static const struct ofi_self rails[] = {
+	{.ip = true, .provider = "tcp", .fabric = "192.0.2.0/24"},
+	{.ip = true, .provider = "tcp", .fabric = "198.51.100.0/24"},
+	{.ip = true,
+	 .at_home = true,
+	 .provider = "tcp",
+	 .fabric = "127.0.0.1/32"},
+	{.provider = "efa", .fabric = "efa"},
+	{.provider = "verbs", .fabric = "IB-0xfe80000000000000"},
+	{.provider = "verbs", .fabric = "IB-0xfe80000000000001"},
+};
+
+static void rails_are_told_as_they_are(void **state)
+{
+	uint8_t bytes[TEI_BLOB_MAX];
+	struct ofi_self other;
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(rails); i++) {
+		size_t len = sizeof(bytes);
+
+		assert_int_equal(tei_ofi_self_encode(&rails[i], bytes, &len),
+				 0);
+		assert_null(tei_ofi_self_decode(bytes, len, &other));
+		assert_int_equal(tei_ofi_match(&rails[i], &other), 2);
+		for (size_t cut = 0; cut < len; cut++)
+			assert_non_null(
+				tei_ofi_self_decode(bytes, cut, &other));
+	}
+}
+
+static void only_rails_that_reach_each_other_go_together(void **state)
+{
+	(void)state;
+	assert_int_equal(tei_ofi_match(&rails[0], &rails[1]), 1);
+	assert_int_equal(tei_ofi_match(&rails[0], &rails[2]), 0);
+	assert_int_equal(tei_ofi_match(&rails[0], &rails[3]), 0);
+	assert_int_equal(tei_ofi_match(&rails[4], &rails[5]), 0);
+}
+
+static void names_that_no_line_may_show_are_refused(void **state)
+{
+	static const uint8_t bad[] = {1, 0, 3, 't', '\n', 'p', 0};
+	static const uint8_t none[] = {1, 0, 0, 0};
+	struct ofi_self self;
+
+	(void)state;
+	assert_non_null(tei_ofi_self_decode(bad, sizeof(bad), &self));
+	assert_non_null(tei_ofi_self_decode(none, sizeof(none), &self));
+}
+
+static void addresses_are_told_as_they_are(void **state)
+{
+	struct ofi_address mine = {.token = "fifteen letters", .len = 28},
+			   theirs;
+	uint8_t bytes[TEI_BLOB_MAX];
+	size_t len = sizeof(bytes);
+
+	(void)state;
+	memset(mine.bytes, 7, mine.len);
+	assert_int_equal(tei_ofi_address_encode(&mine, bytes, &len), 0);
+	assert_null(tei_ofi_address_decode(bytes, len, &theirs));
+	assert_int_equal(theirs.len, mine.len);
+	assert_memory_equal(theirs.bytes, mine.bytes, mine.len);
+	assert_memory_equal(theirs.token, mine.token, OFI_TOKEN_LEN);
+	for (size_t cut = 0; cut < len; cut++)
+		assert_non_null(tei_ofi_address_decode(bytes, cut, &theirs));
+	bytes[17] = OFI_ADDRESS_MAX + 1;
+	assert_non_null(tei_ofi_address_decode(bytes, sizeof(bytes), &theirs));
+}
+
+static void keys_name_places_in_their_chunks(void **state)
+{
+	struct ofi_key mine = {.base = 0x10000,
+			       .chunk = 4096,
+			       .length = 10000,
+			       .n = 3},
+		       key;
+	uint8_t bytes[TEI_KEY_MAX];
+	struct ofi_place place;
+
+	(void)state;
+	for (unsigned int offsets = 0; offsets < 2; offsets++) {
+		size_t len = sizeof(bytes);
+
+		mine.offsets = offsets;
+		assert_int_equal(tei_ofi_key_encode(&mine, bytes, &len), 0);
+		for (uint32_t i = 0; i < mine.n; i++)
+			tei_ofi_key_set(bytes, i, UINT64_MAX - i);
+		assert_null(tei_ofi_key_decode(bytes, len, &key));
+		assert_true(tei_ofi_key_at(&key, 0x10000 + 8200, &place));
+		assert_int_equal(place.key, UINT64_MAX - 2);
+		assert_int_equal(place.addr, offsets ? 8 : 0x10000 + 8200);
+		assert_int_equal(place.room, 1800);
+		assert_false(tei_ofi_key_at(&key, 0x10000 + 10000, &place));
+		assert_false(tei_ofi_key_at(&key, 0xffff, &place));
+	}
+}
+
+static void keys_of_nonsense_are_refused(void **state)
+{
+	struct ofi_key mine = {.base = UINT64_MAX - 10,
+			       .chunk = 4096,
+			       .length = 4096,
+			       .n = 1},
+		       key;
+	uint8_t bytes[TEI_KEY_MAX];
+	size_t len = sizeof(bytes);
+
+	(void)state;
+	assert_int_equal(tei_ofi_key_encode(&mine, bytes, &len), 0);
+	assert_non_null(tei_ofi_key_decode(bytes, len, &key)); /* wraps */
+	mine.base = 0;
+	mine.chunk = 0;
+	len = sizeof(bytes);
+	assert_int_equal(tei_ofi_key_encode(&mine, bytes, &len), 0);
+	assert_non_null(tei_ofi_key_decode(bytes, len, &key));
+	mine.chunk = 1024; /* one key of four */
+	len = sizeof(bytes);
+	assert_int_equal(tei_ofi_key_encode(&mine, bytes, &len), 0);
+	assert_non_null(tei_ofi_key_decode(bytes, len, &key));
+	assert_non_null(tei_ofi_key_decode(bytes, len - 1, &key));
+	bytes[0] = 9;
+	assert_non_null(tei_ofi_key_decode(bytes, len, &key));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rails_are_told_as_they_are),
+		cmocka_unit_test(only_rails_that_reach_each_other_go_together),
+		cmocka_unit_test(names_that_no_line_may_show_are_refused),
+		cmocka_unit_test(addresses_are_told_as_they_are),
+		cmocka_unit_test(keys_name_places_in_their_chunks),
+		cmocka_unit_test(keys_of_nonsense_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
