@@ -350,6 +350,7 @@ static bool close_fid(struct ofi_endpoint *ep)
 
 	if (!ep->fid)
 		return true;
+	tei_ofi_sever(ep);
 	/* A child that was forked may hold the socket, too. */
 	(void)api->shutdown(ep->fid, 0);
 	rc = api->close(&ep->fid->fid);

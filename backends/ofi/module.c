@@ -114,6 +114,11 @@ static int getname(struct fid *fid, void *addr, size_t *addrlen)
 	return fi_getname(fid, addr, addrlen);
 }
 
+static int getpeer(struct fid_ep *ep, void *addr, size_t *addrlen)
+{
+	return fi_getpeer(ep, addr, addrlen);
+}
+
 static int reject(struct fid_pep *pep, struct fid *handle, const void *param,
 		  size_t paramlen)
 {
@@ -191,6 +196,7 @@ TEI_MODULE_EXPORT const struct ofi_provider tei_ofi_provider = {
 	.pep_bind = pep_bind,
 	.listen = listen_at,
 	.getname = getname,
+	.getpeer = getpeer,
 	.reject = reject,
 	.endpoint = endpoint,
 	.ep_bind = ep_bind,

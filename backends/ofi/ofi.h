@@ -10,6 +10,7 @@
  * regions.c   registered memory
  * rail.c      the rail: opened, driven, closed; events of connections
  * endpoint.c  endpoints: open, connect, drop, flush, close
+ * sever.c     connections that end before the provider closes them
  * post.c      slices to operations, completions to slices, causes of errors
  *
  * An endpoint is one connection (FI_EP_MSG). Closing it ends all that it had
@@ -188,6 +189,15 @@ void tei_ofi_close_targets(struct ofi_rail *rail);
 void tei_ofi_retry_stuck(struct ofi_rail *rail);
 /* Frees a window of which nothing comes back any more. */
 void tei_ofi_window_free(struct ofi_window *window);
+
+/* ---- sever.c ---- */
+
+/*
+ * Ends the connection of an endpoint that is about to be closed, where the
+ * provider must not close it with reads under way. Handles completions; all
+ * that was posted comes back. Looks at every descriptor of the process. Token.
+ */
+void tei_ofi_sever(struct ofi_endpoint *ep);
 
 /* ---- post.c ---- */
 

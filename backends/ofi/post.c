@@ -204,6 +204,8 @@ void tei_ofi_lose(struct ofi_endpoint *ep)
 {
 	struct ofi_work *work = NULL;
 
+	if (ep->flushed)
+		return; /* it is this end that closes */
 	if (ep->state != OFI_UP) {
 		tei_ofi_break(ep, -ECONNRESET);
 		return;

@@ -79,6 +79,7 @@ struct ofi_provider {
 	int (*pep_bind)(struct fid_pep *pep, struct fid *bfid, uint64_t flags);
 	int (*listen)(struct fid_pep *pep);
 	int (*getname)(struct fid *fid, void *addr, size_t *addrlen);
+	int (*getpeer)(struct fid_ep *ep, void *addr, size_t *addrlen);
 	int (*reject)(struct fid_pep *pep, struct fid *handle,
 		      const void *param, size_t paramlen);
 
