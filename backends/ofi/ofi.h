@@ -195,7 +195,7 @@ void tei_ofi_window_free(struct ofi_window *window);
 /*
  * Ends the connection of an endpoint that is about to be closed, where the
  * provider must not close it with reads under way. Handles completions; all
- * that was posted comes back. Looks at every descriptor of the process. Token.
+ * that was posted comes back. May look at every descriptor. Token.
  */
 void tei_ofi_sever(struct ofi_endpoint *ep);
 

@@ -9,8 +9,6 @@
  * end of the connection as it receives, it frees the entry once. So the socket
  * is shut down first, and the provider makes progress until all has come back.
  */
-#include <dirent.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -18,6 +16,7 @@
 #include "base/log.h"
 
 #define ROUNDS_MAX 100000 /* each takes all that its socket has */
+#define FDS_MAX    65536
 
 struct names {
 	struct sockaddr_storage self, peer;
@@ -52,28 +51,19 @@ static bool has_names(int fd, const struct names *names)
 /*
  * The provider does not give its sockets away, so the one of a connection is
  * looked for by its two names. It stays open while its endpoint is, so the
- * number cannot become another file's in between. -1: there is none.
+ * number cannot become another file's in between. Numbers are tried one by one:
+ * to open the folder of them would take a descriptor. -1: there is none.
  */
 static int find_socket(const struct names *names)
 {
-	DIR *dir = opendir("/proc/self/fd");
-	const struct dirent *entry;
-	int found = -1;
-
-	if (!dir)
-		return -1;
-	while (found < 0 && (entry = readdir(dir))) {
-		char *end;
-		long fd = strtol(entry->d_name, &end, 10);
-
-		if (end != entry->d_name && !*end && has_names((int)fd, names))
-			found = (int)fd;
+	for (int fd = 0; fd < FDS_MAX; fd++) {
+		if (has_names(fd, names))
+			return fd;
 	}
-	(void)closedir(dir);
-	return found;
+	return -1;
 }
 
-/* False: the connection is over already, or its socket is not found. */
+/* False: the socket is not found. */
 static bool shut_socket(const struct ofi_endpoint *ep)
 {
 	const struct ofi_provider *api = ofi_rail_of(ep)->nic.api;
@@ -83,9 +73,12 @@ static bool shut_socket(const struct ofi_endpoint *ep)
 
 	if (api->getname(&ep->fid->fid, &names.self, &names.self_len) ||
 	    api->getpeer(ep->fid, &names.peer, &names.peer_len))
-		return false;
+		return true; /* the connection is over, as the provider finds */
 	fd = find_socket(&names);
-	return fd >= 0 && !shutdown(fd, SHUT_RDWR);
+	if (fd < 0) /* or it has ended since */
+		return api->getpeer(ep->fid, &names.peer, &names.peer_len);
+	(void)shutdown(fd, SHUT_RDWR); /* fails if it has just ended */
+	return true;
 }
 
 void tei_ofi_sever(struct ofi_endpoint *ep)
