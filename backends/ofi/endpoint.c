@@ -106,8 +106,8 @@ static int log_failure(const struct ofi_rail *rail, const char *what, int rc)
 	return tei_ofi_error(rc);
 }
 
-/* Makes the provider's endpoint. On error there is none. */
-static int make_fid(struct ofi_endpoint *ep, struct fi_info *info)
+/* Makes the provider's endpoint. On error there is none; *made: there was. */
+static int make_fid(struct ofi_endpoint *ep, struct fi_info *info, bool *made)
 {
 	struct ofi_rail *rail = ofi_rail_of(ep);
 	const struct ofi_provider *api = rail->nic.api;
@@ -120,6 +120,7 @@ static int make_fid(struct ofi_endpoint *ep, struct fi_info *info)
 		ep->fid = NULL;
 		return log_failure(rail, "open an endpoint", rc);
 	}
+	*made = true;
 	rc = api->ep_bind(ep->fid, &rail->eq->fid, 0);
 	if (!rc)
 		rc = api->ep_bind(ep->fid, &rail->cq->fid,
@@ -177,10 +178,11 @@ static int connect_to(struct ofi_endpoint *ep, const struct ofi_address *theirs)
 {
 	struct ofi_rail *rail = ofi_rail_of(ep);
 	struct fi_info *info = info_to(rail, theirs);
+	bool made;
 	int rc;
 
 	ep->window = info ? make_window(ep) : NULL;
-	rc = ep->window ? make_fid(ep, info) : -ENOMEM;
+	rc = ep->window ? make_fid(ep, info, &made) : -ENOMEM;
 	if (info)
 		rail->nic.api->freeinfo(info);
 	if (rc)
@@ -234,19 +236,34 @@ static struct ofi_endpoint *claim(const struct ofi_rail *rail, const void *data,
 	return NULL;
 }
 
+static void reject(const struct ofi_rail *rail, const struct fi_info *info)
+{
+	(void)rail->nic.api->reject(rail->listener, info->handle, NULL, 0);
+}
+
+/*
+ * On error the initiator was rejected, or finds that it is disconnected.
+ *
+ * Once an endpoint was made of it, a request is the endpoint's, and only the
+ * provider tcp still has something of it to free.
+ */
 static int accept_from(struct ofi_endpoint *ep, struct fi_info *info)
 {
 	struct ofi_rail *rail = ofi_rail_of(ep);
-	int rc = make_fid(ep, info);
+	bool made = false;
+	int rc = make_fid(ep, info, &made);
 
-	if (rc)
-		return rc;
-	rc = rail->nic.api->accept(ep->fid, NULL, 0);
-	if (!rc)
-		return 0;
-	(void)rail->nic.api->close(&ep->fid->fid);
-	ep->fid = NULL;
-	return log_failure(rail, "accept an endpoint", rc);
+	if (!rc) {
+		rc = rail->nic.api->accept(ep->fid, NULL, 0);
+		if (!rc)
+			return 0;
+		(void)rail->nic.api->close(&ep->fid->fid);
+		ep->fid = NULL;
+		rc = log_failure(rail, "accept an endpoint", rc);
+	}
+	if (!made || rail->nic.kind->software)
+		reject(rail, info);
+	return rc;
 }
 
 void tei_ofi_came(struct ofi_rail *rail, struct fi_info *info, const void *data,
@@ -263,8 +280,7 @@ void tei_ofi_came(struct ofi_rail *rail, struct fi_info *info, const void *data,
 				 rail->nic.name);
 	}
 	if (!ep)
-		(void)rail->nic.api->reject(rail->listener, info->handle, NULL,
-					    0);
+		reject(rail, info);
 	else if (accept_from(ep, info))
 		tei_ofi_break(ep, -ENOTCONN);
 	rail->nic.api->freeinfo(info);

@@ -25,6 +25,11 @@
 #define CM_DATA_MAX 256
 #define LATER_MS    1
 
+union ofi_event { /* of a connection, with what its initiator says */
+	struct fi_eq_cm_entry cm;
+	uint8_t room[sizeof(struct fi_eq_cm_entry) + CM_DATA_MAX];
+};
+
 void tei_ofi_kick(const struct ofi_rail *rail)
 {
 	(void)eventfd_write(rail->kick_fd, 1);
@@ -117,6 +122,47 @@ static void close_fid(const struct ofi_rail *rail, struct fid *fid,
 			  rail->nic.api->strerror(-rc));
 }
 
+#define QUIET_ROUNDS 8    /* a connection takes some to become an event */
+#define REFUSED_MAX  4096 /* events at the end of a rail */
+
+/* Reads an event that nobody waits for any more. False: there is none. */
+static bool discard_event(struct ofi_rail *rail)
+{
+	const struct ofi_provider *api = rail->nic.api;
+	struct fi_eq_err_entry error = {.err_data_size = 0};
+	union ofi_event buf;
+	uint32_t event;
+	ssize_t n;
+
+	n = api->eq_read(rail->eq, &event, &buf, sizeof(buf), 0);
+	if (n == -FI_EAVAIL)
+		return api->eq_readerr(rail->eq, &error, 0) > 0;
+	if (n < 0)
+		return false;
+	if (event != FI_CONNREQ || n < (ssize_t)sizeof(buf.cm))
+		return true;
+	if (rail->listener)
+		(void)api->reject(rail->listener, buf.cm.info->handle, NULL, 0);
+	api->freeinfo(buf.cm.info);
+	return true;
+}
+
+/*
+ * Ends listening. Initiators that have come and were not answered are refused,
+ * since providers do not free by themselves what they keep of them.
+ */
+static void close_listener(struct ofi_rail *rail)
+{
+	int quiet = 0;
+
+	for (int i = 0; i < REFUSED_MAX && quiet < QUIET_ROUNDS; i++)
+		quiet = discard_event(rail) ? 0 : quiet + 1;
+	close_fid(rail, &rail->listener->fid, "listener");
+	rail->listener = NULL;
+	for (int i = 0; i < REFUSED_MAX && discard_event(rail); i++)
+		;
+}
+
 /* Closes whatever of the rail is open. */
 static void close_all(struct ofi_rail *rail)
 {
@@ -125,7 +171,7 @@ static void close_all(struct ofi_rail *rail)
 	if (rail->kick_fd >= 0)
 		close(rail->kick_fd);
 	if (rail->listener)
-		close_fid(rail, &rail->listener->fid, "listener");
+		close_listener(rail);
 	if (rail->cq)
 		close_fid(rail, &rail->cq->fid, "completion queue");
 	if (rail->eq)
@@ -202,10 +248,7 @@ static int read_failure(struct ofi_rail *rail)
 
 static int read_event(struct ofi_rail *rail)
 {
-	union {
-		struct fi_eq_cm_entry cm;
-		uint8_t room[sizeof(struct fi_eq_cm_entry) + CM_DATA_MAX];
-	} buf;
+	union ofi_event buf;
 	uint32_t event;
 	ssize_t n;
 
