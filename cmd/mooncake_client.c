@@ -80,11 +80,11 @@ static const struct tei_setting rows[] = {
 	{ ROW(tenant_id), .type = TEI_CONF_STRING, .def = "default",
 	  .help = "whose keys its dummy clients mean" },
 	{ ROW(protocol), .type = TEI_CONF_CHOICE, .def = "tcp",
-	  .choices = "tcp|rdma|nvlink_intra|nvlink",
-	  .help = "how bytes move; rdma without such a device, nvlink_intra, "
-		  "nvlink: as tcp" },
+	  .choices = "tcp|rdma|efa|nvlink_intra|nvlink",
+	  .help = "how bytes move; rdma, or efa (by libfabric), without such a "
+		  "device, nvlink_intra, nvlink: as tcp" },
 	{ ROW(device_names), .alias = "device_name", .type = TEI_CONF_STRING, .def = "",
-	  .help = "with rdma: those to use, a list with commas" },
+	  .help = "with rdma, efa: those to use, a list with commas" },
 	{ ROW(force_tcp), .env = "MC_FORCE_TCP", .type = TEI_CONF_BOOL, .def = "0",
 	  .help = "tcp, whatever the protocol is" },
 	{ ROW(socket_path), .env = "MOONCAKE_CLIENT_SOCKET",
@@ -241,6 +241,9 @@ static int configure(const struct client_settings *s, struct te_config *config)
 	else if (!rc && *s->device_names && !strcmp(s->protocol, "rdma"))
 		rc = te_config_set(config, "verbs.devices", s->device_names,
 				   NULL, 0);
+	else if (!rc && *s->device_names && !strcmp(s->protocol, "efa"))
+		rc = te_config_set(config, "ofi.devices", s->device_names, NULL,
+				   0);
 	if (!rc && s->insecure)
 		rc = te_config_set(config, "insecure", "true", NULL, 0);
 	if (!rc)

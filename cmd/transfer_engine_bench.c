@@ -120,6 +120,8 @@ static int configure(const struct bench_settings *s, struct te_config *config)
 		rc = set_config(config, "backends", "tcp");
 	else if (!rc && *s->device_name && !strcmp(s->protocol, "rdma"))
 		rc = set_config(config, "devices", s->device_name);
+	else if (!rc && *s->device_name && !strcmp(s->protocol, "efa"))
+		rc = set_config(config, "ofi.devices", s->device_name);
 	if (!rc && *s->nic_priority_matrix)
 		rc = set_config(config, "topology", s->nic_priority_matrix);
 	return rc;
@@ -383,11 +385,11 @@ static const struct tei_setting rows[] = {
 	{ ROW(metadata_server), .type = TEI_CONF_STRING, .def = "P2PHANDSHAKE",
 	  .help = "directory of names; P2PHANDSHAKE: none" },
 	{ ROW(protocol), .type = TEI_CONF_CHOICE, .def = "rdma",
-	  .choices = "rdma|tcp|nvlink_intra|nvlink",
-	  .help = "rdma: the best there is; tcp, nvlink_intra, nvlink: as "
-		  "without RDMA devices" },
+	  .choices = "rdma|efa|tcp|nvlink_intra|nvlink",
+	  .help = "rdma: the best there is; efa: by libfabric; tcp, "
+		  "nvlink_intra, nvlink: as without RDMA devices" },
 	{ ROW(device_name), .alias = "device_names", .type = TEI_CONF_STRING,
-	  .def = "", .help = "with rdma: go by these devices, a list with commas" },
+	  .def = "", .help = "with rdma, efa: go by these devices, a list with commas" },
 	{ ROW(nic_priority_matrix), .type = TEI_CONF_STRING, .def = "",
 	  .help = "JSON file that says which NICs are near which memory" },
 	{ ROW(insecure), .env = "MOONCAKE_INSECURE", .type = TEI_CONF_BOOL,

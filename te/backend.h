@@ -180,7 +180,7 @@ struct tei_search {
 	const struct te_topo *topo; /* NULL: the machine was not looked at */
 	const void *config;         /* as every rail will have it */
 	const char *module_path;    /* as tei_module_load() takes it */
-	bool named; /* by the settings: why it has no device is an error */
+	bool named; /* by the settings: why it has no device is said aloud */
 	tei_device_fn *found;
 	void *arg;
 };

@@ -24,7 +24,7 @@ static int find_nothing(const struct tei_search *search)
 		return -EINVAL;
 	}
 	if (search->named)
-		LOG_ERROR("backend ofi: not used: " WHY);
+		LOG_WARN("backend ofi: not used: " WHY);
 	else
 		LOG_DEBUG("backend ofi: not used: " WHY);
 	return 0;

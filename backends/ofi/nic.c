@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,8 +14,8 @@
 
 /* ---- providers ---- */
 
-#define RDM_ONLY "its endpoints (FI_EP_RDM) are not driven yet"
-#define LAYERED  "a layer over other providers, which breaks with its peers"
+#define RDM_ONLY "has only endpoints FI_EP_RDM, which are not driven yet"
+#define LAYERED  "is a layer over other providers and breaks with its peers"
 
 static const struct ofi_kind kinds[] = {
 	{"efa", .why = RDM_ONLY},
@@ -24,9 +25,9 @@ static const struct ofi_kind kinds[] = {
 	{"verbs", .software = false},
 	{"tcp", .software = true},
 	{"net", .why = RDM_ONLY, .software = true},
-	{"shm", .why = "it tells nothing of a dead peer; the backend shm does"},
-	{"sockets", .why = "deprecated, and it loses completions"},
-	{"udp", .why = "it cannot read or write a peer's memory"},
+	{"shm", .why = "tells nothing of a dead peer; the backend shm does"},
+	{"sockets", .why = "is deprecated and loses completions"},
+	{"udp", .why = "cannot read or write a peer's memory"},
 	{"ofi_rxm", .why = LAYERED},
 	{"ofi_rxd", .why = LAYERED},
 };
@@ -41,12 +42,44 @@ static const struct ofi_kind *find_kind(const char *name, size_t len)
 	return NULL;
 }
 
+static uint32_t least(uint64_t a, uint64_t b)
+{
+	return (uint32_t)(a < b ? a : b);
+}
+
 static const char *list_of(const char *setting)
 {
 	return setting ? setting : "";
 }
 
-int tei_ofi_wants(const struct ofi_config *config)
+/* ---- what is said of the choice ---- */
+
+__attribute__((format(printf, 3, 4))) static void
+append(char *to, size_t room, const char *format, ...)
+{
+	size_t used = strlen(to);
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(to + used, room - used, format, args);
+	va_end(args);
+}
+
+/* @reason is static. */
+static void leave_out(struct ofi_choice *choice, const char *name,
+		      const char *reason)
+{
+	char *left = choice->left;
+
+	if (choice->reason == reason)
+		append(left, sizeof(choice->left), ", %s", name);
+	else
+		append(left, sizeof(choice->left), "%s%s: %s",
+		       *left ? "; " : "", reason, name);
+	choice->reason = reason;
+}
+
+int tei_ofi_wants(const struct ofi_config *config, struct ofi_choice *choice)
 {
 	const char *at = list_of(config->provider);
 	int wants = 0;
@@ -61,8 +94,7 @@ int tei_ofi_wants(const struct ofi_config *config)
 			return -EINVAL;
 		}
 		if (kind->why)
-			LOG_DEBUG("backend ofi: provider %s: not used: %s",
-				  kind->name, kind->why);
+			leave_out(choice, kind->name, kind->why);
 		else
 			wants = 1;
 	}
@@ -192,12 +224,22 @@ static const char *name_of(const struct fi_info *info)
 	return info->domain_attr->name ? info->domain_attr->name : "";
 }
 
-static bool is_in(const char *list, const char *name)
+/*
+ * Tells whether users mean the domain by name[len]: some providers add the kind
+ * of its endpoints to the name of the device.
+ */
+static bool is_called(const char *domain, const char *name, size_t len)
+{
+	return !strncmp(domain, name, len) &&
+	       (!domain[len] || !strcmp(domain + len, "-rdm"));
+}
+
+static bool is_in(const char *list, const char *domain)
 {
 	size_t n;
 
 	for (; (n = tei_word(&list)); list += n) {
-		if (n == strlen(name) && !strncmp(list, name, n))
+		if (is_called(domain, list, n))
 			return true;
 	}
 	return false;
@@ -208,26 +250,37 @@ static bool is_all(const char *list)
 	return !*list || !strcmp(list, "all");
 }
 
-/*
- * Tells whether the entry is one to use: getinfo() also answers with layers
- * over the provider that it was asked for.
- */
-static bool is_usable(const struct ofi_config *config,
-		      const struct ofi_kind *kind, const struct fi_info *info)
+/* getinfo() also answers with layers over the provider that it is asked for. */
+static bool is_of_kind(const struct ofi_kind *kind, const struct fi_info *info)
 {
-	const char *list = list_of(config->devices), *name = name_of(info);
+	const char *name = name_of(info);
+
+	return !strcmp(info->fabric_attr->prov_name, kind->name) && *name &&
+	       strlen(name) < sizeof(((struct ofi_nic *)NULL)->name) &&
+	       strlen(kind->name) <= OFI_PROVIDER_LEN_MAX;
+}
+
+/* Returns why a domain is not used, for people; NULL: it is. Static. */
+static const char *fault_of(const struct ofi_config *config,
+			    const struct fi_info *info)
+{
+	const char *list = list_of(config->devices);
 	struct tei_address address;
 	bool ip = address_of(info, &address);
 
-	if (strcmp(info->fabric_attr->prov_name, kind->name) != 0 || !*name ||
-	    strlen(name) >= sizeof(((struct ofi_nic *)NULL)->name) ||
-	    strlen(kind->name) > OFI_PROVIDER_LEN_MAX)
-		return false;
 	if (ip && is_link_local(&address))
-		return false;
-	if (is_all(list))
-		return !ip || !is_loopback(&address);
-	return is_in(list, name);
+		return "has only a link-local address";
+	if (!is_all(list))
+		return is_in(list, name_of(info)) ? NULL : "not in ofi.devices";
+	return ip && is_loopback(&address)
+		       ? "loopback, which only ofi.devices adds"
+		       : NULL;
+}
+
+static bool is_usable(const struct ofi_config *config,
+		      const struct ofi_kind *kind, const struct fi_info *info)
+{
+	return is_of_kind(kind, info) && !fault_of(config, info);
 }
 
 static bool is_before(const struct ofi_config *config,
@@ -263,6 +316,7 @@ struct finding {
 	const struct ofi_config *config;
 	tei_device_fn *found;
 	void *arg;
+	struct ofi_choice *choice;
 	char names[NAMES_MAX][48];
 	unsigned int n;
 };
@@ -270,11 +324,21 @@ struct finding {
 static bool is_found(const struct finding *f, const char *name, size_t len)
 {
 	for (unsigned int i = 0; i < f->n; i++) {
-		if (strlen(f->names[i]) == len &&
-		    !strncmp(f->names[i], name, len))
+		if (is_called(f->names[i], name, len))
 			return true;
 	}
 	return false;
+}
+
+static void tell_used(const struct finding *f, const struct ofi_kind *kind,
+		      const struct fi_info *info)
+{
+	struct ofi_choice *choice = f->choice;
+
+	append(choice->used, sizeof(choice->used),
+	       "%s%s (%s, %u operations in flight)", *choice->used ? ", " : "",
+	       name_of(info), kind->name,
+	       least(f->config->depth, info->tx_attr->size));
 }
 
 static int report(struct finding *f, const struct ofi_kind *kind,
@@ -291,10 +355,39 @@ static int report(struct finding *f, const struct ofi_kind *kind,
 			continue;
 		(void)snprintf(f->names[f->n++], sizeof(f->names[0]), "%s",
 			       name);
+		tell_used(f, kind, at);
 		describe(at, &device);
 		rc = f->found(&device, f->arg);
 	}
 	return rc;
+}
+
+static bool is_first(const struct ofi_kind *kind, const struct fi_info *list,
+		     const struct fi_info *info)
+{
+	for (; list != info; list = list->next) {
+		if (is_of_kind(kind, list) &&
+		    !strcmp(name_of(list), name_of(info)))
+			return false;
+	}
+	return is_of_kind(kind, info);
+}
+
+/* Tells of each domain that is not used, once. */
+static void tell_left(struct finding *f, const struct ofi_kind *kind,
+		      const struct fi_info *list)
+{
+	if (!list)
+		leave_out(f->choice, kind->name, "has no domain here");
+	for (const struct fi_info *at = list; at; at = at->next) {
+		const char *name = name_of(at), *fault;
+
+		if (!is_first(kind, list, at) ||
+		    is_found(f, name, strlen(name)))
+			continue;
+		fault = fault_of(f->config, at);
+		leave_out(f->choice, name, fault ? fault : "one too many");
+	}
 }
 
 static int check_names(const struct finding *f)
@@ -316,9 +409,10 @@ static int check_names(const struct finding *f)
 
 int tei_ofi_nics_find(const struct ofi_provider *api,
 		      const struct ofi_config *config, tei_device_fn *found,
-		      void *arg)
+		      void *arg, struct ofi_choice *choice)
 {
-	struct finding f = {.config = config, .found = found, .arg = arg};
+	struct finding f = {
+		.config = config, .found = found, .arg = arg, .choice = choice};
 	const char *at = list_of(config->provider);
 	struct fi_info *list;
 	int rc = 0;
@@ -333,6 +427,7 @@ int tei_ofi_nics_find(const struct ofi_provider *api,
 		if (rc)
 			break;
 		rc = report(&f, kind, list);
+		tell_left(&f, kind, list);
 		if (list)
 			api->freeinfo(list);
 	}
@@ -384,11 +479,6 @@ static int find_by_name(struct ofi_nic *nic)
 		return rc;
 	LOG_ERROR("rail %s: no provider has this domain any more", nic->name);
 	return -ENODEV;
-}
-
-static uint32_t least(uint64_t a, uint64_t b)
-{
-	return (uint32_t)(a < b ? a : b);
 }
 
 /* False: the provider's limits make no sense, and @why says so. */

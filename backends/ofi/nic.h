@@ -48,12 +48,19 @@ struct ofi_nic {
 	struct tei_mutex mu; /* lock 25; see tei_ofi_nic_lock() */
 };
 
+/* A choice of domains, for people. Zeroed before the first use. */
+struct ofi_choice {
+	char used[512];     /* "eth0 (tcp, 128 operations in flight)" */
+	char left[512];     /* "not in ofi.devices: eth1, eth2; loopback: lo" */
+	const char *reason; /* the last one in @left */
+};
+
 /*
  * Returns 1 where the settings name a provider that is used, 0 where they do
  * not; -EINVAL: one has a name that nothing is known of, logged. Pure but for
- * that.
+ * that. Providers that are not used are added to @choice.
  */
-int tei_ofi_wants(const struct ofi_config *config);
+int tei_ofi_wants(const struct ofi_config *config, struct ofi_choice *choice);
 
 /*
  * probe() of te/backend.h. -EINVAL: ofi.devices names what is not there. Asks
@@ -61,7 +68,7 @@ int tei_ofi_wants(const struct ofi_config *config);
  */
 int tei_ofi_nics_find(const struct ofi_provider *api,
 		      const struct ofi_config *config, tei_device_fn *found,
-		      void *arg);
+		      void *arg, struct ofi_choice *choice);
 
 /* Opens the domain @name. -ENODEV: it is gone; logged. Blocks. */
 int tei_ofi_nic_open(struct ofi_nic *nic, const struct ofi_provider *api,

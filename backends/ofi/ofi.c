@@ -78,19 +78,14 @@ static int found(const struct tei_device *device, void *arg)
 }
 
 static int find_domains(const struct tei_search *search, struct count *count,
-			char *why)
+			struct ofi_choice *choice, char *why)
 {
 	const struct ofi_config *config = search->config;
 	const struct ofi_provider *api;
-	int rc = tei_ofi_wants(config);
+	int rc = tei_ofi_wants(config, choice);
 
-	if (rc <= 0) {
-		(void)snprintf(why, TEI_MODULE_ERROR_LEN,
-			       "no provider of ofi.provider \"%.80s\" is one "
-			       "that is driven yet",
-			       config->provider ? config->provider : "");
+	if (rc <= 0)
 		return rc;
-	}
 	/* The library lists nothing when the process has no descriptors. */
 	rc = tei_fds_spare(DESCRIPTORS);
 	if (rc)
@@ -98,24 +93,45 @@ static int find_domains(const struct tei_search *search, struct count *count,
 	api = load(search->module_path, why);
 	if (!api)
 		return 0;
-	(void)snprintf(why, TEI_MODULE_ERROR_LEN,
-		       "no provider of \"%.80s\" has a domain here",
-		       config->provider);
-	return tei_ofi_nics_find(api, config, found, count);
+	return tei_ofi_nics_find(api, config, found, count, choice);
+}
+
+static void tell_choice(const struct ofi_choice *choice)
+{
+	uint32_t version = tei_ofi_in_use()->version();
+
+	LOG_INFO("backend ofi: libfabric %u.%u: %s%s%s", FI_MAJOR(version),
+		 FI_MINOR(version), choice->used,
+		 *choice->left ? "; left out: " : "", choice->left);
+}
+
+/* @why: of the library, or "". */
+static void tell_absence(const struct tei_search *search,
+			 const struct ofi_choice *choice, const char *why)
+{
+	const char *said = *why            ? why
+			   : *choice->left ? choice->left
+					   : "ofi.provider names none";
+
+	if (search->named)
+		LOG_WARN("backend ofi: not used: %s", said);
+	else
+		LOG_DEBUG("backend ofi: not used: %s", said);
 }
 
 static int ofi_probe(const struct tei_search *search)
 {
 	char why[TEI_MODULE_ERROR_LEN] = "";
 	struct count count = {.search = search};
-	int rc = find_domains(search, &count, why);
+	struct ofi_choice choice = {.reason = NULL};
+	int rc = find_domains(search, &count, &choice, why);
 
-	if (rc || count.n)
+	if (rc)
 		return rc;
-	if (search->named)
-		LOG_ERROR("backend ofi: not used: %s", why);
+	if (count.n)
+		tell_choice(&choice);
 	else
-		LOG_DEBUG("backend ofi: not used: %s", why);
+		tell_absence(search, &choice, why);
 	return 0;
 }
 

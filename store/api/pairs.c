@@ -72,11 +72,11 @@ const struct tei_setting tes_pairs_rows[] = {
 	  .max = 1099511627776.0,
 	  .help = "memory for values that are fetched without giving any" },
 	{ ROW(protocol), .type = TEI_CONF_CHOICE, .def = "tcp",
-	  .choices = "tcp|rdma|nvlink_intra|nvlink",
-	  .help = "how bytes move; rdma without such a device, nvlink_intra, "
-		  "nvlink: as tcp" },
+	  .choices = "tcp|rdma|efa|nvlink_intra|nvlink",
+	  .help = "how bytes move; rdma, or efa (by libfabric), without such a "
+		  "device, nvlink_intra, nvlink: as tcp" },
 	{ ROW(rdma_devices), .alias = "device_name", .type = TEI_CONF_STRING,
-	  .def = "", .help = "with rdma: those to use" },
+	  .def = "", .help = "with rdma, efa: those to use" },
 	{ ROW(auto_discovery), .expert = true, .env = "MC_MS_AUTO_DISC",
 	  .type = TEI_CONF_STRING, .def = "",
 	  .help = "with rdma: 1: use those of device_filters, whatever "
@@ -270,6 +270,16 @@ static bool discovers(const struct wanted *w)
 	return !*w->rdma_devices;
 }
 
+/* The backend that the protocol wants devices of; NULL: none. */
+static const char *backend_of(const struct wanted *w)
+{
+	if (w->force_tcp)
+		return NULL;
+	if (!strcmp(w->protocol, "rdma"))
+		return "verbs";
+	return !strcmp(w->protocol, "efa") ? "ofi" : NULL;
+}
+
 /*
  * Picks the devices to use, "" for all: logged where another setting has named
  * some in vain. 0, -600.
@@ -277,7 +287,7 @@ static bool discovers(const struct wanted *w)
 static int pick_devices(const struct wanted *w, const char **out)
 {
 	*out = "";
-	if (w->force_tcp || strcmp(w->protocol, "rdma") != 0)
+	if (!backend_of(w))
 		return 0;
 	if (discovers(w)) {
 		*out = w->device_filters;
@@ -311,7 +321,10 @@ static int configure(struct te_config *config, const struct wanted *w)
 	if (!rc && pick_devices(w, &devices))
 		rc = -EINVAL;
 	if (!rc && *devices)
-		rc = set_config(config, "verbs.devices", devices);
+		rc = set_config(config,
+				!strcmp(backend_of(w), "ofi") ? "ofi.devices"
+							      : "verbs.devices",
+				devices);
 	if (rc)
 		return rc;
 	if (strstr(w->metadata_server, "://") ||
@@ -404,11 +417,10 @@ static int create_engine(const struct wanted *w, struct te_engine **out)
 /* The protocol must be the one of the engine that the caller brings. */
 static int check_protocol(const struct wanted *w, struct te_engine *engine)
 {
-	const char *devices;
+	const char *devices, *backend = backend_of(w);
 	int code;
 
-	if (strcmp(w->protocol, "rdma") || w->force_tcp ||
-	    te_engine_has_backend(engine, "verbs"))
+	if (!backend || te_engine_has_backend(engine, backend))
 		return 0;
 	code = pick_devices(w, &devices);
 	if (code)
@@ -416,8 +428,9 @@ static int check_protocol(const struct wanted *w, struct te_engine *engine)
 	if (*devices)
 		return wrong("rdma_devices", devices,
 			     "there is no such device");
-	LOG_WARN("setup: no RDMA device: bytes go by tcp, and by shared memory "
-		 "on this host");
+	LOG_WARN("setup: no %s device: bytes go by tcp, and by shared memory "
+		 "on this host",
+		 strcmp(backend, "ofi") != 0 ? "RDMA" : "libfabric");
 	return 0;
 }
 

@@ -42,7 +42,7 @@ struct tei_config {
 	bool insecure;    /* serve everybody, other hosts too */
 	char *allow_uids; /* users that are served, too; base/peer.h */
 	char *backends;   /* comma list; NULL: those of protocol */
-	char *protocol;   /* any, rdma, tcp, nvlink_intra, nvlink */
+	char *protocol;   /* any, rdma, efa, tcp, nvlink_intra, nvlink */
 	bool intranode_nvlink, force_mnnvl, nvlink_ipc;
 	char *devices;  /* comma list; NULL: all there are */
 	char *topology; /* file; NULL: look at the machine */

@@ -346,6 +346,18 @@ static int check_names(const struct tei_worker *w)
 	return 0;
 }
 
+static bool is_protocol(const struct tei_worker *w, const char *name)
+{
+	return !is_named(w->engine) && !tei_config_is_tcp(&w->engine->config) &&
+	       !strcmp(w->engine->config.protocol, name);
+}
+
+/* What efa means: RDMA of the kind that only libfabric reaches. */
+static bool is_of_libfabric(const struct tei_backend_ops *ops)
+{
+	return !strcmp(ops->name, "ofi");
+}
+
 /* Returns how many workers the settings ask for, 0: one for each node. */
 static uint32_t wanted_workers(const struct te_engine *engine)
 {
@@ -364,7 +376,8 @@ static int search(struct probe *probe, void *values,
 		.topo = engine->topo,
 		.config = values,
 		.module_path = engine->config.module_path,
-		.named = is_named(engine),
+		.named = is_named(engine) || (is_protocol(probe->w, "efa") &&
+					      is_of_libfabric(probe->ops)),
 		.found = each,
 		.arg = probe,
 	});
@@ -446,6 +459,8 @@ static bool is_of_protocol(const struct tei_worker *w,
 		return !tei_is_rdma(ops);
 	if (!strcmp(protocol, "any"))
 		return true;
+	if (!strcmp(protocol, "efa") && tei_is_rdma(ops))
+		return is_of_libfabric(ops);
 	return tei_is_rdma(ops) || !has_rdma(w);
 }
 
@@ -490,27 +505,28 @@ static bool has_remote(const struct tei_worker *w)
 static void tell_rdma(const struct tei_worker *w)
 {
 	const struct tei_rail_box *down = first_down(w);
-	bool asked = !is_named(w->engine) &&
-		     !tei_config_is_tcp(&w->engine->config) &&
-		     !strcmp(w->engine->config.protocol, "rdma");
+	const char *protocol = w->engine->config.protocol;
+	bool asked = is_protocol(w, "rdma") || is_protocol(w, "efa");
 
 	if (down && !has_remote(w))
 		LOG_WARN("engine: no port has a link: nothing reaches other "
 			 "hosts before rail %s or another has one",
 			 down->name);
 	else if (down && asked && !has_rdma(w))
-		LOG_WARN("engine: protocol rdma: no port has a link: bytes go "
+		LOG_WARN("engine: protocol %s: no port has a link: bytes go "
 			 "by tcp, and by shared memory on this host, until "
 			 "rail %s or another has one",
-			 down->name);
+			 protocol, down->name);
 	else if (asked && !devices_have_rdma(&w->devices))
 		LOG_WARN(
 			"engine: none of \"%s\" has RDMA: bytes go by tcp, and "
 			"by shared memory on this host",
 			w->engine->config.devices);
 	else if (asked && !has_rdma(w))
-		LOG_WARN("engine: protocol rdma: no RDMA device: bytes go by "
-			 "tcp, and by shared memory on this host");
+		LOG_WARN("engine: protocol %s: no %s device: bytes go by "
+			 "tcp, and by shared memory on this host",
+			 protocol,
+			 is_protocol(w, "efa") ? "libfabric" : "RDMA");
 }
 
 static int open_rails(struct tei_worker *w, const struct te_config *config)

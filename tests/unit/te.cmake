@@ -17,6 +17,11 @@ te_tests(unit te PROGRAM unit_te_fake
 	TESTS drops elsewhere failover flush homes impostor links merge notify notify_ends rails region_ends reroute
 		revoke timer unmatched warm
 	SOURCES fake.c raw.c)
+te_tests(unit te PROGRAM unit_te_libfabric
+	TESTS libfabric)
+if(TARGET te_ofi)
+	add_dependencies(unit_te_libfabric te_ofi)
+endif()
 if(TARGET te_test_fake_verbs)
 	te_tests(unit te PROGRAM unit_te_verbs
 		TESTS cycles nodes protocol

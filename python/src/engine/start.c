@@ -93,6 +93,8 @@ static const char *binding(const char *protocol)
 
 	if (!strcmp(backend, "verbs"))
 		return "rdma";
+	if (!strcmp(backend, "ofi"))
+		return "efa";
 	if (!strcmp(protocol, "tcp") || !strncmp(protocol, "nvlink", 6))
 		return protocol;
 	return "any";
@@ -186,6 +188,7 @@ int py_start_engine(const struct py_start *how, struct te_engine **out)
 			te_strerror(rc));
 	else if (!py_is_on("MC_FORCE_TCP") &&
 		 strcmp(binding(how->protocol), "rdma") &&
+		 strcmp(binding(how->protocol), "efa") &&
 		 !te_engine_has_backend(*out, backend_of(how->protocol)))
 		py_warn(METHOD,
 			"no device for %s: going by tcp and shared memory",
