@@ -28,6 +28,9 @@ target_compile_definitions(integration_store PRIVATE
 	TEST_WALL_LIBRARY="$<TARGET_FILE:te_test_wall_step>")
 add_dependencies(integration_store mooncake_client mooncake_master store_attacker store_dummy
 	store_halter store_writer te_test_wall_step)
+if(TARGET te_ofi)
+	add_dependencies(integration_store te_ofi)
+endif()
 
 # With a driver of GPUs that the test loads.
 te_tests(integration store PROGRAM integration_store_gpu

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "tests/integration/store/late.h"
+#include "tests/lib/libfabric.h"
 #include "tests/lib/test.h"
 #include "tests/lib/wait.h"
 
@@ -185,6 +186,16 @@ static void late_writes_by_verbs_find_their_queue_pairs_gone(void **state)
 	run(&late_verbs);
 }
 
+static void late_writes_by_libfabric_find_their_connections_gone(void **state)
+{
+	(void)state;
+	if (!test_libfabric_is_there())
+		skip();
+	test_libfabric_set();
+	run(&late_ofi);
+	test_libfabric_unset();
+}
+
 static void late_writes_to_mapped_memory_touch_no_object(void **state)
 {
 	(void)state;
@@ -205,6 +216,8 @@ int main(int argc, char **argv)
 			late_writes_by_tcp_are_refused_and_touch_no_object),
 		cmocka_unit_test(
 			late_writes_by_verbs_find_their_queue_pairs_gone),
+		cmocka_unit_test(
+			late_writes_by_libfabric_find_their_connections_gone),
 		cmocka_unit_test(late_writes_to_mapped_memory_touch_no_object),
 		cmocka_unit_test(late_writes_to_foreign_memory_touch_no_object),
 	};

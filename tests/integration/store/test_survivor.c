@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "tests/lib/libfabric.h"
 #include "tests/lib/stat.h"
 #include "tests/lib/test.h"
 #include "tests/lib/wait.h"
@@ -143,12 +144,37 @@ static void a_stopped_owner_is_met_few_times_over_tcp(void **state)
 	lose_one("loop,tcp", SIGSTOP);
 }
 
+static void lose_one_over_libfabric(int signal)
+{
+	if (!test_libfabric_is_there())
+		skip();
+	test_libfabric_set();
+	lose_one("loop,ofi", signal);
+	test_libfabric_unset();
+}
+
+static void a_killed_owner_is_met_few_times_over_libfabric(void **state)
+{
+	(void)state;
+	lose_one_over_libfabric(SIGKILL);
+}
+
+static void a_stopped_owner_is_met_few_times_over_libfabric(void **state)
+{
+	(void)state;
+	lose_one_over_libfabric(SIGSTOP);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_killed_owner_is_met_few_times),
 		cmocka_unit_test(a_killed_owner_is_met_few_times_over_tcp),
 		cmocka_unit_test(a_stopped_owner_is_met_few_times_over_tcp),
+		cmocka_unit_test(
+			a_killed_owner_is_met_few_times_over_libfabric),
+		cmocka_unit_test(
+			a_stopped_owner_is_met_few_times_over_libfabric),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
