@@ -335,6 +335,7 @@ void tei_probe(struct tei_probes *out)
 	if (!statvfs("/dev/shm", &shm))
 		out->shm_bytes = (uint64_t)shm.f_blocks * shm.f_frsize;
 	probe_copies(out);
+	tei_probe_libfabric(out);
 }
 
 #define CAP_IPC_LOCK_BIT 14
@@ -575,6 +576,7 @@ void tei_check_host(const struct tei_host *h, struct tei_report *r)
 {
 	tei_check_rdma(h, r);
 	tei_check_fabric(h, r);
+	tei_check_libfabric(h, r);
 	tei_check_pci(h, r);
 	tei_check_gpu(h, r);
 	tei_check_numa(h, r);

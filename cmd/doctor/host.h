@@ -26,6 +26,10 @@ struct tei_probes {
 	/* Kernel that copies shared memory fastest; static, NULL: unknown. */
 	const char *copy_kernel;
 	double copy_gb_per_s, memcpy_gb_per_s;
+	/* Version of libfabric, major << 16 | minor; 0: not loaded, and why. */
+	uint32_t libfabric;
+	char libfabric_why[128];
+	char providers[256]; /* of libfabric: "efa tcp"; "": unknown */
 };
 
 struct tei_host {
@@ -95,6 +99,7 @@ bool tei_host_entry(const struct tei_host *h, const char *folder, size_t n,
 /* ---- checks; each adds to the report ---- */
 
 void tei_check_rdma(const struct tei_host *h, struct tei_report *r);
+void tei_check_libfabric(const struct tei_host *h, struct tei_report *r);
 void tei_check_fabric(const struct tei_host *h, struct tei_report *r);
 void tei_check_pci(const struct tei_host *h, struct tei_report *r);
 void tei_check_gpu(const struct tei_host *h, struct tei_report *r);
@@ -109,5 +114,7 @@ void tei_check_host(const struct tei_host *h, struct tei_report *r);
 
 /* Ask the kernel that this process runs on. */
 void tei_probe(struct tei_probes *out);
+/* Loads libfabric, which stays. Part of tei_probe(). */
+void tei_probe_libfabric(struct tei_probes *out);
 
 #endif

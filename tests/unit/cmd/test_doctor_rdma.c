@@ -45,6 +45,37 @@ static void a_device_of_iwarp_is_found(void **state)
 	patients_show("two-nics", list, TEST_COUNT(list));
 }
 
+static void libfabric_is_judged_by_whether_a_device_needs_it(void **state)
+{
+	struct patient p;
+
+	(void)state;
+	patient_open(&p, "two-nics");
+	p.probes = (struct tei_probes){.known = true,
+				       .libfabric_why = "cannot open it"};
+	patient_look(&p);
+	patient_has(&p, "ofi.library", "", TEI_MARK_OK, "no device needs it");
+	test_tree_write(p.dir, "sys/class/infiniband/mlx5_0/device/vendor",
+			"0x1d0f\n");
+	patient_look(&p);
+	patient_has(&p, "ofi.library", "", TEI_MARK_FAIL, "cannot open it");
+	p.probes.libfabric = 1u << 16 | 16;
+	patient_look(&p);
+	patient_has(&p, "ofi.library", "", TEI_MARK_FAIL, "libfabric 1.16");
+	p.probes.libfabric = 2u << 16;
+	(void)snprintf(p.probes.providers, sizeof(p.probes.providers),
+		       "tcp efa-direct");
+	patient_look(&p);
+	patient_has(&p, "ofi.library", "", TEI_MARK_OK,
+		    "libfabric 2.0, providers tcp efa-direct");
+	patient_has(&p, "ofi.efa", "mlx5_0", TEI_MARK_WARN, "no provider efa");
+	(void)snprintf(p.probes.providers, sizeof(p.probes.providers),
+		       "tcp efa");
+	patient_look(&p);
+	patient_has(&p, "ofi.efa", "mlx5_0", TEI_MARK_WARN, "not driven yet");
+	patient_close(&p);
+}
+
 static void devices_that_cannot_be_opened_are_found(void **state)
 {
 	static const struct ailment list[] = {
@@ -253,6 +284,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_healthy_machine_has_nothing_to_mend),
 		cmocka_unit_test(a_device_of_iwarp_is_found),
+		cmocka_unit_test(
+			libfabric_is_judged_by_whether_a_device_needs_it),
 		cmocka_unit_test(devices_that_cannot_be_opened_are_found),
 		cmocka_unit_test(a_node_that_cannot_be_opened_is_found),
 		cmocka_unit_test(ports_that_are_not_ready_are_found),
