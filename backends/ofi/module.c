@@ -93,6 +93,34 @@ static void *mr_desc(struct fid_mr *mr)
 	return fi_mr_desc(mr);
 }
 
+static int mr_bind(struct fid_mr *mr, struct fid *bfid, uint64_t flags)
+{
+	return fi_mr_bind(mr, bfid, flags);
+}
+
+static int mr_enable(struct fid_mr *mr)
+{
+	return fi_mr_enable(mr);
+}
+
+static int av_open(struct fid_domain *of, struct fi_av_attr *attr,
+		   struct fid_av **av, void *context)
+{
+	return fi_av_open(of, attr, av, context);
+}
+
+static int av_insert(struct fid_av *av, const void *addr, size_t count,
+		     fi_addr_t *fi_addr, uint64_t flags, void *context)
+{
+	return fi_av_insert(av, addr, count, fi_addr, flags, context);
+}
+
+static int av_remove(struct fid_av *av, fi_addr_t *fi_addr, size_t count,
+		     uint64_t flags)
+{
+	return fi_av_remove(av, fi_addr, count, flags);
+}
+
 static int passive_ep(struct fid_fabric *fabric, struct fi_info *info,
 		      struct fid_pep **pep, void *context)
 {
@@ -192,6 +220,11 @@ TEI_MODULE_EXPORT const struct ofi_provider tei_ofi_provider = {
 	.mr_regattr = mr_regattr,
 	.mr_key = mr_key,
 	.mr_desc = mr_desc,
+	.mr_bind = mr_bind,
+	.mr_enable = mr_enable,
+	.av_open = av_open,
+	.av_insert = av_insert,
+	.av_remove = av_remove,
 	.passive_ep = passive_ep,
 	.pep_bind = pep_bind,
 	.listen = listen_at,

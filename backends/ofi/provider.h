@@ -29,7 +29,7 @@
 
 #include "base/module.h"
 
-#define OFI_PROVIDER_ABI 1u
+#define OFI_PROVIDER_ABI 2u
 #define OFI_VERSION      FI_VERSION(1, 17)
 
 struct ofi_provider {
@@ -73,6 +73,17 @@ struct ofi_provider {
 			  struct fid_mr **mr);
 	uint64_t (*mr_key)(struct fid_mr *mr);
 	void *(*mr_desc)(struct fid_mr *mr);
+	/* FI_MR_ENDPOINT: a key holds once it is bound to one and enabled. */
+	int (*mr_bind)(struct fid_mr *mr, struct fid *bfid, uint64_t flags);
+	int (*mr_enable)(struct fid_mr *mr);
+
+	int (*av_open)(struct fid_domain *domain, struct fi_av_attr *attr,
+		       struct fid_av **av, void *context);
+	/* Returns how many it took; FI_ADDR_NOTAVAIL stands for the others. */
+	int (*av_insert)(struct fid_av *av, const void *addr, size_t count,
+			 fi_addr_t *fi_addr, uint64_t flags, void *context);
+	int (*av_remove)(struct fid_av *av, fi_addr_t *fi_addr, size_t count,
+			 uint64_t flags);
 
 	int (*passive_ep)(struct fid_fabric *fabric, struct fi_info *info,
 			  struct fid_pep **pep, void *context);
