@@ -5,6 +5,9 @@
  * The target names its rail's listener and a random token over the control
  * connection. The initiator connects to the listener and says the token, by
  * which the target knows the endpoint that it comes for.
+ *
+ * Without connections (FI_EP_RDM) both halves name the address of an endpoint
+ * that is for the other half alone.
  */
 #include <assert.h>
 #include <errno.h>
@@ -47,55 +50,6 @@ void tei_ofi_window_free(struct ofi_window *window)
 
 /* ---- opened ---- */
 
-static int reserve_completions(struct ofi_endpoint *ep)
-{
-	static struct tei_log_limit limit = {.per_minute = 6};
-	struct ofi_rail *rail = ofi_rail_of(ep);
-	uint32_t room = rail->nic.depth;
-
-	if (ep->base->target)
-		return 0;
-	if (room > rail->room) {
-		if (tei_log_allowed(&limit))
-			LOG_WARN("rail %s: no room for the completions of "
-				 "another endpoint: raise ofi.completions",
-				 rail->nic.name);
-		return -ENOBUFS;
-	}
-	rail->room -= room;
-	ep->room = room;
-	return 0;
-}
-
-int tei_ofi_endpoint_open(struct tei_endpoint *base, void *addr, size_t *len)
-{
-	struct ofi_endpoint *ep = ofi_endpoint(base);
-	struct ofi_rail *rail = ofi_rail(base->rail);
-	struct ofi_address mine = {.len = 0};
-	int rc;
-
-	*ep = (struct ofi_endpoint){.base = base, .state = OFI_MADE};
-	tei_list_init(&ep->of_rail);
-	tei_list_init(&ep->link);
-	tei_list_init(&ep->queue);
-	tei_list_init(&ep->held);
-	if (base->target) {
-		mine = rail->address;
-		if (getrandom(mine.token, OFI_TOKEN_LEN, 0) != OFI_TOKEN_LEN)
-			return -EIO;
-		memcpy(ep->token, mine.token, OFI_TOKEN_LEN);
-	}
-	rc = tei_ofi_address_encode(&mine, addr, len);
-	if (!rc)
-		rc = reserve_completions(ep);
-	if (rc)
-		return rc;
-	tei_list_add_tail(&rail->endpoints, &ep->of_rail);
-	return 0;
-}
-
-/* ---- connected ---- */
-
 static int log_failure(const struct ofi_rail *rail, const char *what, int rc)
 {
 	static struct tei_log_limit limit = {.per_minute = 60};
@@ -121,7 +75,8 @@ static int make_fid(struct ofi_endpoint *ep, struct fi_info *info, bool *made)
 		return log_failure(rail, "open an endpoint", rc);
 	}
 	*made = true;
-	rc = api->ep_bind(ep->fid, &rail->eq->fid, 0);
+	rc = rail->nic.kind->rdm ? api->ep_bind(ep->fid, &rail->nic.av->fid, 0)
+				 : api->ep_bind(ep->fid, &rail->eq->fid, 0);
 	if (!rc)
 		rc = api->ep_bind(ep->fid, &rail->cq->fid,
 				  FI_TRANSMIT | FI_RECV);
@@ -133,6 +88,89 @@ static int make_fid(struct ofi_endpoint *ep, struct fi_info *info, bool *made)
 	ep->fid = NULL;
 	return log_failure(rail, "enable an endpoint", rc);
 }
+
+static int reserve_completions(struct ofi_endpoint *ep)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+	struct ofi_rail *rail = ofi_rail_of(ep);
+	uint32_t room = rail->nic.depth;
+
+	if (ep->base->target)
+		return 0;
+	if (room > rail->room) {
+		if (tei_log_allowed(&limit))
+			LOG_WARN("rail %s: no room for the completions of "
+				 "another endpoint: raise ofi.completions",
+				 rail->nic.name);
+		return -ENOBUFS;
+	}
+	rail->room -= room;
+	ep->room = room;
+	return 0;
+}
+
+/*
+ * Writes what the other half needs to know. Without connections that is the
+ * address of a provider's endpoint, which is made.
+ */
+static int name_self(struct ofi_endpoint *ep, struct ofi_address *mine)
+{
+	struct ofi_rail *rail = ofi_rail_of(ep);
+	bool made;
+	int rc;
+
+	*mine = (struct ofi_address){.len = 0};
+	if (rail->nic.kind->rdm) {
+		mine->len = OFI_ADDRESS_MAX;
+		rc = make_fid(ep, rail->nic.info, &made);
+		if (rc)
+			return rc;
+		rc = rail->nic.api->getname(&ep->fid->fid, mine->bytes,
+					    &mine->len);
+		rail->address.len = mine->len; /* of each that is to come */
+		return rc ? log_failure(rail, "name an endpoint", rc) : 0;
+	}
+	if (!ep->base->target)
+		return 0;
+	*mine = rail->address;
+	if (getrandom(mine->token, OFI_TOKEN_LEN, 0) != OFI_TOKEN_LEN)
+		return -EIO;
+	memcpy(ep->token, mine->token, OFI_TOKEN_LEN);
+	return 0;
+}
+
+int tei_ofi_endpoint_open(struct tei_endpoint *base, void *addr, size_t *len)
+{
+	struct ofi_endpoint *ep = ofi_endpoint(base);
+	struct ofi_rail *rail = ofi_rail(base->rail);
+	struct ofi_address mine;
+	int rc;
+
+	*ep = (struct ofi_endpoint){
+		.base = base, .state = OFI_MADE, .to = FI_ADDR_UNSPEC};
+	tei_list_init(&ep->of_rail);
+	tei_list_init(&ep->link);
+	tei_list_init(&ep->queue);
+	tei_list_init(&ep->held);
+	rc = name_self(ep, &mine);
+	if (!rc)
+		rc = tei_ofi_address_encode(&mine, addr, len);
+	if (!rc)
+		rc = reserve_completions(ep);
+	if (rc)
+		goto close_fid;
+	tei_list_add_tail(&rail->endpoints, &ep->of_rail);
+	return 0;
+
+close_fid:
+	if (ep->fid)
+		(void)rail->nic.api->close(&ep->fid->fid);
+	ep->fid = NULL;
+	assert(rc < 0);
+	return rc;
+}
+
+/* ---- connected ---- */
 
 static int check_address(const struct ofi_rail *rail,
 			 const struct ofi_address *theirs)
@@ -195,6 +233,25 @@ static int connect_to(struct ofi_endpoint *ep, const struct ofi_address *theirs)
 	return -EINPROGRESS;
 }
 
+/* Without connections it is enough to know the other half. */
+static int learn(struct ofi_endpoint *ep, const struct ofi_address *theirs)
+{
+	struct ofi_nic *nic = &ofi_rail_of(ep)->nic;
+	int rc;
+
+	ep->window = ep->base->target ? NULL : make_window(ep);
+	if (!ep->window && !ep->base->target)
+		return -ENOMEM;
+	rc = nic->api->av_insert(nic->av, theirs->bytes, 1, &ep->to, 0, NULL);
+	if (rc != 1 || ep->to == FI_ADDR_NOTAVAIL) {
+		ep->to = FI_ADDR_UNSPEC;
+		return log_failure(ofi_rail_of(ep), "take a peer's address",
+				   rc < 0 ? rc : -FI_EINVAL);
+	}
+	ep->state = OFI_UP;
+	return 0;
+}
+
 int tei_ofi_endpoint_connect(struct tei_endpoint *base, const void *addr,
 			     size_t len)
 {
@@ -203,8 +260,9 @@ int tei_ofi_endpoint_connect(struct tei_endpoint *base, const void *addr,
 	struct ofi_rail *rail = ofi_rail(base->rail);
 	struct ofi_address theirs;
 	const char *fault = tei_ofi_address_decode(addr, len, &theirs);
+	bool rdm = rail->nic.kind->rdm;
 
-	if (!fault && !base->target && check_address(rail, &theirs))
+	if (!fault && (rdm || !base->target) && check_address(rail, &theirs))
 		fault = "of another kind";
 	if (fault) {
 		base->rail->bad_frames++;
@@ -213,6 +271,8 @@ int tei_ofi_endpoint_connect(struct tei_endpoint *base, const void *addr,
 				 rail->nic.name, fault);
 		return -EPROTO;
 	}
+	if (rdm)
+		return learn(ep, &theirs);
 	if (!base->target)
 		return connect_to(ep, &theirs);
 	ep->state = OFI_CONNECTING;
@@ -354,6 +414,18 @@ void tei_ofi_break(struct ofi_endpoint *ep, int err)
 	tei_ofi_kick(ofi_rail_of(ep));
 }
 
+#define CONNECTING_ROUNDS 16 /* a connection takes a few to be made */
+
+/*
+ * Has the provider net (1.17) finish what it makes inside for peers that come:
+ * it reads an endpoint that was closed meanwhile.
+ */
+static void finish_connecting(struct ofi_rail *rail)
+{
+	for (int i = 0; i < CONNECTING_ROUNDS && rail->nic.kind->software; i++)
+		(void)tei_ofi_poll(rail, OFI_POLL_MAX);
+}
+
 /*
  * Closes the connection: nothing of it touches memory afterwards. False: the
  * provider refuses; to be tried again.
@@ -366,9 +438,17 @@ static bool close_fid(struct ofi_endpoint *ep)
 
 	if (!ep->fid)
 		return true;
-	tei_ofi_sever(ep);
-	/* A child that was forked may hold the socket, too. */
-	(void)api->shutdown(ep->fid, 0);
+	if (rail->nic.kind->rdm) {
+		finish_connecting(rail);
+	} else {
+		tei_ofi_sever(ep);
+		/* A child that was forked may hold the socket, too. */
+		(void)api->shutdown(ep->fid, 0);
+	}
+	/* Providers use the endpoint for that, so it comes first. */
+	if (ep->to != FI_ADDR_UNSPEC)
+		(void)api->av_remove(rail->nic.av, &ep->to, 1, 0);
+	ep->to = FI_ADDR_UNSPEC;
 	rc = api->close(&ep->fid->fid);
 	if (!rc) {
 		ep->fid = NULL;

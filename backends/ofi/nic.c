@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -14,17 +15,19 @@
 
 /* ---- providers ---- */
 
-#define RDM_ONLY "has only endpoints FI_EP_RDM, which are not driven yet"
-#define LAYERED  "is a layer over other providers and breaks with its peers"
+#define UNTRIED "not driven yet, for want of hardware to try it with"
+#define BOUND   "binds keys to endpoints, which is not driven yet"
+#define DRIVERS "/sys/bus/pci/drivers/"
+#define LAYERED "is a layer over other providers and breaks with its peers"
 
 static const struct ofi_kind kinds[] = {
-	{"efa", .why = RDM_ONLY},
-	{"cxi", .why = RDM_ONLY},
-	{"opx", .why = RDM_ONLY},
-	{"psm3", .why = RDM_ONLY},
+	{"efa", .why = UNTRIED, .rdm = true, .driver = DRIVERS "efa"},
+	{"cxi", .why = BOUND},
+	{"opx", .why = UNTRIED, .rdm = true, .driver = DRIVERS "hfi1"},
+	{"psm3", .why = UNTRIED, .rdm = true, .driver = DRIVERS "hfi1"},
 	{"verbs", .software = false},
 	{"tcp", .software = true},
-	{"net", .why = RDM_ONLY, .software = true},
+	{"net", .software = true, .rdm = true},
 	{"shm", .why = "tells nothing of a dead peer; the backend shm does"},
 	{"sockets", .why = "is deprecated and loses completions"},
 	{"udp", .why = "cannot read or write a peer's memory"},
@@ -79,7 +82,13 @@ static void leave_out(struct ofi_choice *choice, const char *name,
 	choice->reason = reason;
 }
 
-int tei_ofi_wants(const struct ofi_config *config, struct ofi_choice *choice)
+static bool has_driver(const struct ofi_kind *kind)
+{
+	return !kind->driver || !access(kind->driver, F_OK);
+}
+
+int tei_ofi_wants(const struct ofi_config *config, bool look,
+		  struct ofi_choice *choice)
 {
 	const char *at = list_of(config->provider);
 	int wants = 0;
@@ -95,6 +104,9 @@ int tei_ofi_wants(const struct ofi_config *config, struct ofi_choice *choice)
 		}
 		if (kind->why)
 			leave_out(choice, kind->name, kind->why);
+		else if (look && !has_driver(kind))
+			leave_out(choice, kind->name,
+				  "the kernel has no driver of its devices");
 		else
 			wants = 1;
 	}
@@ -144,7 +156,7 @@ static struct fi_info *hints_for(const struct ofi_provider *api,
 	hints->caps =
 		FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
-	hints->ep_attr->type = FI_EP_MSG;
+	hints->ep_attr->type = kind->rdm ? FI_EP_RDM : FI_EP_MSG;
 	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED |
 				      FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
 	hints->domain_attr->threading = FI_THREAD_SAFE;
@@ -515,6 +527,7 @@ static void describe_self(struct ofi_nic *nic)
 int tei_ofi_nic_open(struct ofi_nic *nic, const struct ofi_provider *api,
 		     const struct ofi_config *config, const char *name)
 {
+	struct fi_av_attr addresses = {.type = FI_AV_TABLE};
 	const char *why;
 	int rc;
 
@@ -541,6 +554,12 @@ int tei_ofi_nic_open(struct ofi_nic *nic, const struct ofi_provider *api,
 		rc = log_failure(nic, "open its domain", rc);
 		goto close;
 	}
+	if (nic->kind->rdm)
+		rc = api->av_open(nic->domain, &addresses, &nic->av, NULL);
+	if (rc) {
+		rc = log_failure(nic, "open its addresses", rc);
+		goto close;
+	}
 	LOG_INFO("rail %s: provider %s of libfabric %u.%u, fabric %s, %u "
 		 "operations in flight of %u pieces",
 		 nic->name, nic->kind->name, FI_MAJOR(api->version()),
@@ -555,12 +574,15 @@ close:
 
 void tei_ofi_nic_close(struct ofi_nic *nic)
 {
+	if (nic->av)
+		(void)nic->api->close(&nic->av->fid);
 	if (nic->domain)
 		(void)nic->api->close(&nic->domain->fid);
 	if (nic->fabric)
 		(void)nic->api->close(&nic->fabric->fid);
 	if (nic->info)
 		nic->api->freeinfo(nic->info);
+	nic->av = NULL;
 	nic->domain = NULL;
 	nic->fabric = NULL;
 	nic->info = NULL;

@@ -30,6 +30,10 @@ struct ofi_kind {
 	 * are closed.
 	 */
 	bool software;
+	/* Endpoints are FI_EP_RDM, not connections. */
+	bool rdm;
+	/* Folder of the kernel's driver for its devices; NULL: it has none. */
+	const char *driver;
 };
 
 struct ofi_nic {
@@ -40,6 +44,7 @@ struct ofi_nic {
 	struct fi_info *info; /* of the domain; NULL: it is not open */
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
+	struct fid_av *av; /* of kinds with FI_EP_RDM: all peers' addresses */
 	struct ofi_self self;
 	/* Limits of an endpoint that the provider grants. */
 	uint32_t depth;      /* operations in flight */
@@ -57,10 +62,12 @@ struct ofi_choice {
 
 /*
  * Returns 1 where the settings name a provider that is used, 0 where they do
- * not; -EINVAL: one has a name that nothing is known of, logged. Pure but for
- * that. Providers that are not used are added to @choice.
+ * not; -EINVAL: one has a name that nothing is known of, logged. Providers that
+ * are not used are added to @choice. @look: also those whose devices have no
+ * driver on this host.
  */
-int tei_ofi_wants(const struct ofi_config *config, struct ofi_choice *choice);
+int tei_ofi_wants(const struct ofi_config *config, bool look,
+		  struct ofi_choice *choice);
 
 /*
  * probe() of te/backend.h. -EINVAL: ofi.devices names what is not there. Asks

@@ -82,7 +82,7 @@ static int find_domains(const struct tei_search *search, struct count *count,
 {
 	const struct ofi_config *config = search->config;
 	const struct ofi_provider *api;
-	int rc = tei_ofi_wants(config, choice);
+	int rc = tei_ofi_wants(config, !tei_ofi_in_use(), choice);
 
 	if (rc <= 0)
 		return rc;

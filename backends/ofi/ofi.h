@@ -13,8 +13,10 @@
  * sever.c     connections that end before the provider closes them
  * post.c      slices to operations, completions to slices, causes of errors
  *
- * An endpoint is one connection (FI_EP_MSG). Closing it ends all that it had
- * posted and all that a peer had begun by it, so flush() and drop() close.
+ * An endpoint is one connection (FI_EP_MSG), or has a provider's endpoint of
+ * its own on either side (FI_EP_RDM), each of which knows the other's address.
+ * Closing it ends all that it had posted and all that a peer had begun by it,
+ * so flush() and drop() close.
  *
  * All belongs to the holder of the rail's drive token, but for regions.
  */
@@ -77,6 +79,7 @@ struct ofi_endpoint {
 	/* rail.waiting: has slices to post; rail.broken; rail.stuck. */
 	struct tei_list link;
 	struct fid_ep *fid; /* NULL: not made yet, or closed */
+	fi_addr_t to;       /* the other half; of FI_EP_RDM */
 	enum ofi_state state;
 	int err;       /* why it is broken, or what flush() says to all */
 	bool flushed;  /* flush() was called */
@@ -105,14 +108,16 @@ struct ofi_slice {
 struct ofi_rail {
 	struct tei_rail *base; /* not owned */
 	struct ofi_nic nic;
-	struct fid_eq *eq;
 	struct fid_cq *cq;
+	/* Events of connections; NULL where endpoints are FI_EP_RDM. */
+	struct fid_eq *eq;
 	struct fid_pep *listener;
 	struct ofi_address address; /* of the listener */
 	uint32_t room; /* completions that no endpoint has reserved */
 	int epoll_fd, kick_fd;
 	uint32_t n_quiet; /* rounds since events were looked at */
 	bool cq_dead;
+	bool polled; /* no descriptor tells of completions */
 	struct ofi_regions regions;
 	struct tei_list endpoints; /* all that are open */
 	struct tei_list waiting, broken, stuck;

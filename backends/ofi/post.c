@@ -549,6 +549,7 @@ static ssize_t send_draft(struct ofi_endpoint *ep, struct draft *d, bool read)
 		.msg_iov = d->iov,
 		.desc = d->desc,
 		.iov_count = d->n,
+		.addr = ep->to,
 		.rma_iov = &d->remote,
 		.rma_iov_count = 1,
 		.context = &d->work->context,

@@ -69,9 +69,9 @@ static int open_fds(struct ofi_rail *rail)
 	if (rail->epoll_fd < 0 || rail->kick_fd < 0)
 		return -errno;
 	rc = watch(rail, rail->kick_fd);
-	if (!rc)
+	if (!rc && !rail->polled)
 		rc = watch_queue(rail, &rail->cq->fid);
-	if (!rc)
+	if (!rc && rail->eq)
 		rc = watch_queue(rail, &rail->eq->fid);
 	return rc;
 }
@@ -85,11 +85,19 @@ static int open_queues(struct ofi_rail *rail)
 		.format = FI_CQ_FORMAT_CONTEXT,
 		.wait_obj = FI_WAIT_FD,
 	};
-	int rc = api->eq_open(rail->nic.fabric, &events, &rail->eq, NULL);
+	int rc = 0;
 
+	if (!rail->nic.kind->rdm)
+		rc = api->eq_open(rail->nic.fabric, &events, &rail->eq, NULL);
 	if (!rc)
 		rc = api->cq_open(rail->nic.domain, &completions, &rail->cq,
 				  NULL);
+	if (rc && rail->nic.kind->rdm) {
+		completions.wait_obj = FI_WAIT_NONE;
+		rail->polled = true;
+		rc = api->cq_open(rail->nic.domain, &completions, &rail->cq,
+				  NULL);
+	}
 	rail->room = (uint32_t)rail->nic.config->completions;
 	return rc;
 }
@@ -196,7 +204,7 @@ int tei_ofi_rail_open(struct tei_rail *base)
 	if (rc)
 		return rc;
 	rc = open_queues(rail);
-	if (!rc)
+	if (!rc && rail->eq)
 		rc = open_listener(rail);
 	if (rc) {
 		LOG_ERROR("rail %s: open its queues: %s", rail->nic.name,
@@ -280,7 +288,7 @@ static int look_at_events(struct ofi_rail *rail)
 	rail->n_quiet = 0;
 	rail->base->woken = false;
 	(void)eventfd_read(rail->kick_fd, &times);
-	while (n < EVENTS_MAX && read_event(rail))
+	while (rail->eq && n < EVENTS_MAX && read_event(rail))
 		n++;
 	if (n == EVENTS_MAX)
 		tei_ofi_kick(rail); /* there may be more */
@@ -344,6 +352,7 @@ int tei_ofi_progress(struct tei_rail *base, int budget)
 		more = look_at_events(rail);
 	make_fence(rail);
 	more += report_broken(rail);
+	base->busy = rail->polled && !tei_list_empty(&rail->endpoints);
 	return n < 0 ? n : n + more;
 }
 
@@ -359,11 +368,15 @@ int tei_ofi_wait_fd(struct tei_rail *base)
 void tei_ofi_arm(struct tei_rail *base)
 {
 	struct ofi_rail *rail = ofi_rail(base);
-	struct fid *queues[] = {&rail->cq->fid, &rail->eq->fid};
+	struct fid *queues[] = {&rail->cq->fid,
+				rail->eq ? &rail->eq->fid : NULL};
 	int rc;
 
+	if (rail->polled)
+		return; /* it is busy, unless it has no endpoint */
+
 	tei_ofi_nic_lock(&rail->nic);
-	rc = rail->nic.api->trywait(rail->nic.fabric, queues, 2);
+	rc = rail->nic.api->trywait(rail->nic.fabric, queues, rail->eq ? 2 : 1);
 	tei_ofi_nic_unlock(&rail->nic);
 	if (rc)
 		tei_ofi_kick(rail);

@@ -13,8 +13,8 @@
  *
  * endpoint  0  u8  version (1)
  *           1  16  token, by which a target knows who comes; 0 of initiators
- *          17  u8  length of the address, 0 of initiators, then the address as
- *                  the provider has it
+ *          17  u8  length of the address, 0 of initiators by connections, then
+ *                  the address as the provider has it
  *
  * region    0  u8  version (1)
  *           1  u8  flags: 1 remote addresses are offsets in a chunk

@@ -24,8 +24,8 @@ static const struct tei_rule library = {
 	"AWS: the EFA installer, and /opt/amazon/efa/lib in LD_LIBRARY_PATH or "
 	"/etc/ld.so.conf.d; else the package libfabric1"};
 static const struct tei_rule efa = {
-	"ofi.efa", "a provider of libfabric that the backend ofi drives",
-	"until then bytes go by tcp; EFA also needs a security group that lets "
+	"ofi.efa", "libfabric's provider efa",
+	"the EFA installer of AWS; EFA also needs a security group that lets "
 	"all traffic from and to itself pass"};
 
 /* ---- asked of the library ---- */
@@ -144,12 +144,17 @@ static void check_efa(const struct tei_host *h, const char *dev,
 		      struct tei_report *r)
 {
 	const struct tei_probes *p = &h->probes;
-	const char *found = "its endpoints (FI_EP_RDM) are not driven yet";
 
-	if (p->known && p->libfabric && *p->providers &&
-	    !has_provider(p, "efa"))
-		found = "libfabric has no provider efa";
-	tei_report_add(r, TEI_MARK_WARN, &efa, dev, "%s", found);
+	if (!p->known || !*p->providers)
+		tei_report_add(r, TEI_MARK_UNKNOWN, &efa, dev,
+			       "nothing is known of libfabric's providers");
+	else if (!has_provider(p, "efa"))
+		tei_report_add(r, TEI_MARK_WARN, &efa, dev,
+			       "libfabric has no provider efa");
+	else
+		tei_report_add(r, TEI_MARK_WARN, &efa, dev,
+			       "provider efa, which is not driven yet: bytes "
+			       "go by tcp");
 }
 
 void tei_check_libfabric(const struct tei_host *h, struct tei_report *r)

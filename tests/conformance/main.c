@@ -22,6 +22,9 @@
 static const char *const ofi_tcp[] = {"ofi.provider", "tcp", "ofi.devices",
 				      "lo", NULL};
 
+static const char *const ofi_net[] = {"ofi.provider", "net", "ofi.devices",
+				      "lo", NULL};
+
 static const struct {
 	const char *name, *backend;
 	bool self, one_process, arena, nic, fake_nics;
@@ -34,6 +37,7 @@ static const struct {
 	{"tcp", "tcp", .arena = false},
 	{"verbs", "verbs", .arena = false, .nic = true},
 	{"ofi.tcp", "ofi", .nic = true, .settings = ofi_tcp},
+	{"ofi.net", "ofi", .nic = true, .settings = ofi_net},
 #ifdef RIG_FAKE_VERBS
 	{"verbs.fake", "verbs", .one_process = true, .nic = true,
 	 .fake_nics = true},

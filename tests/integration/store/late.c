@@ -16,10 +16,14 @@ const struct late_way late_verbs = {.name = "verbs",
 				    .mapped = true,
 				    .by_device = true};
 /* Its library writes to sockets by itself, where no middle is to be had. */
-const struct late_way late_ofi = {.name = "ofi, provider tcp",
-				  .backends = "loop,ofi",
-				  .mapped = true,
-				  .by_device = true};
+const struct late_way late_ofi_tcp = {.name = "ofi, provider tcp",
+				      .backends = "loop,ofi",
+				      .mapped = true,
+				      .by_device = true};
+const struct late_way late_ofi_net = {.name = "ofi, provider net",
+				      .backends = "loop,ofi",
+				      .mapped = true,
+				      .by_device = true};
 const struct late_way late_mapped = {.name = "shm, mapped",
 				     .mapped = true,
 				     .by_itself = true,

@@ -22,8 +22,8 @@ struct late_way {
 	bool by_device;       /* whom it does not stop: no middle */
 };
 
-extern const struct late_way late_tcp, late_verbs, late_ofi, late_mapped,
-	late_foreign;
+extern const struct late_way late_tcp, late_verbs, late_ofi_tcp, late_ofi_net,
+	late_mapped, late_foreign;
 
 struct late {
 	const struct late_way *way; /* not owned */

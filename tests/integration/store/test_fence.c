@@ -186,14 +186,25 @@ static void late_writes_by_verbs_find_their_queue_pairs_gone(void **state)
 	run(&late_verbs);
 }
 
+static void run_by(const char *provider, const struct late_way *way)
+{
+	if (!test_libfabric_has(provider))
+		skip();
+	test_libfabric_set(provider);
+	run(way);
+	test_libfabric_unset();
+}
+
 static void late_writes_by_libfabric_find_their_connections_gone(void **state)
 {
 	(void)state;
-	if (!test_libfabric_is_there())
-		skip();
-	test_libfabric_set();
-	run(&late_ofi);
-	test_libfabric_unset();
+	run_by("tcp", &late_ofi_tcp);
+}
+
+static void late_writes_by_libfabric_find_their_endpoints_gone(void **state)
+{
+	(void)state;
+	run_by("net", &late_ofi_net);
 }
 
 static void late_writes_to_mapped_memory_touch_no_object(void **state)
@@ -218,6 +229,8 @@ int main(int argc, char **argv)
 			late_writes_by_verbs_find_their_queue_pairs_gone),
 		cmocka_unit_test(
 			late_writes_by_libfabric_find_their_connections_gone),
+		cmocka_unit_test(
+			late_writes_by_libfabric_find_their_endpoints_gone),
 		cmocka_unit_test(late_writes_to_mapped_memory_touch_no_object),
 		cmocka_unit_test(late_writes_to_foreign_memory_touch_no_object),
 	};

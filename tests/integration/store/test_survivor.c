@@ -144,11 +144,11 @@ static void a_stopped_owner_is_met_few_times_over_tcp(void **state)
 	lose_one("loop,tcp", SIGSTOP);
 }
 
-static void lose_one_over_libfabric(int signal)
+static void lose_one_over_libfabric(const char *provider, int signal)
 {
-	if (!test_libfabric_is_there())
+	if (!test_libfabric_has(provider))
 		skip();
-	test_libfabric_set();
+	test_libfabric_set(provider);
 	lose_one("loop,ofi", signal);
 	test_libfabric_unset();
 }
@@ -156,13 +156,25 @@ static void lose_one_over_libfabric(int signal)
 static void a_killed_owner_is_met_few_times_over_libfabric(void **state)
 {
 	(void)state;
-	lose_one_over_libfabric(SIGKILL);
+	lose_one_over_libfabric("tcp", SIGKILL);
 }
 
 static void a_stopped_owner_is_met_few_times_over_libfabric(void **state)
 {
 	(void)state;
-	lose_one_over_libfabric(SIGSTOP);
+	lose_one_over_libfabric("tcp", SIGSTOP);
+}
+
+static void a_killed_owner_is_met_few_times_without_connections(void **state)
+{
+	(void)state;
+	lose_one_over_libfabric("net", SIGKILL);
+}
+
+static void a_stopped_owner_is_met_few_times_without_connections(void **state)
+{
+	(void)state;
+	lose_one_over_libfabric("net", SIGSTOP);
 }
 
 int main(void)
@@ -175,6 +187,10 @@ int main(void)
 			a_killed_owner_is_met_few_times_over_libfabric),
 		cmocka_unit_test(
 			a_stopped_owner_is_met_few_times_over_libfabric),
+		cmocka_unit_test(
+			a_killed_owner_is_met_few_times_without_connections),
+		cmocka_unit_test(
+			a_stopped_owner_is_met_few_times_without_connections),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
