@@ -30,7 +30,23 @@ if(TARGET te_verbs)
 	endforeach()
 endif()
 if(TARGET te_ofi)
+	add_library(te_test_fake_ofi OBJECT
+		../lib/fake_ofi/av.c
+		../lib/fake_ofi/cm.c
+		../lib/fake_ofi/cq.c
+		../lib/fake_ofi/endpoint.c
+		../lib/fake_ofi/events.c
+		../lib/fake_ofi/fabric.c
+		../lib/fake_ofi/faults.c
+		../lib/fake_ofi/info.c
+		../lib/fake_ofi/memory.c
+		../lib/fake_ofi/run.c)
+	target_link_libraries(te_test_fake_ofi PRIVATE te_flags)
+	target_include_directories(te_test_fake_ofi SYSTEM PRIVATE
+		${LIBFABRIC_INCLUDE_DIRS})
 	te_tests(unit backends PROGRAM unit_backends_ofi
-		TESTS ofi_wire
-		SOURCES fake_core.c)
+		TESTS ofi_fake ofi_wire
+		SOURCES fake_core.c
+		LIBRARIES $<TARGET_OBJECTS:te_test_fake_ofi>)
+	add_dependencies(unit_backends_ofi te_ofi)
 endif()
