@@ -13,6 +13,10 @@
 #include <string.h>
 
 #include "tests/conformance/rig.h"
+#ifdef RIG_FAKE_OFI
+#include "backends/ofi/ofi.h"
+#include "tests/lib/fake_ofi/fake_ofi.h"
+#endif
 #ifdef RIG_FAKE_VERBS
 #include "backends/verbs/verbs.h"
 #include "tests/lib/fake_verbs/fake_verbs.h"
@@ -24,11 +28,36 @@ static const char *const ofi_tcp[] = {"ofi.provider", "tcp", "ofi.devices",
 
 static const char *const ofi_net[] = {"ofi.provider", "net", "ofi.devices",
 				      "lo", NULL};
+#ifdef RIG_FAKE_VERBS
+/* NICs in memory, which get to a GPU's by dma-buf. */
+static void start_verbs(int unused)
+{
+	(void)unused;
+	setenv("WITH_NVIDIA_PEERMEM", "0", 1);
+	fake_verbs_start(2);
+	tei_verbs_use(&fake_verbs);
+}
+#endif
+
+#ifdef RIG_FAKE_OFI
+static const char *const fake_tcp[] = {"ofi.provider", "tcp", NULL};
+static const char *const fake_rc[] = {"ofi.provider", "verbs", NULL};
+static const char *const fake_efa[] = {"ofi.provider", "efa", NULL};
+static const char *const fake_cxi[] = {"ofi.provider", "cxi", NULL};
+
+static void start_ofi(int shape)
+{
+	fake_ofi_start((enum fake_ofi_shape)shape, 2);
+	tei_ofi_use(&fake_ofi);
+}
+#endif
 
 static const struct {
 	const char *name, *backend;
-	bool self, one_process, arena, nic, fake_nics;
+	bool self, one_process, arena, nic;
 	const char *const *settings; /* names and values; NULL at the end */
+	void (*start)(int arg);      /* starts devices in memory */
+	int arg;
 } backends[] = {
 	{"loop", "loop", .self = true, .one_process = true},
 	{"sim", "sim", .one_process = true},
@@ -40,7 +69,17 @@ static const struct {
 	{"ofi.net", "ofi", .nic = true, .settings = ofi_net},
 #ifdef RIG_FAKE_VERBS
 	{"verbs.fake", "verbs", .one_process = true, .nic = true,
-	 .fake_nics = true},
+	 .start = start_verbs},
+#endif
+#ifdef RIG_FAKE_OFI
+	{"ofi.fake", "ofi", .one_process = true, .nic = true,
+	 .settings = fake_tcp, .start = start_ofi, .arg = FAKE_OFI_TCP},
+	{"ofi.fake.verbs", "ofi", .one_process = true, .nic = true,
+	 .settings = fake_rc, .start = start_ofi, .arg = FAKE_OFI_VERBS},
+	{"ofi.fake.efa", "ofi", .one_process = true, .nic = true,
+	 .settings = fake_efa, .start = start_ofi, .arg = FAKE_OFI_EFA},
+	{"ofi.fake.cxi", "ofi", .one_process = true, .nic = true,
+	 .settings = fake_cxi, .start = start_ofi, .arg = FAKE_OFI_CXI},
 #endif
 };
 
@@ -70,16 +109,6 @@ static size_t find_places(const char *name, size_t *len)
 	return i;
 }
 
-/* NICs in memory, which get to a GPU's by dma-buf. */
-static void start_nics(void)
-{
-#ifdef RIG_FAKE_VERBS
-	setenv("WITH_NVIDIA_PEERMEM", "0", 1);
-	fake_verbs_start(2);
-	tei_verbs_use(&fake_verbs);
-#endif
-}
-
 static bool choose(const char *name)
 {
 	size_t len, place = find_places(name, &len);
@@ -100,8 +129,8 @@ static bool choose(const char *name)
 		rig_one_process = backends[i].one_process;
 		if (place)
 			rig_gpus_start();
-		if (backends[i].fake_nics)
-			start_nics();
+		if (backends[i].start)
+			backends[i].start(backends[i].arg);
 		return true;
 	}
 	fprintf(stderr, "conformance: no backend \"%s\"\n", name);
