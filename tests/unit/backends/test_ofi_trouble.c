@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_ofi_trouble.c - operations that fail, come late, or are called back */
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "tests/unit/backends/ofi_rig.h"
+
+#define SLICES 48
+#define LENGTH 1024
+
+static int set_up(void **state)
+{
+	tei_log_set_level(TEI_LOG_ERROR);
+	return ofi_rig_set_up(state);
+}
+
+static unsigned int count_good(struct fake_slice **s)
+{
+	return ofi_rig_count_good(s, SLICES);
+}
+
+static void fill(size_t len, uint8_t value)
+{
+	memset(rig.near, value, len);
+}
+
+static void bytes_arrive_both_ways(void **state)
+{
+	struct iovec iov[8];
+	struct fake_slice *s;
+
+	(void)state;
+	for (size_t i = 0; i < RIG_LEN; i++)
+		rig.near[i] = (uint8_t)(i * 7 + i / 251);
+	s = ofi_rig_slice(TEI_WRITE, 0, RIG_LEN);
+	ofi_rig_carry(s);
+	assert_int_equal(s->err, 0);
+	assert_true(s->bytes == RIG_LEN);
+	assert_memory_equal(rig.near, rig.far, RIG_LEN);
+	fake_slice_destroy(s);
+	/* More pieces than an operation has, back to front. */
+	memset(rig.near, 0, RIG_LEN);
+	for (size_t i = 0; i < 8; i++)
+		iov[i] = (struct iovec){rig.near + (7 - i) * 100, 100};
+	s = ofi_rig_pieces(TEI_READ, 4000, iov, 8);
+	ofi_rig_carry(s);
+	assert_int_equal(s->err, 0);
+	for (size_t i = 0; i < 8; i++)
+		assert_memory_equal(rig.near + (7 - i) * 100,
+				    rig.far + 4000 + i * 100, 100);
+	fake_slice_destroy(s);
+}
+
+/* ---- operations that fail ---- */
+
+static void every_error_ends_each_slice_once(void **state)
+{
+	(void)state;
+	for (int err = 1; err <= FI_ERRNO_MAX; err++) {
+		struct fake_slice *s[SLICES];
+
+		fake_ofi_spoil(20, err);
+		ofi_rig_post(s, SLICES, err % 2 ? TEI_READ : TEI_WRITE, LENGTH);
+		ofi_rig_wait_down();
+		fake_flush(rig.pair.initiator, -ECONNRESET);
+		assert_in_range(count_good(s), 1, SLICES - 1);
+		ofi_rig_rejoin();
+		if (err == FI_EKEYREJECTED)
+			err = FI_ERRNO_OFFSET - 1;
+	}
+}
+
+static void error_without_a_number_is_one(void **state)
+{
+	struct fake_slice *s[SLICES];
+
+	(void)state;
+	fake_ofi_spoil(20, -7);
+	ofi_rig_post(s, SLICES, TEI_READ, LENGTH);
+	ofi_rig_wait_down();
+	fake_flush(rig.pair.initiator, -ECONNRESET);
+	assert_in_range(count_good(s), 1, SLICES - 1);
+	ofi_rig_rejoin();
+}
+
+static unsigned int n_lines;
+
+static void count_line(int level, const char *text, void *arg)
+{
+	(void)level;
+	(void)arg;
+	n_lines += strstr(text, "an operation failed") != NULL;
+}
+
+/* The first of all, as lines like these are limited for a while. */
+static void errors_come_whole_or_cut(void **state)
+{
+	const struct fake_ofi_chances half = {.seed = 3, .cut = 500000};
+
+	(void)state;
+	tei_log_set_sink(count_line, NULL);
+	tei_log_set_level(TEI_LOG_WARN);
+	for (unsigned int i = 0; i < 50; i++) {
+		struct fake_slice *s[SLICES];
+
+		fake_ofi_set_chances(&half);
+		fake_ofi_spoil(1 + i % SLICES, FI_EREMOTEIO);
+		ofi_rig_post(s, SLICES, TEI_WRITE, LENGTH);
+		ofi_rig_wait_down();
+		assert_int_equal(rig.pair.initiator_link.down_err, -EREMOTEIO);
+		fake_flush(rig.pair.initiator, -ECONNRESET);
+		assert_true(count_good(s) < SLICES);
+		ofi_rig_rejoin();
+	}
+	tei_log_set_sink(NULL, NULL);
+	assert_true(n_lines > 0);
+}
+
+/* The n-th operation is refused as it is posted. */
+static void refused_post_ends_each_slice_once(void **state)
+{
+	static const int errors[] = {FI_EIO, FI_EINVAL, FI_ENOMEM, FI_ENOTCONN,
+				     FI_EOPBADSTATE};
+
+	(void)state;
+	for (unsigned int n = 1; n <= SLICES; n += 5) {
+		struct fake_slice *s[SLICES];
+
+		fake_ofi_fail(FAKE_OFI_POST, n, errors[n % 5]);
+		ofi_rig_post(s, SLICES, TEI_WRITE, LENGTH);
+		ofi_rig_wait_down();
+		assert_true(fake_ofi_struck());
+		fake_flush(rig.pair.initiator, -ECONNRESET);
+		assert_true(count_good(s) < SLICES);
+		ofi_rig_rejoin();
+	}
+}
+
+static void want_of_room_is_no_failure(void **state)
+{
+	const struct fake_ofi_chances often = {.seed = 11, .busy = 300000};
+
+	(void)state;
+	for (unsigned int turn = 0; turn < 50; turn++) {
+		struct fake_slice *s[SLICES];
+
+		if (turn % 2)
+			fake_ofi_set_chances(&often);
+		else
+			fake_ofi_be_busy(turn); /* from the first one on */
+		ofi_rig_post(s, SLICES, turn % 2 ? TEI_READ : TEI_WRITE,
+			     LENGTH);
+		for (size_t i = 0; i < SLICES; i++)
+			ofi_rig_wait(&s[i]->n_done, 1);
+		fake_ofi_set_chances(NULL);
+		assert_int_equal(count_good(s), SLICES);
+	}
+	assert_int_equal(rig.pair.initiator_link.n_down, 0);
+	assert_true(fake_ofi_counts().busy > 100);
+}
+
+static void dead_queue_is_told_as_a_dead_device(void **state)
+{
+	struct fake_slice *s[SLICES];
+	int rc = 0;
+
+	(void)state;
+	ofi_rig_post(s, SLICES, TEI_READ, LENGTH);
+	fake_ofi_fail(FAKE_OFI_CQ_READ, 1, FI_EIO);
+	while (rc >= 0 && !fake_ofi_struck())
+		rc = fake_turn(rig.pair.a.rail);
+	assert_int_equal(rc, -EIO);
+	fake_flush(rig.pair.initiator, -ENODEV);
+	count_good(s);
+}
+
+/* ---- operations that do not end ---- */
+
+static void silent_device_is_ended_by_closing_its_endpoint(void **state)
+{
+	struct fake_slice *s[SLICES];
+
+	(void)state;
+	fake_ofi_hang(0, true);
+	ofi_rig_post(s, SLICES, TEI_READ, LENGTH);
+	fake_progress(&rig.pair);
+	fake_flush(rig.pair.initiator, -ETIMEDOUT);
+	for (size_t i = 0; i < SLICES; i++)
+		assert_int_equal(s[i]->err, -ETIMEDOUT);
+	assert_int_equal(count_good(s), 0);
+	fake_ofi_hang(0, false);
+	ofi_rig_rejoin();
+}
+
+static void dead_peer_is_left_by_closing_the_endpoint(void **state)
+{
+	struct fake_slice *s[SLICES];
+
+	(void)state;
+	fake_ofi_silence(1, true);
+	ofi_rig_post(s, SLICES, TEI_WRITE, LENGTH);
+	for (int i = 0; i < 1000; i++)
+		fake_progress(&rig.pair);
+	for (size_t i = 0; i < SLICES; i++)
+		assert_int_equal(s[i]->n_done, 0);
+	fake_flush(rig.pair.initiator, -ETIMEDOUT);
+	assert_int_equal(count_good(s), 0);
+	fake_ofi_silence(1, false);
+	ofi_rig_rejoin();
+}
+
+static void lost_peer_is_noticed_however_late(void **state)
+{
+	struct fake_slice *s[SLICES];
+
+	(void)state;
+	fake_ofi_lose(1, 500);
+	ofi_rig_post(s, SLICES, TEI_WRITE, LENGTH);
+	ofi_rig_wait_down();
+	fake_flush(rig.pair.initiator, -ETIMEDOUT);
+	assert_int_equal(count_good(s), 0);
+	fake_ofi_silence(1, false);
+	ofi_rig_rejoin();
+}
+
+static void cancelled_slice_ends_once_it_is_quiet(void **state)
+{
+	struct fake_slice *s[SLICES];
+
+	(void)state;
+	/* It is done meanwhile: nothing is broken for its sake. */
+	s[0] = ofi_rig_slice(TEI_READ, 0, LENGTH);
+	assert_int_equal(fake_post(&rig.pair, s[0]), 0);
+	tei_backend_ofi.cancel(rig.pair.initiator, s[0]->slice);
+	assert_int_equal(s[0]->n_done, 1);
+	assert_int_equal(s[0]->err, 0);
+	assert_int_equal(rig.pair.initiator_link.n_down, 0);
+	fake_slice_destroy(s[0]);
+
+	fake_ofi_hang(0, true);
+	ofi_rig_post(s, SLICES, TEI_READ, LENGTH);
+	tei_backend_ofi.cancel(rig.pair.initiator, s[3]->slice);
+	assert_int_equal(s[3]->n_done, 0);
+	ofi_rig_wait_down();
+	assert_int_equal(rig.pair.initiator_link.down_err, -ECANCELED);
+	fake_flush(rig.pair.initiator, -ECONNRESET);
+	fake_ofi_hang(0, false);
+	for (size_t i = 0; i < SLICES; i++)
+		assert_int_equal(s[i]->err, i == 3 ? -ECANCELED : -ECONNRESET);
+	assert_int_equal(count_good(s), 0);
+	ofi_rig_rejoin();
+}
+
+static void waiting_slice_is_cancelled_without_breaking_anything(void **state)
+{
+	static const char *const shallow[] = {"ofi.depth=4", NULL};
+	struct fake_slice *s[SLICES];
+
+	(void)state;
+	ofi_rig_reopen(shallow);
+	fake_ofi_hang(0, true);
+	ofi_rig_post(s, SLICES, TEI_WRITE, LENGTH);
+	tei_backend_ofi.cancel(rig.pair.initiator, s[40]->slice);
+	assert_int_equal(s[40]->err, -ECANCELED);
+	fake_ofi_hang(0, false);
+	for (size_t i = 0; i < SLICES; i++)
+		ofi_rig_wait(&s[i]->n_done, 1);
+	assert_int_equal(count_good(s), SLICES - 1);
+	assert_int_equal(rig.pair.initiator_link.n_down, 0);
+}
+
+/* ---- fences ---- */
+
+/* What is posted before the fence and carried out after it changes nothing. */
+static void dropped_target_takes_nothing_more(void **state)
+{
+	(void)state;
+	for (int turn = 0; turn < 20; turn++) {
+		struct fake_slice *s[SLICES];
+
+		memset(rig.far, 0, SLICES * LENGTH);
+		fill(SLICES * LENGTH, 1);
+		fake_ofi_hang(0, true);
+		ofi_rig_post(s, SLICES, TEI_WRITE, LENGTH);
+		if (tei_backend_ofi.drop(rig.pair.target))
+			ofi_rig_wait(&rig.pair.target_link.n_down, 1);
+		fake_ofi_hang(0, false);
+		ofi_rig_wait_down();
+		fake_flush(rig.pair.initiator, -ESTALE);
+		assert_int_equal(count_good(s), 0);
+		for (size_t i = 0; i < SLICES * LENGTH; i++)
+			assert_int_equal(rig.far[i], 0);
+		ofi_rig_rejoin();
+	}
+}
+
+static void refused_close_is_tried_again(void **state)
+{
+	struct fake_slice *s[SLICES];
+
+	(void)state;
+	fake_ofi_hang(0, true);
+	ofi_rig_post(s, SLICES, TEI_READ, LENGTH);
+	fake_ofi_refuse_closes(FI_EBUSY);
+	assert_int_equal(tei_backend_ofi.flush(rig.pair.initiator, -ETIMEDOUT),
+			 -EINPROGRESS);
+	assert_int_equal(rig.pair.a.rail->stuck_endpoints, 1);
+	assert_int_equal(tei_backend_ofi.drop(rig.pair.target), -EINPROGRESS);
+	for (int i = 0; i < 100; i++)
+		fake_progress(&rig.pair);
+	assert_int_equal(rig.pair.initiator_link.n_flushed, 0);
+	assert_int_equal(rig.pair.target_link.n_down, 0);
+	fake_ofi_refuse_closes(0);
+	fake_ofi_hang(0, false);
+	ofi_rig_wait(&rig.pair.initiator_link.n_flushed, 1);
+	ofi_rig_wait(&rig.pair.target_link.n_down, 1);
+	assert_int_equal(rig.pair.a.rail->stuck_endpoints, 0);
+	count_good(s);
+	rig.pair.initiator->rail->ops->endpoint_close(rig.pair.initiator);
+	tei_free(rig.pair.initiator);
+	rig.pair.initiator = NULL;
+	ofi_rig_rejoin();
+}
+
+#define TEST(name) \
+	cmocka_unit_test_setup_teardown(name, set_up, ofi_rig_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(errors_come_whole_or_cut),
+		TEST(bytes_arrive_both_ways),
+		TEST(every_error_ends_each_slice_once),
+		TEST(error_without_a_number_is_one),
+		TEST(refused_post_ends_each_slice_once),
+		TEST(want_of_room_is_no_failure),
+		TEST(dead_queue_is_told_as_a_dead_device),
+		TEST(silent_device_is_ended_by_closing_its_endpoint),
+		TEST(dead_peer_is_left_by_closing_the_endpoint),
+		TEST(lost_peer_is_noticed_however_late),
+		TEST(cancelled_slice_ends_once_it_is_quiet),
+		TEST(waiting_slice_is_cancelled_without_breaking_anything),
+		TEST(dropped_target_takes_nothing_more),
+		TEST(refused_close_is_tried_again),
+	};
+
+	return ofi_rig_run("trouble", tests, TEST_COUNT(tests));
+}
