@@ -258,7 +258,8 @@ int fake_ofi_reject(struct fid_pep *pep, struct fid *handle, const void *param,
 	(void)param;
 	(void)paramlen;
 	tei_mutex_lock(&ofi_net.mu);
-	assert(handle->fclass == FI_CLASS_CONNREQ && !request->taken);
+	assert(handle->fclass == FI_CLASS_CONNREQ);
+	assert(!request->taken || ofi_net.rules->handle_stays);
 	fake_ofi_request_free(request, FI_ECONNREFUSED);
 	tei_mutex_unlock(&ofi_net.mu);
 	return 0;
@@ -342,6 +343,23 @@ int fake_ofi_shutdown(struct fid_ep *base, uint64_t flags)
 	return rc;
 }
 
+/* What an endpoint leaves that was made for a request and not accepted. */
+static void leave_request(struct fake_ofi_request *request)
+{
+	struct fake_ofi_ep *from = request->from;
+
+	if (!ofi_net.rules->handle_stays) {
+		fake_ofi_request_free(request, FI_ECONNREFUSED);
+		return;
+	}
+	request->from = NULL;
+	if (!from)
+		return;
+	from->asked = NULL;
+	from->state = FAKE_OFI_ENDED;
+	fake_ofi_tell(from->eq, 0, &from->base.fid, FI_ECONNRESET);
+}
+
 /* Of a process that is stopped nobody is told anything. */
 void fake_ofi_leave(struct fake_ofi_ep *ep)
 {
@@ -349,7 +367,7 @@ void fake_ofi_leave(struct fake_ofi_ep *ep)
 	struct fake_ofi_ep *peer = ep->peer;
 
 	if (ep->request)
-		fake_ofi_request_free(ep->request, FI_ECONNREFUSED);
+		leave_request(ep->request);
 	ep->request = NULL;
 	if (ep->asked)
 		ep->asked->from = NULL;

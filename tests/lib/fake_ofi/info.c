@@ -28,6 +28,7 @@ const struct fake_ofi_rules fake_ofi_shapes[FAKE_OFI_SHAPES] = {
 				   .registered = UINT64_MAX},
 			.comes_back = true,
 			.early = true,
+			.handle_stays = true,
 			.refused_err = FI_ECANCELED,
 			.refused_code = 115,
 			.lost_err = FI_ECONNRESET,

@@ -41,8 +41,9 @@ struct fake_ofi_rules {
 	size_t key_size;
 	struct fake_ofi_limits limits;
 	bool hmem;
-	bool comes_back; /* closing an endpoint has all come back */
-	bool early;      /* writes that do not ask more end when they leave */
+	bool comes_back;   /* closing an endpoint has all come back */
+	bool early;        /* writes that do not ask more end when they leave */
+	bool handle_stays; /* reject() frees what an endpoint has taken */
 	bool unordered;
 	size_t padded; /* what is said with a connection comes in so many */
 	/* How an operation ends that the target refuses, that finds nobody. */

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_ofi_open.c - nothing stays open, whatever fails and however often */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "tests/unit/backends/ofi_rig.h"
+
+#define LENGTH 4096
+
+static void be_quiet(int level, const char *text, void *arg)
+{
+	(void)level;
+	(void)text;
+	(void)arg;
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	tei_log_set_sink(be_quiet, NULL);
+	ofi_rig_start();
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	tei_ofi_use(NULL);
+	fake_ofi_stop();
+	tei_log_set_sink(NULL, NULL);
+	return 0;
+}
+
+/* Descriptors of this process. */
+static unsigned int count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned int n = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+/* ---- calls that fail ---- */
+
+/* What follows the opening may fail as well; the slices end once. */
+static void carry_some(void)
+{
+	struct fake_slice *s[4];
+
+	for (size_t i = 0; i < TEST_COUNT(s); i++) {
+		s[i] = ofi_rig_slice(i % 2 ? TEI_READ : TEI_WRITE, i * LENGTH,
+				     LENGTH);
+		if (fake_post(&rig.pair, s[i])) {
+			s[i]->n_done = 1; /* was not taken */
+			s[i]->err = -EIO;
+		}
+	}
+	for (size_t i = 0; i < TEST_COUNT(s); i++) {
+		while (!s[i]->n_done && !rig.pair.initiator_link.n_down)
+			fake_progress(&rig.pair);
+	}
+	if (!rig.pair.initiator_link.n_down) {
+		ofi_rig_count_good(s, TEST_COUNT(s));
+		return;
+	}
+	fake_pair_disconnect(&rig.pair);
+	ofi_rig_count_good(s, TEST_COUNT(s));
+}
+
+/* Opens, carries and closes all; whether the fault has struck meanwhile. */
+static bool try_once(int *rc)
+{
+	bool struck;
+
+	*rc = ofi_rig_open(NULL);
+	struck = tei_fault_struck(TEI_FAULT_ALLOC) ||
+		 tei_fault_struck(TEI_FAULT_SOCKET);
+	tei_fault_disarm_all(); /* slices of tests are allocated, too */
+	if (!*rc)
+		carry_some();
+	struck |= fake_ofi_struck();
+	fake_ofi_fail(FAKE_OFI_ANY, 0, 0);
+	if (!*rc)
+		ofi_rig_close();
+	assert_int_equal(fake_ofi_open(), 0);
+	return struck;
+}
+
+static void each_call_may_fail(void **state)
+{
+	static const int errors[] = {FI_ENOMEM, FI_EIO, FI_EMFILE, FI_ENOSYS,
+				     FI_EOTHER};
+	unsigned int fds = count_fds(), n_failed = 0;
+
+	(void)state;
+	for (int call = FAKE_OFI_ANY + 1; call < FAKE_OFI_CALLS; call++) {
+		bool struck =
+			call != FAKE_OFI_CQ_READ && call != FAKE_OFI_CLOSE;
+
+		for (unsigned int n = 1; struck; n++) {
+			int rc;
+
+			fake_ofi_fail((enum fake_ofi_call)call, n,
+				      errors[n % TEST_COUNT(errors)]);
+			struck = try_once(&rc);
+			n_failed += rc != 0;
+			if (!struck)
+				assert_int_equal(rc, 0);
+			assert_int_equal(count_fds(), fds);
+		}
+	}
+	assert_true(n_failed > 10);
+}
+
+static void each_allocation_may_fail(void **state)
+{
+	unsigned int fds = count_fds();
+	bool struck = true;
+	int rc;
+
+	(void)state;
+	for (unsigned int n = 1; struck; n++) {
+		tei_fault_arm(TEI_FAULT_ALLOC, n);
+		struck = try_once(&rc);
+		assert_int_equal(count_fds(), fds);
+	}
+	assert_int_equal(rc, 0);
+}
+
+static void each_descriptor_may_be_missing(void **state)
+{
+	unsigned int fds = count_fds();
+	bool struck = true;
+	int rc;
+
+	(void)state;
+	for (unsigned int n = 1; struck; n++) {
+		tei_fault_arm(TEI_FAULT_SOCKET, n);
+		struck = try_once(&rc);
+		assert_int_equal(count_fds(), fds);
+	}
+	assert_int_equal(rc, 0);
+}
+
+/* ---- often ---- */
+
+static void a_thousand_connections_leave_nothing(void **state)
+{
+	unsigned int open, fds;
+
+	(void)state;
+	assert_int_equal(ofi_rig_open(NULL), 0);
+	open = fake_ofi_open();
+	fds = count_fds();
+	for (int i = 0; i < 1000; i++) {
+		struct fake_slice *s = ofi_rig_slice(TEI_WRITE, 0, 64);
+
+		ofi_rig_carry(s);
+		assert_int_equal(s->err, 0);
+		fake_slice_destroy(s);
+		if (i % 3 == 1)
+			fake_ofi_reset_all();
+		if (i % 3 == 2 &&
+		    tei_backend_ofi.drop(rig.pair.target) == -EINPROGRESS)
+			ofi_rig_wait(&rig.pair.target_link.n_down, 1);
+		ofi_rig_rejoin();
+		assert_int_equal(fake_ofi_open(), open);
+	}
+	assert_int_equal(count_fds(), fds);
+	ofi_rig_close();
+	assert_int_equal(fake_ofi_open(), 0);
+}
+
+#define TOGETHER 500
+
+static void ten_thousand_regions_leave_nothing(void **state)
+{
+	const struct tei_backend_ops *ops = &tei_backend_ofi;
+	uint8_t key[TEI_BLOB_MAX];
+	struct tei_rail *rail;
+	unsigned int keys;
+
+	(void)state;
+	assert_int_equal(ofi_rig_open(NULL), 0);
+	rail = rig.pair.b.rail;
+	ofi_rig_wait(&rig.pair.target_link.n_up, 1);
+	keys = fake_ofi_counts().keys;
+	for (uint64_t i = 0; i < 10000 / TOGETHER; i++) {
+		for (uint64_t k = 0; k < TOGETHER; k++) {
+			size_t len = sizeof(key);
+
+			assert_int_equal(ops->region_add(rail, 100 + k,
+							 rig.near + k * 64, 64,
+							 RIG_RW, key, &len),
+					 0);
+		}
+		assert_int_equal(fake_ofi_counts().keys, keys + TOGETHER);
+		for (uint64_t k = 0; k < TOGETHER; k++) {
+			while (ops->region_hide(rail, 100 + k))
+				(void)fake_turn(rail);
+			ops->region_remove(rail, 100 + k);
+		}
+		assert_int_equal(fake_ofi_counts().keys, keys);
+	}
+	ofi_rig_close();
+	assert_int_equal(fake_ofi_open(), 0);
+}
+
+static void regions_outlast_keys_in_use_and_want_of_memory(void **state)
+{
+	const struct fake_ofi_chances c = {
+		.seed = 8, .no_key = 300000, .no_memory = 100000};
+	const struct tei_backend_ops *ops = &tei_backend_ofi;
+	uint8_t key[TEI_KEY_MAX];
+	unsigned int keys, n_good = 0, n_bad = 0;
+	static const char *const chunks[] = {"ofi.chunk=262144", NULL};
+
+	(void)state;
+	assert_int_equal(ofi_rig_open(chunks), 0);
+	keys = fake_ofi_counts().keys;
+	fake_ofi_set_chances(&c);
+	for (uint64_t i = 0; i < 2000; i++) {
+		struct tei_rail *rail = rig.pair.b.rail;
+		size_t len = sizeof(key);
+		int rc = ops->region_add(rail, 50, rig.near, 3 * 262144, RIG_RW,
+					 key, &len);
+
+		n_good += !rc;
+		n_bad += rc != 0;
+		if (rc) {
+			assert_true(rc == -ENOMEM || rc == -ENOBUFS);
+			assert_int_equal(fake_ofi_counts().keys, keys);
+			continue;
+		}
+		while (ops->region_hide(rail, 50))
+			(void)fake_turn(rail);
+		ops->region_remove(rail, 50);
+	}
+	fake_ofi_set_chances(NULL);
+	assert_true(n_good > 500 && n_bad > 100);
+	ofi_rig_close();
+	assert_int_equal(fake_ofi_open(), 0);
+}
+
+static void device_that_takes_no_memory_says_so(void **state)
+{
+	const struct tei_backend_ops *ops = &tei_backend_ofi;
+	static const int errors[] = {FI_ENOMEM, FI_ENOSPC, FI_EINVAL, FI_EIO};
+	uint8_t key[TEI_BLOB_MAX];
+
+	(void)state;
+	assert_int_equal(ofi_rig_open(NULL), 0);
+	for (size_t i = 0; i < TEST_COUNT(errors); i++) {
+		size_t len = sizeof(key);
+
+		fake_ofi_refuse_memory(1, errors[i]);
+		assert_true(ops->region_add(rig.pair.b.rail, 50, rig.near,
+					    LENGTH, RIG_RW, key, &len) < 0);
+	}
+	fake_ofi_refuse_memory(1, 0);
+	ofi_rig_close();
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(each_call_may_fail),
+		TEST(each_allocation_may_fail),
+		TEST(each_descriptor_may_be_missing),
+		TEST(a_thousand_connections_leave_nothing),
+		TEST(ten_thousand_regions_leave_nothing),
+		TEST(regions_outlast_keys_in_use_and_want_of_memory),
+		TEST(device_that_takes_no_memory_says_so),
+	};
+
+	return ofi_rig_run("open", tests, TEST_COUNT(tests));
+}
