@@ -5,9 +5,10 @@
 #include <assert.h>
 #include <stdio.h>
 
-#define NEAR_ID    1
-#define FAR_ID     2
-#define DOWN_TURNS 10000
+#include "base/clock.h"
+
+#define NEAR_ID 1
+#define FAR_ID  2
 
 struct ofi_rig rig;
 
@@ -259,6 +260,27 @@ void ofi_rig_wait(const unsigned int *n, unsigned int want)
 void ofi_rig_wait_down(void)
 {
 	ofi_rig_wait(&rig.pair.initiator_link.n_down, 1);
+}
+
+static bool are_done(struct fake_slice *const *s, size_t n)
+{
+	while (n && s[n - 1]->n_done)
+		n--;
+	return !n;
+}
+
+bool ofi_rig_settle(struct fake_slice *const *s, size_t n)
+{
+	uint64_t end = tei_now_ms() + FAKE_LIMIT_MS;
+
+	while (!are_done(s, n) && !rig.pair.initiator_link.n_down) {
+		fake_progress(&rig.pair);
+		assert_true(tei_now_ms() < end);
+	}
+	if (!rig.pair.initiator_link.n_down)
+		return false;
+	ofi_rig_rejoin();
+	return true;
 }
 
 unsigned int ofi_rig_count_good(struct fake_slice **s, size_t n)

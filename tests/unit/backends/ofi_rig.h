@@ -63,7 +63,12 @@ struct fake_slice *ofi_rig_pieces(uint32_t op, size_t at,
 void ofi_rig_carry(struct fake_slice *s);
 /* Make and post s[n], of one piece of @length bytes each, side by side. */
 void ofi_rig_post(struct fake_slice **s, size_t n, uint32_t op, size_t length);
-/* Progress until both ends are down where one is, flush and close, join anew. */
+/*
+ * Wait until s[n] have ended or the initiator is down, which then is flushed,
+ * and both halves are joined anew. Returns whether it was.
+ */
+bool ofi_rig_settle(struct fake_slice *const *s, size_t n);
+/* What the core does: flush and close both halves of a pair, join anew. */
 void ofi_rig_rejoin(void);
 /* Progress until *@n is @want; fails the test when that takes too long. */
 void ofi_rig_wait(const unsigned int *n, unsigned int want);
