@@ -110,6 +110,8 @@ static fi_addr_t insert_one(struct fake_ofi_av *av, const void *addr)
 			continue;
 		av->ring[place] = a;
 		av->n = place + 1;
+		if (av->high < av->n)
+			av->high = av->n;
 		return place;
 	}
 	return FI_ADDR_NOTAVAIL;
@@ -167,7 +169,7 @@ bool fake_ofi_av_has(const struct fake_ofi_av *av, const struct fake_ofi_ep *ep)
 {
 	struct fake_ofi_address a = address_of(ep);
 
-	for (uint32_t i = 0; i < FAKE_OFI_ADDRESSES_MAX; i++) {
+	for (uint32_t i = 0; i < av->high; i++) {
 		if (!memcmp(&av->ring[i], &a, sizeof(a)))
 			return true;
 	}

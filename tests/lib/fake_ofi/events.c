@@ -200,13 +200,17 @@ static ssize_t give_event(struct fake_ofi_event *e, uint32_t *what,
 ssize_t fake_ofi_eq_read(struct fid_eq *base, uint32_t *what, void *buf,
 			 size_t len, uint64_t flags)
 {
+	struct fake_ofi_eq *eq = (void *)base;
 	struct fake_ofi_event *e;
 	ssize_t rc;
 
 	assert(!flags);
 	tei_mutex_lock(&ofi_net.mu);
-	e = first_of((void *)base);
-	if (!e)
+	eq->dead |= fake_ofi_fails(FAKE_OFI_EQ_READ) != 0;
+	e = first_of(eq);
+	if (eq->dead)
+		rc = -FI_EIO;
+	else if (!e)
 		rc = -FI_EAGAIN;
 	else if (e->err)
 		rc = -FI_EAVAIL;

@@ -88,7 +88,8 @@ enum fake_ofi_call {
 	FAKE_OFI_GETWAIT,
 	FAKE_OFI_EQ_OPEN,
 	FAKE_OFI_CQ_OPEN,
-	FAKE_OFI_CQ_READ, /* not with ANY: the queue is dead afterwards */
+	FAKE_OFI_EQ_READ, /* not with ANY: the queue is dead afterwards */
+	FAKE_OFI_CQ_READ, /* the same */
 	FAKE_OFI_REGATTR,
 	FAKE_OFI_MR_ENABLE,
 	FAKE_OFI_AV_OPEN,
@@ -145,6 +146,8 @@ void fake_ofi_refuse_memory(unsigned int device, int err);
 void fake_ofi_refuse_dmabufs(int err);
 /* close() of endpoints fails with FI_E* @err and changes nothing; 0: not. */
 void fake_ofi_refuse_closes(int err);
+/* The same, of keys. */
+void fake_ofi_refuse_key_closes(int err);
 /* Breaks every connection there is now, as a reset of both ends does. */
 void fake_ofi_reset_all(void);
 /*

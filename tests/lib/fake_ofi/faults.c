@@ -33,7 +33,8 @@ static bool is_meant(enum fake_ofi_call call)
 {
 	if (ofi_net.fail_call != FAKE_OFI_ANY)
 		return call == ofi_net.fail_call;
-	return call != FAKE_OFI_CQ_READ && call != FAKE_OFI_CLOSE;
+	return call != FAKE_OFI_EQ_READ && call != FAKE_OFI_CQ_READ &&
+	       call != FAKE_OFI_CLOSE;
 }
 
 int fake_ofi_fails(enum fake_ofi_call call)
@@ -162,6 +163,13 @@ void fake_ofi_refuse_closes(int err)
 {
 	tei_mutex_lock(&ofi_net.mu);
 	ofi_net.refuse_closes = err;
+	tei_mutex_unlock(&ofi_net.mu);
+}
+
+void fake_ofi_refuse_key_closes(int err)
+{
+	tei_mutex_lock(&ofi_net.mu);
+	ofi_net.refuse_key_closes = err;
 	tei_mutex_unlock(&ofi_net.mu);
 }
 

@@ -255,6 +255,8 @@ int fake_ofi_mr_close(struct fid *fid)
 	struct fake_ofi_mr *mr = (void *)fid;
 	struct fake_ofi_device *device = mr->domain->device;
 
+	if (ofi_net.refuse_key_closes)
+		return -ofi_net.refuse_key_closes;
 	ofi_net.mrs[mr->slot] = NULL;
 	tei_list_del(&mr->of_key);
 	if (mr->ep) {

@@ -128,6 +128,7 @@ struct fake_ofi_eq {
 	struct fake_ofi_fabric *fabric;
 	struct fake_ofi_wait wait;
 	struct tei_list events;
+	bool dead;
 	unsigned int n_children;
 };
 
@@ -135,7 +136,8 @@ struct fake_ofi_av {
 	struct fid_av base;
 	struct fake_ofi_domain *domain;
 	struct fake_ofi_address *ring; /* by fi_addr */
-	uint32_t n;                    /* that were ever inserted */
+	uint32_t n;                    /* where the next one is tried */
+	uint32_t high;                 /* none is there or behind */
 	unsigned int n_eps;            /* bound to it */
 	bool had_ep;
 };
@@ -222,7 +224,8 @@ struct fake_ofi_net {
 
 	enum fake_ofi_call fail_call;
 	unsigned int fail_nth, spoil_nth, n_busy;
-	int fail_err, spoil_err, refuse_dmabufs, refuse_closes;
+	int fail_err, spoil_err, refuse_dmabufs;
+	int refuse_closes, refuse_key_closes;
 	bool struck;
 	struct fake_ofi_chances chances;
 };
