@@ -48,5 +48,11 @@ if(TARGET te_ofi)
 		TESTS ofi_chaos ofi_fake ofi_hostile ofi_load ofi_open ofi_trouble ofi_wire
 		SOURCES fake_core.c ofi_rig.c
 		LIBRARIES $<TARGET_OBJECTS:te_test_fake_ofi>)
-	add_dependencies(unit_backends_ofi te_ofi)
+	# Engines over such providers: the core is the real one.
+	te_tests(unit backends PROGRAM unit_backends_ofi_engines
+		TESTS ofi_engines
+		LIBRARIES $<TARGET_OBJECTS:te_test_fake_ofi>)
+	foreach(program ofi ofi_engines)
+		add_dependencies(unit_backends_${program} te_ofi)
+	endforeach()
 endif()

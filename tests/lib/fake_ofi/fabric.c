@@ -11,7 +11,7 @@ struct fake_ofi_net ofi_net;
 
 static uint32_t version(void)
 {
-	return ofi_net.version;
+	return OFI_VERSION;
 }
 
 static const char *text_of(int err)
@@ -162,7 +162,6 @@ void fake_ofi_start(enum fake_ofi_shape shape, unsigned int n)
 	ofi_net.on = true;
 	ofi_net.shape = shape;
 	ofi_net.rules = &fake_ofi_shapes[shape];
-	ofi_net.version = FI_VERSION(1, 17);
 	ofi_net.n_devices = n;
 	ofi_net.next_port = 20000;
 	tei_mutex_init(&ofi_net.mu);
@@ -208,9 +207,4 @@ unsigned int fake_ofi_open(void)
 
 	return c.infos + c.fabrics + c.domains + c.queues + c.vectors +
 	       c.listeners + c.endpoints + c.keys + c.requests + c.fds;
-}
-
-void fake_ofi_set_version(uint32_t of_library)
-{
-	ofi_net.version = of_library;
 }

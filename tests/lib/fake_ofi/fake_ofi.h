@@ -75,7 +75,6 @@ struct fake_ofi_limits {
 	bool both_know;      /* targets insert the address of who reaches them*/
 };
 struct fake_ofi_limits *fake_ofi_limits(unsigned int device);
-void fake_ofi_set_version(uint32_t version); /* of the library */
 
 /* ---- trouble ---- */
 
@@ -119,6 +118,7 @@ void fake_ofi_spoil(unsigned int nth, int err);
 struct fake_ofi_chances {
 	uint64_t seed;
 	unsigned int spoil;     /* an operation ends with some error */
+	unsigned int reset;     /* its connection is reset instead */
 	unsigned int busy;      /* this and the next few get -FI_EAGAIN */
 	unsigned int no_key;    /* a key is refused as if it were in use */
 	unsigned int no_memory; /* memory is not registered */

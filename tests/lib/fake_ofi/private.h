@@ -211,7 +211,6 @@ struct fake_ofi_net {
 	bool on;
 	enum fake_ofi_shape shape;
 	const struct fake_ofi_rules *rules;
-	uint32_t version;
 	unsigned int n_devices;
 	struct fake_ofi_device devices[FAKE_OFI_DEVICES_MAX];
 	struct fake_ofi_mr *mrs[FAKE_OFI_KEYS_MAX];

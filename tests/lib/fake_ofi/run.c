@@ -186,7 +186,14 @@ static struct fake_ofi_work *choose(const struct fake_ofi_ep *ep)
 static bool run_one(struct fake_ofi_ep *ep)
 {
 	struct fake_ofi_work *work = choose(ep);
-	struct fate fate = perform(ep, work);
+	struct fate fate;
+
+	if (ep->state == FAKE_OFI_CONNECTED &&
+	    fake_ofi_happens(ofi_net.chances.reset)) {
+		fake_ofi_break(ep, FI_ECONNRESET);
+		return false;
+	}
+	fate = perform(ep, work);
 
 	if (fate.waits) {
 		tei_list_del(&work->link);

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_ofi_engines.c - engines over two domains of the fake libfabric */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/ofi/ofi.h"
+#include "base/log.h"
+#include "tests/lib/fake_ofi/fake_ofi.h"
+#include "tests/unit/te/rig.h"
+
+#define LEN        ((size_t)4 << 20)
+#define PIECE      ((size_t)64 << 10)
+#define N_REQUESTS (LEN / PIECE)
+#define ROUNDS     12
+
+static enum fake_ofi_shape shape;
+static uint8_t *remote, *local;
+
+struct two {
+	struct te_engine *owner, *user;
+	te_segment_id segment;
+};
+
+static void be_quiet(int level, const char *text, void *arg)
+{
+	(void)level;
+	(void)text;
+	(void)arg;
+}
+
+static const char *const *settings(void)
+{
+	static const char *all[] = {
+		"backends", "ofi", "ofi.provider", NULL, "transfer_timeout",
+		"50s",      NULL};
+
+	all[3] = fake_ofi_provider(shape);
+	return all;
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	fake_ofi_start(shape, 2);
+	tei_ofi_use(&fake_ofi);
+	remote = calloc(1, LEN);
+	local = calloc(1, LEN);
+	return remote && local ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	free(remote);
+	free(local);
+	tei_ofi_use(NULL);
+	fake_ofi_stop();
+	return 0;
+}
+
+static struct two open_two(void)
+{
+	struct two two = {.owner = rig_engine(settings()),
+			  .user = rig_engine(settings())};
+
+	rig_region(two.owner, remote, LEN, RIG_ANY);
+	rig_region(two.user, local, LEN, RIG_ANY);
+	two.segment = rig_segment(two.user, two.owner);
+	return two;
+}
+
+static void close_two(struct two *two)
+{
+	fake_ofi_set_chances(NULL);
+	te_engine_destroy(two->user);
+	te_engine_destroy(two->owner);
+	assert_int_equal(fake_ofi_open(), 0);
+}
+
+/* All of one memory to the other, in requests side by side. */
+static void move_all(const struct two *two, uint32_t op)
+{
+	struct te_request requests[N_REQUESTS];
+	struct iovec pieces[N_REQUESTS];
+	struct te_completion done;
+	struct te_batch *batch;
+
+	for (size_t i = 0; i < N_REQUESTS; i++) {
+		pieces[i] = (struct iovec){local + i * PIECE, PIECE};
+		requests[i] = rig_request(two->segment, op, remote + i * PIECE,
+					  &pieces[i]);
+	}
+	assert_int_equal(te_batch_create(two->user, N_REQUESTS, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, requests, N_REQUESTS), 0);
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	for (uint32_t i = 0; i < N_REQUESTS; i++) {
+		assert_int_equal(te_batch_result(batch, i, &done), 0);
+		assert_int_equal(done.error, 0);
+	}
+	te_batch_destroy(batch);
+}
+
+static void there_and_back(const struct two *two)
+{
+	rig_fill(local, LEN);
+	memset(remote, 0, LEN);
+	move_all(two, TE_WRITE);
+	assert_memory_equal(local, remote, LEN);
+	memset(local, 0, LEN);
+	move_all(two, TE_READ);
+	assert_memory_equal(local, remote, LEN);
+}
+
+static void requests_outlast_resets_and_want_of_room(void **state)
+{
+	const struct fake_ofi_chances c = {
+		.seed = 21, .reset = 5000, .busy = 20000};
+	struct two two = open_two();
+
+	(void)state;
+	there_and_back(&two);
+	fake_ofi_set_chances(&c);
+	for (int i = 0; i < ROUNDS; i++)
+		there_and_back(&two);
+	assert_true(fake_ofi_counts().busy > 0);
+	close_two(&two);
+}
+
+/* What the core does where an operation ends badly and the peer is there. */
+static void requests_outlast_errors_of_the_way(void **state)
+{
+	struct two two = open_two();
+
+	(void)state;
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		static const int errors[] = {FI_EIO, FI_ETIMEDOUT, FI_ECANCELED,
+					     FI_EREMOTEIO};
+
+		fake_ofi_spoil(1 + i, errors[i % TEST_COUNT(errors)]);
+		there_and_back(&two);
+	}
+	assert_true(fake_ofi_counts().spoiled > 0);
+	close_two(&two);
+}
+
+static void domain_that_is_silent_is_left_for_the_other(void **state)
+{
+	struct two two = open_two();
+
+	(void)state;
+	there_and_back(&two);
+	fake_ofi_silence(1, true);
+	there_and_back(&two);
+	fake_ofi_silence(1, false);
+	close_two(&two);
+}
+
+static bool is_driven(void)
+{
+	struct te_config *config;
+	struct te_engine *engine;
+	const char *const *at;
+	int rc;
+
+	fake_ofi_start(shape, 2);
+	tei_ofi_use(&fake_ofi);
+	assert_int_equal(te_config_create(&config), 0);
+	for (at = settings(); *at; at += 2)
+		assert_int_equal(te_config_set(config, at[0], at[1], NULL, 0),
+				 0);
+	rc = te_engine_create(config, "127.0.0.1", &engine);
+	te_config_destroy(config);
+	if (!rc)
+		te_engine_destroy(engine);
+	tei_ofi_use(NULL);
+	fake_ofi_stop();
+	return !rc;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(requests_outlast_resets_and_want_of_room),
+		TEST(requests_outlast_errors_of_the_way),
+		TEST(domain_that_is_silent_is_left_for_the_other),
+	};
+	int failed = 0;
+
+	tei_log_set_sink(be_quiet, NULL);
+	for (int i = 0; i < FAKE_OFI_SHAPES; i++) {
+		shape = (enum fake_ofi_shape)i;
+		if (is_driven())
+			failed += _cmocka_run_group_tests(
+				fake_ofi_provider(shape), tests,
+				TEST_COUNT(tests), NULL, NULL);
+	}
+	return failed;
+}
