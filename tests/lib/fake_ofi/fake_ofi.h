@@ -37,9 +37,10 @@ extern const struct ofi_provider fake_ofi;
  *
  * tcp: a write without FI_DELIVERY_COMPLETE succeeds whatever its key; a wrong
  * key ends the connection, and what was posted comes back as cancelled.
- * verbs: local memory is registered.
- * efa: the same, 8 operations have room, they end in any order, both sides know
- * each other's address before the first one, a closed peer is reported late.
+ * verbs, efa: local memory is registered.
+ * efa, cxi: domains take memory of devices if they were asked for FI_HMEM.
+ * efa: 8 operations have room and end in any order, both sides know each
+ * other's address before the first one, a closed peer is reported late.
  * cxi: keys of memory that peers reach are bound to an endpoint and enabled,
  * and closed before it.
  */
@@ -155,6 +156,12 @@ void fake_ofi_reset_all(void);
  * many. What becomes of it: counts.strangers_refused, .strangers_accepted.
  */
 unsigned int fake_ofi_knock(const void *param, size_t len);
+
+/*
+ * Where a domain finds the bytes of an address that is registered as memory of
+ * a device (attr->iface), as a GPU's is. Without it such memory is refused.
+ */
+void fake_ofi_translate(void *(*translate)(uint64_t addr));
 
 /*
  * Memory by dma-buf, since libfabric 1.20: mr_regattr() with this flag, and

@@ -152,6 +152,13 @@ void fake_ofi_refuse_memory(unsigned int device, int err)
 	tei_mutex_unlock(&ofi_net.mu);
 }
 
+void fake_ofi_translate(void *(*translate)(uint64_t addr))
+{
+	tei_mutex_lock(&ofi_net.mu);
+	ofi_net.translate = translate;
+	tei_mutex_unlock(&ofi_net.mu);
+}
+
 void fake_ofi_refuse_dmabufs(int err)
 {
 	tei_mutex_lock(&ofi_net.mu);

@@ -415,6 +415,7 @@ int fake_ofi_domain(struct fid_fabric *base, struct fi_info *info,
 		(struct fid){.fclass = FI_CLASS_DOMAIN, .context = context};
 	domain->fabric = fabric;
 	domain->device = device;
+	domain->hmem = info->caps & FI_HMEM;
 	tei_mutex_lock(&ofi_net.mu);
 	fabric->n_children++;
 	ofi_net.counts.domains++;

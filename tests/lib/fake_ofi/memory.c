@@ -90,18 +90,28 @@ static int map_dmabuf(struct fake_ofi_mr *mr, const struct fi_mr_attr *attr)
 	return 0;
 }
 
+/* Memory of a device that a driver knows by its address. */
+static int find_device_memory(struct fake_ofi_mr *mr)
+{
+	mr->bytes = ofi_net.translate ? ofi_net.translate(mr->addr) : NULL;
+	return mr->bytes ? 0 : -FI_EFAULT;
+}
+
 static int find_memory(struct fake_ofi_mr *mr, const struct fi_mr_attr *attr,
 		       uint64_t flags)
 {
-	if (flags & FAKE_OFI_MR_DMABUF)
-		return ofi_net.rules->hmem ? map_dmabuf(mr, attr)
-					   : -FI_EOPNOTSUPP;
+	bool by_fd = flags & FAKE_OFI_MR_DMABUF;
+
+	if ((by_fd || attr->iface != FI_HMEM_SYSTEM) && !mr->domain->hmem)
+		return -FI_ENOSYS;
+	if (by_fd)
+		return map_dmabuf(mr, attr);
 	if (attr->iov_count != 1)
 		return -FI_EINVAL;
-	if (attr->iface != FI_HMEM_SYSTEM && !ofi_net.rules->hmem)
-		return -FI_ENOSYS;
 	mr->addr = (uintptr_t)attr->mr_iov->iov_base;
 	mr->length = attr->mr_iov->iov_len;
+	if (attr->iface != FI_HMEM_SYSTEM)
+		return find_device_memory(mr);
 	if ((ofi_net.rules->mr_mode & FI_MR_ALLOCATED) && mr->length &&
 	    !tei_is_there(mr->addr, mr->length, false))
 		return -FI_EFAULT;

@@ -71,6 +71,7 @@ struct fake_ofi_domain {
 	struct fid_domain base;
 	struct fake_ofi_fabric *fabric;
 	struct fake_ofi_device *device;
+	bool hmem; /* was asked for */
 	unsigned int n_children;
 };
 
@@ -81,7 +82,7 @@ struct fake_ofi_mr {
 	struct tei_list of_ep;  /* ep.mrs; bound to one */
 	uint32_t slot;
 	uint64_t key, desc, addr, length, access, flags;
-	uint8_t *bytes;   /* of a dma-buf, mapped; NULL: at addr */
+	uint8_t *bytes;   /* of a device's memory; NULL: at addr */
 	uint8_t *mapping; /* mapping[mapped] */
 	size_t mapped;
 	struct fake_ofi_ep *ep;
@@ -225,6 +226,7 @@ struct fake_ofi_net {
 	unsigned int fail_nth, spoil_nth, n_busy;
 	int fail_err, spoil_err, refuse_dmabufs;
 	int refuse_closes, refuse_key_closes;
+	void *(*translate)(uint64_t addr);
 	bool struck;
 	struct fake_ofi_chances chances;
 };

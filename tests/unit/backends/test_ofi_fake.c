@@ -31,6 +31,7 @@ struct half {
 };
 
 static struct half near, far;
+static uint64_t hmem; /* FI_HMEM: domains are asked for it */
 static struct fi_context contexts[1024];
 
 /* ---- opened ---- */
@@ -63,7 +64,7 @@ static void open_domain(struct half *h, const char *device)
 	struct fi_eq_attr eq = {.wait_obj = FI_WAIT_FD};
 
 	memset(h, 0, sizeof(*h));
-	h->info = ask(device, 0);
+	h->info = ask(device, hmem);
 	assert_int_equal(api->fabric(h->info->fabric_attr, &h->fabric, NULL),
 			 0);
 	assert_int_equal(api->domain(h->fabric, h->info, &h->domain, NULL), 0);
@@ -423,7 +424,9 @@ static void dma_buf_stands_for_its_bytes(void **state)
 	uint8_t *bytes;
 
 	(void)state;
+	hmem = FI_HMEM;
 	start_rdm(FAKE_OFI_EFA);
+	hmem = 0;
 	d.base_addr = far.bytes; /* an address, not what is there */
 	d.fd = memfd_create("gpu", MFD_CLOEXEC);
 	assert_int_equal(ftruncate(d.fd, 8192), 0);
@@ -443,6 +446,54 @@ static void dma_buf_stands_for_its_bytes(void **state)
 	assert_int_equal(api->close(&mr->fid), 0);
 	munmap(bytes, 8192);
 	close(d.fd);
+	stop_rdm();
+}
+
+static uint8_t device_bytes[4096];
+
+static void *translate(uint64_t addr)
+{
+	return addr == 0x1000 ? device_bytes : NULL;
+}
+
+static void address_of_a_device_stands_for_its_bytes(void **state)
+{
+	struct iovec iov = {(void *)0x1000, sizeof(device_bytes)};
+	struct fi_mr_attr attr = {.mr_iov = &iov,
+				  .iov_count = 1,
+				  .access = RIGHTS,
+				  .iface = FI_HMEM_CUDA};
+	struct fi_rma_iov remote = {0x1000, 64, 0};
+	struct iovec local = {near.bytes, 64};
+	void *desc;
+	struct fi_msg_rma msg = {.msg_iov = &local,
+				 .desc = &desc,
+				 .iov_count = 1,
+				 .rma_iov = &remote,
+				 .rma_iov_count = 1,
+				 .context = contexts};
+	struct fid_mr *mr;
+
+	(void)state;
+	start_rdm(FAKE_OFI_EFA);
+	assert_int_equal(api->mr_regattr(far.domain, &attr, 0, &mr),
+			 -FI_ENOSYS);
+	stop_rdm();
+	hmem = FI_HMEM;
+	start_rdm(FAKE_OFI_EFA);
+	hmem = 0;
+	assert_int_equal(api->mr_regattr(far.domain, &attr, 0, &mr),
+			 -FI_EFAULT);
+	fake_ofi_translate(translate);
+	assert_int_equal(api->mr_regattr(far.domain, &attr, 0, &mr), 0);
+	memset(near.bytes, 3, 64);
+	desc = api->mr_desc(near.mr);
+	remote.key = api->mr_key(mr);
+	msg.addr = near.other;
+	assert_int_equal(api->writemsg(near.ep, &msg, FI_COMPLETION), 0);
+	assert_int_equal(await_one(1).err, 0);
+	assert_int_equal(device_bytes[63], 3);
+	assert_int_equal(api->close(&mr->fid), 0);
 	stop_rdm();
 }
 
@@ -650,6 +701,7 @@ int main(void)
 		cmocka_unit_test(key_in_use_is_refused),
 		cmocka_unit_test(memory_that_is_not_there_is_not_registered),
 		cmocka_unit_test(dma_buf_stands_for_its_bytes),
+		cmocka_unit_test(address_of_a_device_stands_for_its_bytes),
 		cmocka_unit_test(device_memory_is_for_who_asks),
 		cmocka_unit_test(write_of_tcp_is_done_when_it_leaves),
 		cmocka_unit_test(refused_write_ends_the_connection),
