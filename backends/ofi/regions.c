@@ -196,9 +196,11 @@ static int register_chunk(struct ofi_nic *nic, uint64_t at, uint64_t length,
 	return rc;
 }
 
-static void give_back(const struct ofi_regions *regions,
-		      struct ofi_region *region)
+/* -EBUSY: the provider keeps some, which is logged; to be tried again. */
+static int take_keys_back(const struct ofi_regions *regions,
+			  struct ofi_region *region)
 {
+	static struct tei_log_limit limit = {.per_minute = 6};
 	const struct ofi_provider *api = regions->nic->api;
 	int rc;
 
@@ -206,10 +208,22 @@ static void give_back(const struct ofi_regions *regions,
 		tei_ofi_nic_lock(regions->nic);
 		rc = api->close(&region->mrs[region->n - 1]->fid);
 		tei_ofi_nic_unlock(regions->nic);
-		if (rc)
+		if (!rc)
+			continue;
+		if (tei_log_allowed(&limit))
 			LOG_ERROR("rail %s: a key cannot be taken back: %s",
 				  regions->nic->name, api->strerror(-rc));
+		return -EBUSY;
 	}
+	return 0;
+}
+
+/* Takes back what it can: keys that the provider keeps are left to it. */
+static void leave_keys(const struct ofi_regions *regions,
+		       struct ofi_region *region)
+{
+	while (take_keys_back(regions, region))
+		region->n--;
 }
 
 /* Registers all chunks, or none. */
@@ -235,7 +249,7 @@ static int register_chunks(const struct ofi_regions *regions,
 				  " cannot be registered: %s",
 				  nic->name, region->length, region->base,
 				  nic->api->strerror(-rc));
-		give_back(regions, region);
+		leave_keys(regions, region);
 		rc = tei_ofi_error(rc);
 		return rc == -ENOSPC || rc == -EACCES ? -ENOBUFS : rc;
 	}
@@ -296,16 +310,16 @@ int tei_ofi_region_add(struct ofi_regions *regions, uint64_t id, void *addr,
 		goto free_region;
 	rc = encode_key(regions, region, key, len);
 	if (rc)
-		goto give_back;
+		goto leave_keys;
 	tei_mutex_lock(&regions->mu);
 	rc = insert_region(regions, region);
 	tei_mutex_unlock(&regions->mu);
 	if (rc)
-		goto give_back;
+		goto leave_keys;
 	return 0;
 
-give_back:
-	give_back(regions, region);
+leave_keys:
+	leave_keys(regions, region);
 free_region:
 	tei_free(region);
 	assert(rc < 0);
@@ -356,9 +370,8 @@ int tei_ofi_region_hide(struct ofi_regions *regions, uint64_t id, bool *kick)
 	region->hidden = true;
 	used = atomic_load_explicit(&region->n_uses, memory_order_acquire);
 	tei_mutex_unlock(&regions->mu);
-	if (used)
+	if (used || take_keys_back(regions, region))
 		return -EBUSY;
-	give_back(regions, region);
 	if (!regions->nic->kind->software || !region->remote)
 		return 0;
 	/* Only now: who came until then could begin by the old key. */
@@ -384,6 +397,6 @@ void tei_ofi_region_remove(struct ofi_regions *regions, uint64_t id)
 	memmove(&regions->sorted[place], &regions->sorted[place + 1],
 		(regions->n - place) * sizeof(struct ofi_region *));
 	tei_mutex_unlock(&regions->mu);
-	give_back(regions, region);
+	leave_keys(regions, region);
 	tei_free(region);
 }

@@ -321,6 +321,29 @@ static void refused_close_is_tried_again(void **state)
 	ofi_rig_rejoin();
 }
 
+/* A key that the provider keeps lets peers in: the region is not hidden. */
+static void region_whose_key_stays_is_not_hidden(void **state)
+{
+	static uint8_t memory[4096], key[TEI_BLOB_MAX];
+	const struct tei_backend_ops *ops = &tei_backend_ofi;
+	struct tei_rail *rail = rig.pair.b.rail;
+	size_t len = sizeof(key);
+
+	(void)state;
+	assert_int_equal(ops->region_add(rail, 9, memory, sizeof(memory),
+					 RIG_RW, key, &len),
+			 0);
+	fake_ofi_refuse_key_closes(FI_EBUSY);
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(ops->region_hide(rail, 9), -EBUSY);
+		fake_progress(&rig.pair);
+	}
+	fake_ofi_refuse_key_closes(0);
+	while (ops->region_hide(rail, 9))
+		(void)fake_turn(rail);
+	ops->region_remove(rail, 9);
+}
+
 #define TEST(name) \
 	cmocka_unit_test_setup_teardown(name, set_up, ofi_rig_tear_down)
 
@@ -341,6 +364,7 @@ int main(void)
 		TEST(waiting_slice_is_cancelled_without_breaking_anything),
 		TEST(dropped_target_takes_nothing_more),
 		TEST(refused_close_is_tried_again),
+		TEST(region_whose_key_stays_is_not_hidden),
 	};
 
 	return ofi_rig_run("trouble", tests, TEST_COUNT(tests));
