@@ -560,28 +560,42 @@ static ssize_t send_draft(struct ofi_endpoint *ep, struct draft *d, bool read)
 				    FI_COMPLETION | FI_DELIVERY_COMPLETE);
 }
 
+/*
+ * Handles an operation that the provider did not take. Where it says that the
+ * connection has ended, the event of that may not be read yet.
+ */
+static void refuse_post(struct ofi_endpoint *ep, int err)
+{
+	static struct tei_log_limit limit = {.per_minute = 60};
+	struct ofi_rail *rail = ofi_rail_of(ep);
+	int why = cause_of(err).endpoint;
+
+	if (err == FI_EAGAIN) {
+		if (!ep->window->n_posted)
+			tei_ofi_kick_later(rail); /* no completion tells */
+		return;
+	}
+	if (!why) {
+		tei_ofi_lose(ep);
+		return;
+	}
+	if (tei_log_allowed(&limit))
+		LOG_WARN("rail %s: an operation is refused: %s", rail->nic.name,
+			 rail->nic.api->strerror(err));
+	tei_ofi_break(ep, why);
+}
+
 /* Posts an operation that is built. */
 static enum cut post_draft(struct ofi_endpoint *ep, struct draft *d,
 			   const struct ofi_slice *before)
 {
-	static struct tei_log_limit limit = {.per_minute = 60};
-	struct ofi_rail *rail = ofi_rail_of(ep);
 	struct tei_slice *slice = d->work->slice;
 	struct ofi_slice *s = ofi_slice(slice);
 	ssize_t rc = send_draft(ep, d, slice->op == TEI_READ);
 
 	if (rc) {
 		take_back(d, before);
-		if (rc != -FI_EAGAIN) {
-			if (tei_log_allowed(&limit))
-				LOG_WARN("rail %s: an operation is refused: %s",
-					 rail->nic.name,
-					 rail->nic.api->strerror((int)-rc));
-			rc = cause_of((int)-rc).endpoint;
-			tei_ofi_break(ep, rc ? (int)rc : -ECONNRESET);
-		} else if (!ep->window->n_posted) {
-			tei_ofi_kick_later(rail); /* no completion tells */
-		}
+		refuse_post(ep, (int)-rc);
 		return CUT_NONE;
 	}
 	ep->window->n_posted++;

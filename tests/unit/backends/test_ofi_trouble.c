@@ -135,6 +135,26 @@ static void refused_post_ends_each_slice_once(void **state)
 	}
 }
 
+/* The connection worked, so a new one is opened at once and no rail paused. */
+static void post_that_meets_an_ended_connection_accuses_nobody(void **state)
+{
+	struct fake_slice *s[2];
+
+	(void)state;
+	if (!rig.connected)
+		return; /* nobody is told */
+	for (int i = 0; i < 2; i++)
+		s[i] = ofi_rig_slice(TEI_WRITE, 0, LENGTH);
+	ofi_rig_carry(s[0]);
+	fake_ofi_reset_all();
+	assert_int_equal(fake_post(&rig.pair, s[1]), 0);
+	ofi_rig_wait_down();
+	assert_int_equal(rig.pair.initiator_link.down_err, -ESTALE);
+	fake_flush(rig.pair.initiator, -ESTALE);
+	assert_int_equal(ofi_rig_count_good(s, 2), 1);
+	ofi_rig_rejoin();
+}
+
 static void want_of_room_is_no_failure(void **state)
 {
 	const struct fake_ofi_chances often = {.seed = 11, .busy = 300000};
@@ -355,6 +375,7 @@ int main(void)
 		TEST(every_error_ends_each_slice_once),
 		TEST(error_without_a_number_is_one),
 		TEST(refused_post_ends_each_slice_once),
+		TEST(post_that_meets_an_ended_connection_accuses_nobody),
 		TEST(want_of_room_is_no_failure),
 		TEST(dead_queue_is_told_as_a_dead_device),
 		TEST(silent_device_is_ended_by_closing_its_endpoint),
