@@ -116,7 +116,7 @@ struct ofi_rail {
 	uint32_t room; /* completions that no endpoint has reserved */
 	int epoll_fd, kick_fd;
 	uint32_t n_quiet; /* rounds since events were looked at */
-	bool cq_dead;
+	bool cq_dead, eq_dead;
 	bool polled; /* no descriptor tells of completions */
 	struct ofi_regions regions;
 	struct tei_list endpoints; /* all that are open */

@@ -239,14 +239,25 @@ void tei_ofi_rail_close(struct tei_rail *base)
 
 /* ---- events of connections ---- */
 
+/* Nothing connects any more, nor is an end of a connection told. */
+static int eq_died(struct ofi_rail *rail, ssize_t rc)
+{
+	rail->eq_dead = true;
+	LOG_ERROR("rail %s: its event queue failed: %s", rail->nic.name,
+		  rail->nic.api->strerror((int)-rc));
+	return 0;
+}
+
 /* Returns 1, or 0: there was none. */
 static int read_failure(struct ofi_rail *rail)
 {
 	struct fi_eq_err_entry e = {.err_data_size = 0};
 	ssize_t rc = rail->nic.api->eq_readerr(rail->eq, &e, 0);
 
-	if (rc < 0)
+	if (rc == -FI_EAGAIN)
 		return 0;
+	if (rc < 0)
+		return eq_died(rail, rc);
 	rc = tei_ofi_error(-(e.err > 0 ? e.err : FI_EIO));
 	LOG_DEBUG("rail %s: a connection failed: %s (provider %d)",
 		  rail->nic.name, rail->nic.api->strerror(e.err), e.prov_errno);
@@ -266,8 +277,12 @@ static int read_event(struct ofi_rail *rail)
 
 	if (n == -FI_EAVAIL)
 		return read_failure(rail);
-	if (n < (ssize_t)sizeof(buf.cm))
+	if (n == -FI_EAGAIN)
 		return 0;
+	if (n < 0)
+		return eq_died(rail, n);
+	if (n < (ssize_t)sizeof(buf.cm))
+		return 1; /* none that is of a connection */
 	if (event == FI_CONNREQ)
 		tei_ofi_came(rail, buf.cm.info, buf.cm.data,
 			     (size_t)n - sizeof(buf.cm));
@@ -288,7 +303,7 @@ static int look_at_events(struct ofi_rail *rail)
 	rail->n_quiet = 0;
 	rail->base->woken = false;
 	(void)eventfd_read(rail->kick_fd, &times);
-	while (rail->eq && n < EVENTS_MAX && read_event(rail))
+	while (rail->eq && !rail->eq_dead && n < EVENTS_MAX && read_event(rail))
 		n++;
 	if (n == EVENTS_MAX)
 		tei_ofi_kick(rail); /* there may be more */
@@ -353,6 +368,8 @@ int tei_ofi_progress(struct tei_rail *base, int budget)
 	make_fence(rail);
 	more += report_broken(rail);
 	base->busy = rail->polled && !tei_list_empty(&rail->endpoints);
+	if (rail->eq_dead)
+		return -EIO;
 	return n < 0 ? n : n + more;
 }
 

@@ -193,6 +193,24 @@ static void dead_queue_is_told_as_a_dead_device(void **state)
 	count_good(s);
 }
 
+/* Else nothing connects any more, and nobody is told. */
+static void dead_event_queue_is_told_as_a_dead_device(void **state)
+{
+	struct fake_slice *s[SLICES];
+	int rc = 0;
+
+	(void)state;
+	if (!rig.connected)
+		return; /* it has none */
+	ofi_rig_post(s, SLICES, TEI_READ, LENGTH);
+	fake_ofi_fail(FAKE_OFI_EQ_READ, 1, FI_EIO);
+	for (int i = 0; i < 1000 && rc >= 0; i++)
+		rc = fake_turn(rig.pair.a.rail);
+	assert_int_equal(rc, -EIO);
+	fake_flush(rig.pair.initiator, -ENODEV);
+	count_good(s);
+}
+
 /* ---- operations that do not end ---- */
 
 static void silent_device_is_ended_by_closing_its_endpoint(void **state)
@@ -378,6 +396,7 @@ int main(void)
 		TEST(post_that_meets_an_ended_connection_accuses_nobody),
 		TEST(want_of_room_is_no_failure),
 		TEST(dead_queue_is_told_as_a_dead_device),
+		TEST(dead_event_queue_is_told_as_a_dead_device),
 		TEST(silent_device_is_ended_by_closing_its_endpoint),
 		TEST(dead_peer_is_left_by_closing_the_endpoint),
 		TEST(lost_peer_is_noticed_however_late),
