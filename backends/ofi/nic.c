@@ -493,6 +493,19 @@ static int find_by_name(struct ofi_nic *nic)
 	return -ENODEV;
 }
 
+#define KEY_MIN 4u /* bytes; who tries keys finds shorter ones */
+
+/* Returns what is wrong with a domain's keys, for people; NULL: nothing. */
+static const char *fault_of_keys(const struct fi_domain_attr *domain)
+{
+	if (domain->mr_key_size > sizeof(uint64_t))
+		return "its keys are longer than 8 bytes";
+	if (!(domain->mr_mode & FI_MR_PROV_KEY) &&
+	    domain->mr_key_size < KEY_MIN)
+		return "its keys are shorter than 4 bytes, so are guessed";
+	return NULL;
+}
+
 /* False: the provider's limits make no sense, and @why says so. */
 static bool take_limits(struct ofi_nic *nic, const char **why)
 {
@@ -504,9 +517,7 @@ static bool take_limits(struct ofi_nic *nic, const char **why)
 	*why = !nic->depth     ? "it has no room for operations"
 	       : !nic->pieces  ? "operations have no memory"
 	       : !nic->message ? "operations have no bytes"
-	       : info->domain_attr->mr_key_size > sizeof(uint64_t)
-		       ? "its keys are longer than 8 bytes"
-		       : NULL;
+			       : fault_of_keys(info->domain_attr);
 	return !*why;
 }
 

@@ -403,6 +403,25 @@ static void provider_that_lies_is_refused_or_fails(void **state)
 	assert_in_range(n_refused, 4, LIES - 4);
 }
 
+/* Keys of few bytes, which the engine chooses, are found by trying. */
+static void provider_of_short_keys_is_refused(void **state)
+{
+	struct fi_domain_attr *near = fake_ofi_info(0)->domain_attr;
+	struct fi_domain_attr *far = fake_ofi_info(1)->domain_attr;
+	size_t size = near->mr_key_size;
+
+	(void)state;
+	if (near->mr_mode & FI_MR_PROV_KEY)
+		return;
+	ofi_rig_close();
+	for (size_t n = 0; n < 4; n++) {
+		near->mr_key_size = far->mr_key_size = n;
+		assert_int_equal(ofi_rig_open(NULL), -EOPNOTSUPP);
+	}
+	near->mr_key_size = far->mr_key_size = size;
+	assert_int_equal(ofi_rig_open(NULL), 0);
+}
+
 /* ---- names ---- */
 
 static unsigned int n_found;
@@ -470,6 +489,7 @@ int main(void)
 		TEST(address_of_nonsense_connects_nobody),
 		TEST(stranger_without_a_token_is_refused),
 		TEST(provider_that_lies_is_refused_or_fails),
+		TEST(provider_of_short_keys_is_refused),
 		TEST(domains_without_a_fit_name_are_not_found),
 	};
 
