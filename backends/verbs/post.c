@@ -210,10 +210,9 @@ static int verbs_work_end(struct verbs_rail *rail, struct verbs_work *work,
 	if (!work->block)
 		return 0;
 	if (work->read && good)
-		rc = tei_verbs_bounce_empty(work->block,
-					    slice->iov + work->piece,
-					    work->in_piece, work->length);
-	tei_verbs_bounce_give(&rail->bounce, work->block);
+		rc = tei_bounce_empty(work->block, slice->iov + work->piece,
+				      work->in_piece, work->length);
+	tei_bounce_give(&rail->bounce, work->block);
 	return rc;
 }
 
@@ -473,12 +472,12 @@ static enum cut gather_block(struct verbs_rail *rail, uint64_t limit,
 
 	if (!rail->bounce.n)
 		return CUT_FAILED;
-	work->block = tei_verbs_bounce_take(&rail->bounce);
+	work->block = tei_bounce_take(&rail->bounce);
 	if (!work->block)
 		return CUT_NONE;
 	work->piece = s->piece;
 	work->in_piece = s->in_piece;
-	limit = least(limit, VERBS_BLOCK_LEN);
+	limit = least(limit, TEI_BOUNCE_LEN);
 	while (work->length < limit) {
 		n = piece_at(work->slice, &addr);
 		if (work->length && !s->in_piece &&
@@ -486,7 +485,7 @@ static enum cut gather_block(struct verbs_rail *rail, uint64_t limit,
 			break;
 		n = least(n, limit - work->length);
 		if (!work->read && !tei_is_there(addr, n, false)) {
-			tei_verbs_bounce_give(&rail->bounce, work->block);
+			tei_bounce_give(&rail->bounce, work->block);
 			return CUT_FAILED;
 		}
 		work->length += (uint32_t)n;
@@ -495,7 +494,7 @@ static enum cut gather_block(struct verbs_rail *rail, uint64_t limit,
 	wr->num_sge = 1;
 	wr->sg_list[0] = (struct ibv_sge){.addr = (uintptr_t)work->block,
 					  .length = work->length,
-					  .lkey = rail->bounce.mr->lkey};
+					  .lkey = rail->bounce_mr->lkey};
 	return CUT_ONE;
 }
 
@@ -581,20 +580,10 @@ static void fill_blocks(struct verbs_lane *lane)
 			&lane->works[(uint32_t)wr->wr_id & lane->mask];
 
 		if (work->block && !work->read)
-			tei_verbs_bounce_fill(work->block,
-					      work->slice->iov + work->piece,
-					      work->in_piece, work->length);
+			tei_bounce_fill(work->block,
+					work->slice->iov + work->piece,
+					work->in_piece, work->length);
 	}
-}
-
-static void tell_of_bouncing(struct verbs_rail *rail)
-{
-	if (rail->bounce.logged || rail->bounce.n_free == rail->bounce.n)
-		return;
-	rail->bounce.logged = true;
-	LOG_INFO("rail %s: local memory is not registered and so is copied: "
-		 "register it for full speed",
-		 rail->port.name);
 }
 
 /*
@@ -627,7 +616,7 @@ static void ring(struct verbs_bundle *bundle)
 			ring_lane(bundle, &bundle->lanes[i]);
 	}
 	bundle->rail->n_chain = 0;
-	tell_of_bouncing(bundle->rail);
+	tei_bounce_tell(&bundle->rail->bounce, bundle->rail->port.name);
 }
 
 /* ---- cutting ---- */

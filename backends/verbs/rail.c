@@ -570,14 +570,14 @@ int tei_verbs_rail_open(struct tei_rail *base)
 		goto close_all;
 	tei_verbs_regions_init(&rail->regions, &rail->port, rail->pd);
 	rail->regions.core = rail->base->core;
-	tei_verbs_bounce_init(&rail->bounce, &rail->port, rail->pd);
+	tei_verbs_bounce_init(rail);
 	rc = start_threads(rail);
 	if (rc)
 		goto fini_memory;
 	return 0;
 
 fini_memory:
-	tei_verbs_bounce_fini(&rail->bounce, &rail->port);
+	tei_verbs_bounce_fini(rail);
 	tei_verbs_regions_fini(&rail->regions);
 close_all:
 	close_all(rail);
@@ -605,7 +605,7 @@ void tei_verbs_rail_close(struct tei_rail *base)
 	}
 	assert(!rail->n_bundles);
 	free_threads(rail);
-	tei_verbs_bounce_fini(&rail->bounce, &rail->port);
+	tei_verbs_bounce_fini(rail);
 	tei_verbs_regions_fini(&rail->regions);
 	ack(rail);
 	close_all(rail);

@@ -80,104 +80,40 @@ static void verbs_prefault(uint64_t addr, uint64_t length)
 		pthread_join(helpers[--n], NULL);
 }
 
-/* Registered blocks that stand in for memory which is not. */
+/* Blocks that stand in for memory which is not registered. */
 
-static int allocate(struct verbs_bounce *bounce, const struct verbs_port *port,
-		    struct ibv_pd *pd)
+void tei_verbs_bounce_init(struct verbs_rail *rail)
 {
-	size_t n = bounce->n, length = n * VERBS_BLOCK_LEN;
+	const struct verbs_port *port = &rail->port;
+	struct tei_bounce *bounce = &rail->bounce;
+	int rc = tei_bounce_init(bounce, port->config->bounce);
 
-	bounce->free = tei_calloc(n, sizeof(bounce->free[0]));
-	bounce->memory =
-		tei_aligned_calloc((size_t)sysconf(_SC_PAGESIZE), length);
-	if (!bounce->free || !bounce->memory)
-		return -ENOMEM;
-	bounce->mr = port->api->reg_mr(pd, bounce->memory, length,
-				       IBV_ACCESS_LOCAL_WRITE);
-	return bounce->mr ? 0 : tei_verbs_error(-1);
-}
-
-void tei_verbs_bounce_init(struct verbs_bounce *bounce,
-			   const struct verbs_port *port, struct ibv_pd *pd)
-{
-	int rc;
-
-	*bounce = (struct verbs_bounce){
-		.n = (uint32_t)(port->config->bounce / VERBS_BLOCK_LEN)};
-	if (!bounce->n)
+	rail->bounce_mr = NULL;
+	if (!rc && bounce->n) {
+		rail->bounce_mr =
+			port->api->reg_mr(rail->pd, bounce->memory,
+					  (size_t)bounce->n * TEI_BOUNCE_LEN,
+					  IBV_ACCESS_LOCAL_WRITE);
+		rc = rail->bounce_mr ? 0 : tei_verbs_error(-1);
+	}
+	if (!rc)
 		return;
-	rc = allocate(bounce, port, pd);
-	if (rc) {
-		LOG_WARN("device %s: no bounce buffers, so it does not carry "
-			 "memory that is not registered: %s",
-			 port->name, strerror(-rc));
-		bounce->n = 0;
-	}
-	for (uint32_t i = 0; i < bounce->n; i++)
-		bounce->free[i] = bounce->memory + (size_t)i * VERBS_BLOCK_LEN;
-	bounce->n_free = bounce->n;
+	LOG_WARN("device %s: no bounce buffers, so it does not carry memory "
+		 "that is not registered: %s",
+		 port->name, strerror(-rc));
+	tei_bounce_fini(bounce);
 }
 
-void tei_verbs_bounce_fini(struct verbs_bounce *bounce,
-			   const struct verbs_port *port)
+void tei_verbs_bounce_fini(struct verbs_rail *rail)
 {
-	int rc;
+	int rc = 0;
 
-	assert(bounce->n_free == bounce->n);
-	if (bounce->mr) {
-		rc = tei_verbs_error(port->api->dereg_mr(bounce->mr));
-		if (rc)
-			LOG_ERROR("device %s: a key cannot be taken back: %s",
-				  port->name, strerror(-rc));
-	}
-	tei_free(bounce->memory);
-	tei_free(bounce->free);
-}
-
-uint8_t *tei_verbs_bounce_take(struct verbs_bounce *bounce)
-{
-	return bounce->n_free ? bounce->free[--bounce->n_free] : NULL;
-}
-
-void tei_verbs_bounce_give(struct verbs_bounce *bounce, uint8_t *block)
-{
-	assert(bounce->n_free < bounce->n);
-	bounce->free[bounce->n_free++] = block;
-}
-
-/* Returns how much of @length is in the first piece. */
-static uint64_t part_of(const struct iovec *iov, uint64_t skip, uint64_t length)
-{
-	uint64_t n = iov->iov_len - skip;
-
-	return n < length ? n : length;
-}
-
-void tei_verbs_bounce_fill(uint8_t *block, const struct iovec *iov,
-			   uint64_t skip, uint64_t length)
-{
-	for (uint64_t n; length; length -= n, skip = 0, iov++) {
-		n = part_of(iov, skip, length);
-		if (n)
-			memcpy(block, (uint8_t *)iov->iov_base + skip, n);
-		block += n;
-	}
-}
-
-int tei_verbs_bounce_empty(const uint8_t *block, const struct iovec *iov,
-			   uint64_t skip, uint64_t length)
-{
-	for (uint64_t n; length; length -= n, skip = 0, iov++) {
-		uint8_t *piece = (uint8_t *)iov->iov_base + skip;
-
-		n = part_of(iov, skip, length);
-		if (n && !tei_is_there((uintptr_t)piece, n, true))
-			return -EFAULT;
-		if (n)
-			memcpy(piece, block, n);
-		block += n;
-	}
-	return 0;
+	if (rail->bounce_mr)
+		rc = tei_verbs_error(rail->port.api->dereg_mr(rail->bounce_mr));
+	if (rc)
+		LOG_ERROR("device %s: a key cannot be taken back: %s",
+			  rail->port.name, strerror(-rc));
+	tei_bounce_fini(&rail->bounce);
 }
 
 #define ROOM_MIN 16u

@@ -27,6 +27,7 @@
 #include "backends/verbs/match.h"
 #include "backends/verbs/port.h"
 #include "backends/verbs/regions.h"
+#include "base/bounce.h"
 #include "base/list.h"
 #include "base/thread.h"
 #include "te/backend.h"
@@ -79,54 +80,6 @@ struct verbs_cause {
 /* Returns the cause of any @status, known or not; never NULL. Pure. */
 const struct verbs_cause *tei_verbs_cause(enum ibv_wc_status status);
 const char *tei_verbs_fault_name(enum verbs_fault fault);
-
-/*
- * Registered memory of a rail, for local pieces that are not.
- *
- * Blocks of one size, registered once, when the rail is opened. A work request
- * whose local memory is not registered has a block of its own while it is
- * posted: what it writes is copied there before, what it has read is copied
- * from there when it is done. Who finds no block waits, as for room in a queue
- * pair.
- *
- * A block is given back when its work request has come back or its queue pair
- * is destroyed, so that no device touches what the next one has in it.
- *
- * Threads: holder of the drive token.
- */
-#define VERBS_BLOCK_LEN (64u << 10) /* bytes */
-
-struct verbs_bounce {
-	struct ibv_mr *mr; /* NULL: there are no blocks */
-	uint8_t *memory;
-	uint8_t **free; /* free[n_free] of n */
-	uint32_t n, n_free;
-	bool logged; /* a line says that it is used */
-};
-
-/*
- * Makes as many blocks as the settings want, or none where they cannot be had,
- * which is logged: then only registered memory is carried.
- */
-void tei_verbs_bounce_init(struct verbs_bounce *bounce,
-			   const struct verbs_port *port, struct ibv_pd *pd);
-/* Frees the blocks, all of which were given back. */
-void tei_verbs_bounce_fini(struct verbs_bounce *bounce,
-			   const struct verbs_port *port);
-
-/* Takes a block; NULL: all are in use. */
-uint8_t *tei_verbs_bounce_take(struct verbs_bounce *bounce);
-void tei_verbs_bounce_give(struct verbs_bounce *bounce, uint8_t *block);
-
-/*
- * Copies @length bytes of pieces, from @skip bytes behind the start of iov[0],
- * into @block.
- */
-void tei_verbs_bounce_fill(uint8_t *block, const struct iovec *iov,
-			   uint64_t skip, uint64_t length);
-/* Copies @block back. -EFAULT: some of the pieces cannot be written. */
-int tei_verbs_bounce_empty(const uint8_t *block, const struct iovec *iov,
-			   uint64_t skip, uint64_t length);
 
 /*
  * A lane is one queue pair. Its work requests that are posted and not done have
@@ -261,7 +214,8 @@ struct verbs_rail {
 	atomic_bool
 		gone; /* token: the device said so; the ender looks; relaxed */
 	struct verbs_regions regions;
-	struct verbs_bounce bounce;
+	struct tei_bounce bounce;
+	struct ibv_mr *bounce_mr; /* of all blocks; NULL: there are none */
 	/* Apart, since a device may take for ever to destroy a queue pair. */
 	struct verbs_background connector, ender;
 
@@ -300,6 +254,16 @@ static inline struct verbs_slice *verbs_slice(const struct tei_slice *slice)
 {
 	return (struct verbs_slice *)(uintptr_t)slice->priv;
 }
+
+/* ---- regions.c ---- */
+
+/*
+ * Makes as many blocks as the settings want, or none where they cannot be had,
+ * which is logged: then only registered memory is carried.
+ */
+void tei_verbs_bounce_init(struct verbs_rail *rail);
+/* Frees the blocks, all of which were given back. */
+void tei_verbs_bounce_fini(struct verbs_rail *rail);
 
 /* ---- rail.c ---- */
 

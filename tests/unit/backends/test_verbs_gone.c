@@ -33,8 +33,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	const struct verbs_bounce *bounce =
-		&verbs_rail(rig.pair.a.rail)->bounce;
+	const struct tei_bounce *bounce = &verbs_rail(rig.pair.a.rail)->bounce;
 
 	(void)munmap(map, LEN);
 	if (bounce->n_free != bounce->n)
