@@ -384,12 +384,12 @@ void tei_ofi_ended(struct ofi_rail *rail, const struct fid *fid, int err)
 
 	if (!ep)
 		return;
+	/* They know better why it ended, and are told before it is down. */
+	await_posted(ep);
 	if (err)
 		tei_ofi_break(ep, err);
 	else
 		tei_ofi_lose(ep);
-	/* What slices ended with is told before it is down. */
-	await_posted(ep);
 }
 
 void tei_ofi_endpoint_way(const struct tei_endpoint *base, char *out,

@@ -85,6 +85,7 @@ struct ofi_endpoint {
 	bool flushed;  /* flush() was called */
 	bool dropped;  /* drop() waits: the provider refuses to close it */
 	bool has_done; /* a slice went well */
+	bool lost;     /* a post met its end: progress() finds out why */
 	uint8_t token[OFI_TOKEN_LEN];
 	struct ofi_window *window; /* NULL at a target */
 	struct tei_list queue; /* slices taken, whose rest is to be posted */

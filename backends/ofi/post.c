@@ -562,7 +562,8 @@ static ssize_t send_draft(struct ofi_endpoint *ep, struct draft *d, bool read)
 
 /*
  * Handles an operation that the provider did not take. Where it says that the
- * connection has ended, the event of that may not be read yet.
+ * connection has ended, what was posted before may tell why when it comes back,
+ * which is not handled from inside post().
  */
 static void refuse_post(struct ofi_endpoint *ep, int err)
 {
@@ -576,7 +577,8 @@ static void refuse_post(struct ofi_endpoint *ep, int err)
 		return;
 	}
 	if (!why) {
-		tei_ofi_lose(ep);
+		ep->lost = true;
+		tei_ofi_kick(rail);
 		return;
 	}
 	if (tei_log_allowed(&limit))
@@ -639,7 +641,7 @@ void tei_ofi_pump(struct ofi_endpoint *ep)
 {
 	enum cut how = CUT_ONE;
 
-	while (how != CUT_NONE && ep->state == OFI_UP &&
+	while (how != CUT_NONE && ep->state == OFI_UP && !ep->lost &&
 	       !tei_list_empty(&ep->queue))
 		how = cut_one(ep, tei_list_entry(ep->queue.next,
 						 struct tei_slice, link));

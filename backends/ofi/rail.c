@@ -348,8 +348,15 @@ static void pump_all(struct ofi_rail *rail)
 	/* Each once: those who still have no room wait in the list again. */
 	tei_list_init(&due);
 	tei_list_splice_tail(&due, &rail->waiting);
-	while ((node = tei_list_pop(&due)))
-		tei_ofi_pump(tei_list_entry(node, struct ofi_endpoint, link));
+	while ((node = tei_list_pop(&due))) {
+		struct ofi_endpoint *ep =
+			tei_list_entry(node, struct ofi_endpoint, link);
+
+		if (ep->lost)
+			tei_ofi_ended(rail, &ep->fid->fid, 0);
+		else
+			tei_ofi_pump(ep);
+	}
 }
 
 int tei_ofi_progress(struct tei_rail *base, int budget)
