@@ -21,4 +21,8 @@ const struct tei_setting tei_ofi_settings[OFI_SETTINGS] = {
 	{TEI_SETTING_AS(struct ofi_config, chunk, "ofi.chunk"), .expert = true,
 	 .type = TEI_CONF_SIZE, .def = "0", .unit = "bytes", .max = 1LL << 46,
 	 .help = "most memory of one key; 0: all of a region"},
+	{TEI_SETTING_AS(struct ofi_config, bounce, "ofi.bounce"),
+	 .expert = true, .type = TEI_CONF_SIZE, .def = "4194304",
+	 .unit = "bytes", .max = 1 << 30,
+	 .help = "as verbs.bounce, where the provider wants local memory registered"},
 };

@@ -19,9 +19,10 @@ struct ofi_config {
 	uint64_t depth;       /* operations of one endpoint in flight */
 	uint64_t completions; /* that a rail has room for */
 	uint64_t chunk;       /* most bytes of one key; 0: all of a region */
+	uint64_t bounce;      /* bytes of bounce buffers */
 };
 
-#define OFI_SETTINGS 5
+#define OFI_SETTINGS 6
 extern const struct tei_setting tei_ofi_settings[OFI_SETTINGS];
 
 #endif

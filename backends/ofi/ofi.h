@@ -44,6 +44,11 @@ struct ofi_work {
 	struct ofi_work *next;      /* of the free ones */
 	struct tei_slice *slice;    /* not owned */
 	struct ofi_region *uses[OFI_USES]; /* NULL: none */
+	/* NULL: none; else what it carries instead of the slice's memory. */
+	uint8_t *block;
+	uint64_t in_piece; /* with a block: where that memory begins */
+	uint32_t piece;
+	uint32_t length;
 	uint64_t number; /* operations are posted in its order */
 };
 
@@ -118,7 +123,8 @@ struct ofi_rail {
 	int epoll_fd, kick_fd;
 	uint32_t n_quiet; /* rounds since events were looked at */
 	bool cq_dead, eq_dead;
-	bool polled; /* no descriptor tells of completions */
+	bool polled;      /* no descriptor tells of completions */
+	bool wants_block; /* all were in use when one was wanted */
 	struct ofi_regions regions;
 	struct tei_list endpoints; /* all that are open */
 	struct tei_list waiting, broken, stuck;

@@ -4,9 +4,10 @@
  *
  * A slice that was taken stands in its endpoint's queue until all of it is
  * posted. It is cut where a key ends and where an operation has no room for
- * another local piece. Every write asks for FI_DELIVERY_COMPLETE: without it
- * some providers report success when the bytes have left, also with a key that
- * the peer refuses.
+ * another local piece. Local memory that the provider wants registered and that
+ * is not goes by way of a bounce block. Every write asks for
+ * FI_DELIVERY_COMPLETE: without it some providers report success when the bytes
+ * have left, also with a key that the peer refuses.
  */
 #include <errno.h>
 #include <string.h>
@@ -141,11 +142,40 @@ static void give_work(struct ofi_work *work)
 {
 	struct ofi_window *window = work->window;
 
-	for (int i = 0; i < OFI_USES && work->uses[i]; i++)
-		tei_ofi_region_done(work->uses[i]);
 	work->slice = NULL;
 	work->next = window->free;
 	window->free = work;
+}
+
+static void give_block(struct ofi_rail *rail, struct ofi_work *work)
+{
+	tei_bounce_give(&rail->regions.bounce, work->block);
+	work->block = NULL;
+	if (rail->wants_block)
+		tei_ofi_kick(rail);
+	rail->wants_block = false;
+}
+
+/*
+ * Ends the use of local memory. @good: the bytes that it reads have come.
+ * -EFAULT: the memory to copy them to is unmapped.
+ */
+static int leave_memory(struct ofi_rail *rail, struct ofi_work *work, bool good)
+{
+	const struct tei_slice *slice = work->slice;
+	int rc = 0;
+
+	for (int i = 0; i < OFI_USES && work->uses[i]; i++) {
+		tei_ofi_region_done(work->uses[i]);
+		work->uses[i] = NULL;
+	}
+	if (!work->block)
+		return 0;
+	if (good && slice->op == TEI_READ)
+		rc = tei_bounce_empty(work->block, slice->iov + work->piece,
+				      work->in_piece, work->length);
+	give_block(rail, work);
+	return rc;
 }
 
 /* Ends an operation that is not posted any more. @err: 0, or a number FI_E*. */
@@ -154,9 +184,12 @@ static void finish_work(struct ofi_work *work, int err, int provider_code)
 	struct ofi_endpoint *ep = work->window->ep;
 	struct tei_slice *slice = work->slice;
 	struct ofi_slice *s = ofi_slice(slice);
+	int rc = leave_memory(ofi_rail_of(ep), work, !err);
 
 	work->window->n_posted--;
 	give_work(work);
+	if (rc && !s->err)
+		s->err = rc; /* the rest of it is reported so, too */
 	if (err && !s->err && !s->waits) {
 		s->err = cause_of(err).slice;
 		s->waits = !s->err;
@@ -392,9 +425,7 @@ void tei_ofi_give_up(struct ofi_endpoint *ep)
 		if (!slice)
 			continue;
 		s = ofi_slice(slice);
-		for (int k = 0; k < OFI_USES && work->uses[k]; k++)
-			tei_ofi_region_done(work->uses[k]);
-		work->uses[0] = work->uses[1] = NULL;
+		(void)leave_memory(ofi_rail_of(ep), work, false);
 		work->slice = NULL;
 		s->waits |= !s->err;
 		if (!--s->n_works && !s->queued)
@@ -511,7 +542,50 @@ static int find_local(struct ofi_rail *rail, struct ofi_work *work,
 	return 0;
 }
 
-/* Adds local memory of the next @limit bytes, as far as there is room. */
+/*
+ * Gathers up to the next piece that is registered. The copy is made by
+ * cut_one(), of what is seen here to be there. -EAGAIN: all blocks are in use.
+ */
+static int gather_block(struct ofi_rail *rail, struct draft *d, uint64_t limit)
+	TEI_REQUIRES(rail->regions.mu)
+{
+	struct ofi_work *work = d->work;
+	struct tei_slice *slice = work->slice;
+	struct ofi_slice *s = ofi_slice(slice);
+
+	if (!rail->regions.bounce.n)
+		return -EOPNOTSUPP;
+	work->block = tei_bounce_take(&rail->regions.bounce);
+	rail->wants_block |= !work->block;
+	if (!work->block)
+		return -EAGAIN;
+	work->piece = s->piece;
+	work->in_piece = s->in_piece;
+	limit = least(limit, TEI_BOUNCE_LEN);
+	while (d->remote.len < limit) {
+		uint64_t addr, n = piece_at(slice, &addr);
+
+		if (d->remote.len && !s->in_piece &&
+		    tei_ofi_region_find(&rail->regions, addr))
+			break;
+		n = least(n, limit - d->remote.len);
+		if (slice->op == TEI_WRITE && !tei_is_there(addr, n, false))
+			return -EFAULT;
+		d->remote.len += n;
+		s->in_piece += n;
+	}
+	work->length = (uint32_t)d->remote.len;
+	d->iov[0] = (struct iovec){work->block, work->length};
+	d->desc[0] = rail->nic.api->mr_desc(rail->regions.bounce_mr);
+	d->n = 1;
+	return 0;
+}
+
+/*
+ * Adds local memory of the next @limit bytes, as far as there is room. Memory
+ * that has to be registered and is not goes by a block, in an operation of its
+ * own.
+ */
 static int gather(struct ofi_rail *rail, struct draft *d, uint64_t limit)
 	TEI_REQUIRES(rail->regions.mu)
 {
@@ -529,7 +603,9 @@ static int gather(struct ofi_rail *rail, struct draft *d, uint64_t limit)
 		d->remote.len += n;
 		ofi_slice(slice)->in_piece += n;
 	}
-	return d->n ? 0 : rc;
+	if (d->n)
+		return 0;
+	return rc == -EOPNOTSUPP ? gather_block(rail, d, limit) : rc;
 }
 
 /* Takes back what was built and not posted. */
@@ -539,6 +615,7 @@ static void take_back(struct draft *d, const struct ofi_slice *before)
 
 	s->piece = before->piece;
 	s->in_piece = before->in_piece;
+	(void)leave_memory(ofi_rail_of(d->work->window->ep), d->work, false);
 	give_work(d->work);
 }
 
@@ -630,9 +707,15 @@ static enum cut cut_one(struct ofi_endpoint *ep, struct tei_slice *slice)
 				  rail->nic.message));
 		tei_ofi_regions_unlock(&rail->regions);
 	}
+	/* Without the lock, as it may take long. */
+	if (!rc && d.work->block && slice->op == TEI_WRITE)
+		tei_bounce_fill(d.work->block, slice->iov + d.work->piece,
+				d.work->in_piece, d.work->length);
 	if (!rc)
 		return post_draft(ep, &d, &before);
 	take_back(&d, &before);
+	if (rc == -EAGAIN)
+		return CUT_NONE;
 	refuse_slice(ep, slice, rc);
 	return CUT_FAILED;
 }
@@ -645,6 +728,8 @@ void tei_ofi_pump(struct ofi_endpoint *ep)
 	       !tei_list_empty(&ep->queue))
 		how = cut_one(ep, tei_list_entry(ep->queue.next,
 						 struct tei_slice, link));
+	tei_bounce_tell(&ofi_rail_of(ep)->regions.bounce,
+			ofi_rail_of(ep)->nic.name);
 	if (ep->state != OFI_UP)
 		return; /* it is in the list of the broken ones */
 	tei_list_del(&ep->link);
@@ -654,6 +739,38 @@ void tei_ofi_pump(struct ofi_endpoint *ep)
 
 /* ---- the ops ---- */
 
+/* Tells whether all of its local memory is registered here. */
+static bool is_ours(struct ofi_rail *rail, const struct tei_slice *slice)
+{
+	uint64_t rest = slice->length, skip = slice->skip;
+	bool ours = true;
+
+	tei_ofi_regions_lock(&rail->regions);
+	for (uint32_t i = 0; i < slice->n_iov && rest && ours; i++, skip = 0) {
+		uint64_t addr = (uintptr_t)slice->iov[i].iov_base + skip;
+		uint64_t n = least(slice->iov[i].iov_len - skip, rest), there;
+
+		for (rest -= n; n && ours; addr += there, n -= there) {
+			const struct ofi_region *region =
+				tei_ofi_region_find(&rail->regions, addr);
+
+			ours = region;
+			there = region ? region->base + region->length - addr
+				       : n;
+			there = least(there, n);
+		}
+	}
+	tei_ofi_regions_unlock(&rail->regions);
+	return ours;
+}
+
+/* Without blocks, memory that would need one is left to another backend. */
+static bool is_carried(struct ofi_rail *rail, const struct tei_slice *slice)
+{
+	return !needs_local(&rail->nic) || rail->regions.bounce.n ||
+	       is_ours(rail, slice);
+}
+
 static void enqueue(struct ofi_endpoint *ep, struct tei_slice *slice)
 {
 	struct ofi_slice *s = ofi_slice(slice);
@@ -661,7 +778,9 @@ static void enqueue(struct ofi_endpoint *ep, struct tei_slice *slice)
 	*s = (struct ofi_slice){.in_piece = slice->skip, .queued = true};
 	tei_list_add_tail(&ep->queue, &slice->link);
 	ep->n_queue++;
-	if (tei_ofi_key_decode(slice->key, slice->key_len, &s->key))
+	if (!is_carried(ofi_rail_of(ep), slice))
+		refuse_slice(ep, slice, -EOPNOTSUPP);
+	else if (tei_ofi_key_decode(slice->key, slice->key_len, &s->key))
 		refuse_slice(ep, slice, -EFAULT);
 }
 

@@ -17,19 +17,6 @@
 #define ROOM_MIN 16
 #define TRIES    8 /* of random keys, one of which may be in use */
 
-void tei_ofi_regions_init(struct ofi_regions *regions, struct ofi_nic *nic)
-{
-	*regions = (struct ofi_regions){.nic = nic};
-	tei_mutex_init(&regions->mu);
-}
-
-void tei_ofi_regions_fini(struct ofi_regions *regions)
-{
-	assert(!regions->n);
-	tei_free(regions->sorted);
-	tei_mutex_fini(&regions->mu);
-}
-
 void tei_ofi_regions_lock(struct ofi_regions *regions)
 {
 	tei_mutex_lock(&regions->mu);
@@ -196,23 +183,31 @@ static int register_chunk(struct ofi_nic *nic, uint64_t at, uint64_t length,
 	return rc;
 }
 
+static int close_key(const struct ofi_regions *regions, struct fid_mr *mr)
+{
+	int rc;
+
+	tei_ofi_nic_lock(regions->nic);
+	rc = regions->nic->api->close(&mr->fid);
+	tei_ofi_nic_unlock(regions->nic);
+	return rc;
+}
+
 /* -EBUSY: the provider keeps some, which is logged; to be tried again. */
 static int take_keys_back(const struct ofi_regions *regions,
 			  struct ofi_region *region)
 {
 	static struct tei_log_limit limit = {.per_minute = 6};
-	const struct ofi_provider *api = regions->nic->api;
 	int rc;
 
 	for (; region->n; region->n--) {
-		tei_ofi_nic_lock(regions->nic);
-		rc = api->close(&region->mrs[region->n - 1]->fid);
-		tei_ofi_nic_unlock(regions->nic);
+		rc = close_key(regions, region->mrs[region->n - 1]);
 		if (!rc)
 			continue;
 		if (tei_log_allowed(&limit))
 			LOG_ERROR("rail %s: a key cannot be taken back: %s",
-				  regions->nic->name, api->strerror(-rc));
+				  regions->nic->name,
+				  regions->nic->api->strerror(-rc));
 		return -EBUSY;
 	}
 	return 0;
@@ -284,6 +279,57 @@ static uint32_t chunks_of(const struct ofi_nic *nic, uint64_t length,
 		  nic->name, length, n, chunk, OFI_CHUNKS_MAX);
 	return 0;
 }
+
+/* ---- blocks that stand in for memory which is not registered ---- */
+
+static void make_blocks(struct ofi_regions *regions)
+{
+	struct tei_bounce *bounce = &regions->bounce;
+	struct ofi_nic *nic = regions->nic;
+	int rc = tei_bounce_init(bounce, nic->config->bounce);
+
+	if (!rc && bounce->n)
+		rc = register_chunk(nic, (uintptr_t)bounce->memory,
+				    (uint64_t)bounce->n * TEI_BOUNCE_LEN,
+				    FI_READ | FI_WRITE, &regions->bounce_mr);
+	if (!rc)
+		return;
+	LOG_WARN("rail %s: no bounce buffers, so it does not carry memory that "
+		 "is not registered: %s",
+		 nic->name, nic->api->strerror(-rc));
+	regions->bounce_mr = NULL;
+	tei_bounce_fini(bounce);
+}
+
+static void end_blocks(struct ofi_regions *regions)
+{
+	int rc = 0;
+
+	if (regions->bounce_mr)
+		rc = close_key(regions, regions->bounce_mr);
+	if (rc)
+		LOG_ERROR("rail %s: a key cannot be taken back: %s",
+			  regions->nic->name, regions->nic->api->strerror(-rc));
+	tei_bounce_fini(&regions->bounce);
+}
+
+void tei_ofi_regions_init(struct ofi_regions *regions, struct ofi_nic *nic)
+{
+	*regions = (struct ofi_regions){.nic = nic};
+	tei_mutex_init(&regions->mu);
+	if (mr_mode(nic) & FI_MR_LOCAL)
+		make_blocks(regions);
+}
+
+void tei_ofi_regions_fini(struct ofi_regions *regions)
+{
+	assert(!regions->n);
+	end_blocks(regions);
+	tei_free(regions->sorted);
+	tei_mutex_fini(&regions->mu);
+}
+
+/* ---- adding ---- */
 
 int tei_ofi_region_add(struct ofi_regions *regions, uint64_t id, void *addr,
 		       uint64_t length, uint32_t access, void *key, size_t *len)

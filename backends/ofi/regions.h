@@ -12,7 +12,8 @@
  * endpoints are closed, by who drives, before hide says 0 -> remove
  *
  * Threads: any, by a lock; use() and the calls of fences are of the holder of
- * the drive token. A region that is in use stays where it is.
+ * the drive token, as are the blocks. A region that is in use stays where it
+ * is.
  */
 #ifndef OFI_REGIONS_H
 #define OFI_REGIONS_H
@@ -22,6 +23,7 @@
 #include <stdint.h>
 
 #include "backends/ofi/nic.h"
+#include "base/bounce.h"
 #include "base/thread.h"
 
 struct ofi_region {
@@ -51,10 +53,16 @@ struct ofi_regions {
 	 */
 	_Atomic uint64_t fences_asked;
 	uint64_t fences_done;
+	/*
+	 * Blocks for local memory that is not registered, where the provider
+	 * needs that; none elsewhere, or where they cannot be had. Token.
+	 */
+	struct tei_bounce bounce;
+	struct fid_mr *bounce_mr; /* of all blocks; NULL: there are none */
 };
 
 void tei_ofi_regions_init(struct ofi_regions *regions, struct ofi_nic *nic);
-/* Frees the table; all regions are removed by now. */
+/* Frees the table; all regions are removed, all blocks given back by now. */
 void tei_ofi_regions_fini(struct ofi_regions *regions);
 
 /*
