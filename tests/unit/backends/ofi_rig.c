@@ -117,12 +117,17 @@ static void remove_region(struct tei_rail *rail, uint64_t id)
 	tei_backend_ofi.region_remove(rail, id);
 }
 
-/* The target hears later than the initiator that they are joined, or never. */
+/*
+ * By connections the target hears later than the initiator that they are
+ * joined, or never.
+ */
 static int await_target(void)
 {
 	const struct fake_link *link = &rig.pair.target_link;
 	uint64_t end = tei_now_ms() + FAKE_LIMIT_MS;
 
+	if (!rig.connected)
+		return 0;
 	while (!link->n_up && !link->n_down && tei_now_ms() < end)
 		fake_progress(&rig.pair);
 	return link->n_up ? 0 : link->n_down ? link->down_err : -ETIMEDOUT;
