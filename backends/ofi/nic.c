@@ -20,8 +20,36 @@
 #define DRIVERS "/sys/bus/pci/drivers/"
 #define LAYERED "is a layer over other providers and breaks with its peers"
 
+/* Statuses of EFA's devices, for all of which libfabric says FI_EIO. */
+enum efa_status {
+	EFA_BAD_ADDRESS = 7, /* the peer refuses key, range or right */
+	EFA_ABORTED = 8,     /* the peer's endpoint is reset, */
+	EFA_BAD_QUEUE = 9,   /* or closed, */
+	EFA_UNRESPONSIVE = 13,
+	EFA_UNKNOWN_PEER = 14, /* or does not have our address */
+	EFA_UNREACHABLE = 15,
+};
+
+static int efa_error(int code)
+{
+	switch (code) {
+	case EFA_BAD_ADDRESS:
+		return FI_EACCES;
+	case EFA_ABORTED:
+	case EFA_BAD_QUEUE:
+	case EFA_UNKNOWN_PEER:
+		return FI_ECONNRESET;
+	case EFA_UNRESPONSIVE:
+		return FI_ETIMEDOUT;
+	case EFA_UNREACHABLE:
+		return FI_EHOSTUNREACH;
+	default:
+		return 0;
+	}
+}
+
 static const struct ofi_kind kinds[] = {
-	{"efa", .why = UNTRIED, .rdm = true, .driver = DRIVERS "efa"},
+	{"efa", .rdm = true, .driver = DRIVERS "efa", .error_of = efa_error},
 	{"cxi", .why = BOUND},
 	{"opx", .why = UNTRIED, .rdm = true, .driver = DRIVERS "hfi1"},
 	{"psm3", .why = UNTRIED, .rdm = true, .driver = DRIVERS "hfi1"},

@@ -34,6 +34,11 @@ struct ofi_kind {
 	bool rdm;
 	/* Folder of the kernel's driver for its devices; NULL: it has none. */
 	const char *driver;
+	/*
+	 * The error FI_E* that a number of the provider's own stands for, 0:
+	 * the one that comes with it. Pure. NULL: always that.
+	 */
+	int (*error_of)(int code);
 };
 
 struct ofi_nic {

@@ -270,21 +270,34 @@ static void take_success(struct ofi_work *work)
 		tei_list_add_tail(&rail->waiting, &ep->link);
 }
 
+/* Returns what has failed as a number FI_E*. */
+static int error_of(const struct ofi_rail *rail,
+		    const struct fi_cq_err_entry *e)
+{
+	const struct ofi_kind *kind = rail->nic.kind;
+	int err = kind->error_of ? kind->error_of(e->prov_errno) : 0;
+
+	if (err)
+		return err;
+	return e->err > 0 ? e->err : FI_EIO;
+}
+
+/* @err: as error_of() has it. */
 static void log_error(struct ofi_rail *rail, const struct ofi_endpoint *ep,
-		      const struct fi_cq_err_entry *e)
+		      const struct fi_cq_err_entry *e, int err)
 {
 	static struct tei_log_limit limit = {.per_minute = 60};
 	char room[128] = "";
 	const char *text;
 
 	/* What is lost with its connection needs no line of its own. */
-	if (ep->state != OFI_UP || !cause_of(e->err).endpoint ||
+	if (ep->state != OFI_UP || !cause_of(err).endpoint ||
 	    !tei_log_allowed(&limit))
 		return;
 	text = rail->nic.api->cq_strerror(rail->cq, e->prov_errno, e->err_data,
 					  room, sizeof(room));
 	LOG_WARN("rail %s: an operation failed: %s (%d; provider %s: %d, %s)",
-		 rail->nic.name, rail->nic.api->strerror(e->err), e->err,
+		 rail->nic.name, rail->nic.api->strerror(err), e->err,
 		 rail->nic.kind->name, e->prov_errno, text ? text : "");
 }
 
@@ -325,7 +338,7 @@ static void take_error(struct ofi_rail *rail, const struct fi_cq_err_entry *e)
 {
 	struct ofi_work *work = find_work(rail, e->op_context);
 	struct ofi_endpoint *ep = work ? work->window->ep : NULL;
-	int err = e->err > 0 ? e->err : FI_EIO, why = cause_of(err).endpoint;
+	int err = error_of(rail, e), why = cause_of(err).endpoint;
 
 	if (!work)
 		return; /* nothing that was posted here */
@@ -333,7 +346,7 @@ static void take_error(struct ofi_rail *rail, const struct fi_cq_err_entry *e)
 		finish_lost(work);
 		return;
 	}
-	log_error(rail, ep, e);
+	log_error(rail, ep, e, err);
 	if (why)
 		tei_ofi_break(ep, why);
 	else

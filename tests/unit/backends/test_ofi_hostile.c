@@ -81,6 +81,30 @@ static void forged_key_changes_nothing(void **state)
 	goes_well();
 }
 
+/* Else the core would pause the way, and try the request again for ever. */
+static void refused_key_is_the_fault_of_its_slice(void **state)
+{
+	uint64_t chance = 10;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct fake_slice *s =
+			ofi_rig_slice(i ? TEI_READ : TEI_WRITE, 0, LENGTH);
+		uint64_t key = tei_chance(&chance);
+
+		memcpy(s->key + KEY_AT, &key, sizeof(key));
+		assert_int_equal(fake_post(&rig.pair, s), 0);
+		ofi_rig_wait_down();
+		assert_int_equal(rig.pair.initiator_link.down_err, -ESTALE);
+		fake_flush(rig.pair.initiator, -ECONNRESET);
+		assert_int_equal(s->n_done, 1);
+		assert_int_equal(s->err, -EACCES);
+		fake_slice_destroy(s);
+		ofi_rig_rejoin();
+	}
+	assert_untouched();
+}
+
 /* From when it is hidden on, also before it is removed. */
 static void key_of_a_region_that_has_gone_changes_nothing(void **state)
 {
@@ -482,6 +506,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(forged_key_changes_nothing),
+		TEST(refused_key_is_the_fault_of_its_slice),
 		TEST(key_of_a_region_that_has_gone_changes_nothing),
 		TEST(range_outside_is_refused_here),
 		TEST(range_outside_is_refused_there),
