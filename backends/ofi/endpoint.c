@@ -109,6 +109,23 @@ static int reserve_completions(struct ofi_endpoint *ep)
 	return 0;
 }
 
+/* Has the peer reach all regions by the endpoint, with keys of its own. */
+static int admit_peer(struct ofi_endpoint *ep)
+{
+	struct ofi_rail *rail = ofi_rail_of(ep);
+	int rc;
+
+	if (!ep->base->target ||
+	    !(rail->nic.info->domain_attr->mr_mode & FI_MR_ENDPOINT))
+		return 0;
+	ep->inbound.fid = ep->fid;
+	rc = tei_ofi_admit(&rail->regions.grants, &ep->inbound);
+	if (rc)
+		return log_failure(rail, "make keys for a peer", rc);
+	memcpy(ep->token, ep->inbound.token, OFI_TOKEN_LEN);
+	return 0;
+}
+
 /*
  * Writes what the other half needs to know. Without connections that is the
  * address of a provider's endpoint, which is made.
@@ -127,8 +144,12 @@ static int name_self(struct ofi_endpoint *ep, struct ofi_address *mine)
 			return rc;
 		rc = rail->nic.api->getname(&ep->fid->fid, mine->bytes,
 					    &mine->len);
+		if (rc)
+			return log_failure(rail, "name an endpoint", rc);
 		rail->address.len = mine->len; /* of each that is to come */
-		return rc ? log_failure(rail, "name an endpoint", rc) : 0;
+		rc = admit_peer(ep);
+		memcpy(mine->token, ep->token, OFI_TOKEN_LEN);
+		return rc;
 	}
 	if (!ep->base->target)
 		return 0;
@@ -152,6 +173,7 @@ int tei_ofi_endpoint_open(struct tei_endpoint *base, void *addr, size_t *len)
 	tei_list_init(&ep->link);
 	tei_list_init(&ep->queue);
 	tei_list_init(&ep->held);
+	tei_ofi_inbound_init(&ep->inbound);
 	rc = name_self(ep, &mine);
 	if (!rc)
 		rc = tei_ofi_address_encode(&mine, addr, len);
@@ -163,6 +185,7 @@ int tei_ofi_endpoint_open(struct tei_endpoint *base, void *addr, size_t *len)
 	return 0;
 
 close_fid:
+	tei_ofi_forget_inbound(&rail->regions.grants, &ep->inbound);
 	if (ep->fid)
 		(void)rail->nic.api->close(&ep->fid->fid);
 	ep->fid = NULL;
@@ -248,6 +271,8 @@ static int learn(struct ofi_endpoint *ep, const struct ofi_address *theirs)
 		return log_failure(ofi_rail_of(ep), "take a peer's address",
 				   rc < 0 ? rc : -FI_EINVAL);
 	}
+	if (!ep->base->target)
+		memcpy(ep->token, theirs->token, OFI_TOKEN_LEN);
 	ep->state = OFI_UP;
 	return 0;
 }
@@ -438,6 +463,9 @@ static bool close_fid(struct ofi_endpoint *ep)
 
 	if (!ep->fid)
 		return true;
+	/* Keys that are bound to it keep it open. */
+	if (tei_ofi_exclude(&rail->regions.grants, &ep->inbound))
+		return false;
 	if (rail->nic.kind->rdm) {
 		finish_connecting(rail);
 	} else {
@@ -582,6 +610,8 @@ void tei_ofi_retry_stuck(struct ofi_rail *rail)
 			LOG_ERROR("rail %s: an endpoint is left to the "
 				  "provider, which may still touch memory",
 				  rail->nic.name);
+			tei_ofi_forget_inbound(&rail->regions.grants,
+					       &ep->inbound);
 			ep->fid = NULL;
 			unstick(ep);
 		}

@@ -6,7 +6,9 @@
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -16,7 +18,6 @@
 /* ---- providers ---- */
 
 #define UNTRIED "not driven yet, for want of hardware to try it with"
-#define BOUND   "binds keys to endpoints, which is not driven yet"
 #define DRIVERS "/sys/bus/pci/drivers/"
 #define LAYERED "is a layer over other providers and breaks with its peers"
 
@@ -48,9 +49,43 @@ static int efa_error(int code)
 	}
 }
 
+/* What Slingshot's NICs answer, for nearly all of which it says FI_EIO. */
+enum cxi_status {
+	CXI_UNDELIVERABLE = 2,
+	CXI_NO_TABLE = 3, /* the peer's endpoint is disabled, */
+	CXI_BAD_RIGHT = 5,
+	CXI_BAD_OPERATION = 6,
+	CXI_NO_MATCH = 8,
+	CXI_NO_ENTRY = 18, /* no such key */
+	CXI_NO_NETWORK = 25,
+	CXI_NO_ENDPOINT = 26, /* or closed */
+};
+
+static int cxi_error(int code)
+{
+	switch (code) {
+	case CXI_BAD_RIGHT:
+	case CXI_BAD_OPERATION:
+	case CXI_NO_MATCH:
+	case CXI_NO_ENTRY:
+		return FI_EACCES;
+	case CXI_NO_TABLE:
+	case CXI_NO_ENDPOINT:
+		return FI_ECONNRESET;
+	case CXI_UNDELIVERABLE:
+	case CXI_NO_NETWORK:
+		return FI_EHOSTUNREACH;
+	default:
+		return 0;
+	}
+}
+
 static const struct ofi_kind kinds[] = {
 	{"efa", .rdm = true, .driver = DRIVERS "efa", .error_of = efa_error},
-	{"cxi", .why = BOUND},
+	{"cxi", .rdm = true, .bound = true, .driver = "/sys/class/cxi",
+	 .error_of = cxi_error, .variable = "FI_CXI_MR_MATCH_EVENTS",
+	 .without = "lets peers reach memory whose key has ended, unless the "
+		    "environment has FI_CXI_MR_MATCH_EVENTS=1"},
 	{"opx", .why = UNTRIED, .rdm = true, .driver = DRIVERS "hfi1"},
 	{"psm3", .why = UNTRIED, .rdm = true, .driver = DRIVERS "hfi1"},
 	{"verbs", .software = false},
@@ -110,6 +145,26 @@ static void leave_out(struct ofi_choice *choice, const char *name,
 	choice->reason = reason;
 }
 
+static bool is_set(const char *variable)
+{
+	static const char *const words[] = {"1", "yes", "true", "on"};
+	const char *value = getenv(variable);
+
+	for (size_t i = 0; value && i < sizeof(words) / sizeof(words[0]); i++) {
+		if (!strcasecmp(value, words[i]))
+			return true;
+	}
+	return false;
+}
+
+/* Returns why a provider is not used, for people; NULL: it is. Static. */
+static const char *refusal_of(const struct ofi_kind *kind)
+{
+	if (kind->why || !kind->variable)
+		return kind->why;
+	return is_set(kind->variable) ? NULL : kind->without;
+}
+
 static bool has_driver(const struct ofi_kind *kind)
 {
 	return !kind->driver || !access(kind->driver, F_OK);
@@ -124,17 +179,18 @@ int tei_ofi_wants(const struct ofi_config *config, bool look,
 
 	for (; (n = tei_word(&at)); at += n) {
 		const struct ofi_kind *kind = find_kind(at, n);
+		const char *why = kind ? refusal_of(kind) : NULL;
 
 		if (!kind) {
 			LOG_ERROR("ofi.provider: nothing is known of \"%.*s\"",
 				  (int)n, at);
 			return -EINVAL;
 		}
-		if (kind->why)
-			leave_out(choice, kind->name, kind->why);
-		else if (look && !has_driver(kind))
+		if (!kind->why && look && !has_driver(kind))
 			leave_out(choice, kind->name,
 				  "the kernel has no driver of its devices");
+		else if (why)
+			leave_out(choice, kind->name, why);
 		else
 			wants = 1;
 	}
@@ -185,8 +241,10 @@ static struct fi_info *hints_for(const struct ofi_provider *api,
 		FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
 	hints->ep_attr->type = kind->rdm ? FI_EP_RDM : FI_EP_MSG;
-	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED |
-				      FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
+	hints->domain_attr->mr_mode =
+		kind->bound ? FI_MR_ALLOCATED | FI_MR_ENDPOINT
+			    : FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_PROV_KEY |
+				      FI_MR_VIRT_ADDR;
 	hints->domain_attr->threading = FI_THREAD_SAFE;
 	/* By who drives, so that the provider starts no thread of its own. */
 	hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
@@ -461,7 +519,7 @@ int tei_ofi_nics_find(const struct ofi_provider *api,
 	for (; !rc && (n = tei_word(&at)); at += n) {
 		const struct ofi_kind *kind = find_kind(at, n);
 
-		if (!kind || kind->why)
+		if (!kind || refusal_of(kind))
 			continue;
 		rc = ask(api, kind, &list);
 		if (rc)
@@ -512,7 +570,7 @@ static int find_by_name(struct ofi_nic *nic)
 	for (; !rc && !nic->info && (n = tei_word(&at)); at += n) {
 		const struct ofi_kind *kind = find_kind(at, n);
 
-		if (kind && !kind->why)
+		if (kind && !refusal_of(kind))
 			rc = find_info(nic, kind);
 	}
 	if (rc || nic->info)
@@ -526,6 +584,10 @@ static int find_by_name(struct ofi_nic *nic)
 /* Returns what is wrong with a domain's keys, for people; NULL: nothing. */
 static const char *fault_of_keys(const struct fi_domain_attr *domain)
 {
+	if ((domain->mr_mode & FI_MR_ENDPOINT) &&
+	    (domain->mr_mode & (FI_MR_PROV_KEY | FI_MR_LOCAL)))
+		return "it binds keys to endpoints, and chooses them itself or "
+		       "wants local memory registered, too";
 	if (domain->mr_key_size > sizeof(uint64_t))
 		return "its keys are longer than 8 bytes";
 	if (!(domain->mr_mode & FI_MR_PROV_KEY) &&

@@ -32,6 +32,13 @@ struct ofi_kind {
 	bool software;
 	/* Endpoints are FI_EP_RDM, not connections. */
 	bool rdm;
+	/* Keys that peers use hold for one endpoint (FI_MR_ENDPOINT). */
+	bool bound;
+	/*
+	 * Variable of the environment that users must have set to 1, and why it
+	 * is not used without, for people. NULL: none.
+	 */
+	const char *variable, *without;
 	/* Folder of the kernel's driver for its devices; NULL: it has none. */
 	const char *driver;
 	/*
@@ -55,7 +62,7 @@ struct ofi_nic {
 	uint32_t depth;      /* operations in flight */
 	uint32_t pieces;     /* local pieces of an operation */
 	uint64_t message;    /* bytes of an operation */
-	struct tei_mutex mu; /* lock 25; see tei_ofi_nic_lock() */
+	struct tei_mutex mu; /* lock 26; see tei_ofi_nic_lock() */
 };
 
 /* A choice of domains, for people. Zeroed before the first use. */

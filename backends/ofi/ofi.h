@@ -8,6 +8,7 @@
  * nic.c       domains of providers: found, opened, limits
  * wire.c      blobs for peers, and which rails of two hosts go together
  * regions.c   registered memory
+ * grants.c    keys that hold for one endpoint
  * rail.c      the rail: opened, driven, closed; events of connections
  * endpoint.c  endpoints: open, connect, drop, flush, close
  * sever.c     connections that end before the provider closes them
@@ -85,14 +86,16 @@ struct ofi_endpoint {
 	struct tei_list link;
 	struct fid_ep *fid; /* NULL: not made yet, or closed */
 	fi_addr_t to;       /* the other half; of FI_EP_RDM */
+	/* Keys of a target's half, where they are bound to endpoints. */
+	struct ofi_inbound inbound;
 	enum ofi_state state;
 	int err;       /* why it is broken, or what flush() says to all */
 	bool flushed;  /* flush() was called */
 	bool dropped;  /* drop() waits: the provider refuses to close it */
 	bool has_done; /* a slice went well */
 	bool lost;     /* a post met its end: progress() finds out why */
-	uint8_t token[OFI_TOKEN_LEN];
-	struct ofi_window *window; /* NULL at a target */
+	uint8_t token[OFI_TOKEN_LEN]; /* of the target's half */
+	struct ofi_window *window;    /* NULL at a target */
 	struct tei_list queue; /* slices taken, whose rest is to be posted */
 	struct tei_list held;  /* done but for the news, until flush() */
 	uint32_t n_queue;

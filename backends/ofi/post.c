@@ -713,7 +713,10 @@ static enum cut cut_one(struct ofi_endpoint *ep, struct tei_slice *slice)
 								    : -EFAULT;
 	if (!rc) {
 		d.remote.addr = place.addr;
-		d.remote.key = place.key;
+		d.remote.key = s->key.bound
+				       ? tei_ofi_bound_key(ep->token, place.key,
+							   s->key.bound)
+				       : place.key;
 		tei_ofi_regions_lock(&rail->regions);
 		rc = gather(rail, &d,
 			    least(least(slice->length - s->at, place.room),

@@ -136,17 +136,29 @@ static uint64_t chunk_of(const struct ofi_nic *nic, uint64_t length)
 	return chunk > page ? chunk / page * page : page;
 }
 
+static bool is_bound(const struct ofi_nic *nic)
+{
+	return mr_mode(nic) & FI_MR_ENDPOINT;
+}
+
+static uint64_t rights_of_peers(uint32_t access)
+{
+	return (access & TE_ACCESS_REMOTE_READ ? FI_REMOTE_READ : 0) |
+	       (access & TE_ACCESS_REMOTE_WRITE ? FI_REMOTE_WRITE : 0);
+}
+
+/*
+ * Rights of a region's own keys. Where those of peers are bound to endpoints,
+ * one of no use to peers stays for as long as the region: providers keep what
+ * is registered in a cache, so that making the others takes little time.
+ */
 static uint64_t rights_of(const struct ofi_nic *nic, uint32_t access)
 {
-	uint64_t rights = 0;
+	uint64_t of_peers = rights_of_peers(access);
 
-	if (access & TE_ACCESS_REMOTE_READ)
-		rights |= FI_REMOTE_READ;
-	if (access & TE_ACCESS_REMOTE_WRITE)
-		rights |= FI_REMOTE_WRITE;
-	if (mr_mode(nic) & FI_MR_LOCAL)
-		rights |= FI_READ | FI_WRITE;
-	return rights;
+	if (is_bound(nic))
+		return of_peers ? FI_READ | FI_WRITE : 0;
+	return of_peers | (mr_mode(nic) & FI_MR_LOCAL ? FI_READ | FI_WRITE : 0);
 }
 
 /*
@@ -221,12 +233,26 @@ static void leave_keys(const struct ofi_regions *regions,
 		region->n--;
 }
 
+static int log_refusal(const struct ofi_regions *regions,
+		       const struct ofi_region *region, int rc)
+{
+	static struct tei_log_limit limit = {.per_minute = 60};
+	const struct ofi_nic *nic = regions->nic;
+
+	if (tei_log_allowed(&limit))
+		LOG_ERROR("rail %s: %" PRIu64 " bytes at %#" PRIx64
+			  " cannot be registered: %s",
+			  nic->name, region->length, region->base,
+			  nic->api->strerror(-rc));
+	rc = tei_ofi_error(rc);
+	return rc == -ENOSPC || rc == -EACCES ? -ENOBUFS : rc;
+}
+
 /* Registers all chunks, or none. */
 static int register_chunks(const struct ofi_regions *regions,
 			   struct ofi_region *region, uint32_t n,
 			   uint64_t rights)
 {
-	static struct tei_log_limit limit = {.per_minute = 60};
 	struct ofi_nic *nic = regions->nic;
 	int rc;
 
@@ -239,16 +265,26 @@ static int register_chunks(const struct ofi_regions *regions,
 				    rights, &region->mrs[region->n]);
 		if (!rc)
 			continue;
-		if (tei_log_allowed(&limit))
-			LOG_ERROR("rail %s: %" PRIu64 " bytes at %#" PRIx64
-				  " cannot be registered: %s",
-				  nic->name, region->length, region->base,
-				  nic->api->strerror(-rc));
 		leave_keys(regions, region);
-		rc = tei_ofi_error(rc);
-		return rc == -ENOSPC || rc == -EACCES ? -ENOBUFS : rc;
+		return log_refusal(regions, region, rc);
 	}
 	return 0;
+}
+
+/* Has peers reach it by keys of their endpoints. */
+static int share(struct ofi_regions *regions, struct ofi_region *region,
+		 uint32_t n, uint64_t rights)
+{
+	struct ofi_shared *shared = &region->shared;
+	int rc;
+
+	shared->base = region->base;
+	shared->length = region->length;
+	shared->chunk = region->chunk;
+	shared->rights = rights;
+	shared->n = n;
+	rc = tei_ofi_share(&regions->grants, shared);
+	return rc ? log_refusal(regions, region, rc) : 0;
 }
 
 static int encode_key(const struct ofi_regions *regions,
@@ -258,12 +294,18 @@ static int encode_key(const struct ofi_regions *regions,
 	struct ofi_key k = {.offsets = !(mr_mode(nic) & FI_MR_VIRT_ADDR),
 			    .base = region->base,
 			    .chunk = region->chunk,
-			    .length = region->length,
-			    .n = region->remote ? region->n : 0};
-	int rc = tei_ofi_key_encode(&k, key, len);
+			    .length = region->length};
+	int rc;
 
+	if (region->remote)
+		k.n = is_bound(nic) ? region->shared.n : region->n;
+	if (is_bound(nic))
+		k.bound = (unsigned int)nic->info->domain_attr->mr_key_size;
+	rc = tei_ofi_key_encode(&k, key, len);
 	for (uint32_t i = 0; i < k.n && !rc; i++)
-		tei_ofi_key_set(key, i, nic->api->mr_key(region->mrs[i]));
+		tei_ofi_key_set(key, i,
+				k.bound ? region->shared.secret + i
+					: nic->api->mr_key(region->mrs[i]));
 	return rc;
 }
 
@@ -317,6 +359,7 @@ void tei_ofi_regions_init(struct ofi_regions *regions, struct ofi_nic *nic)
 {
 	*regions = (struct ofi_regions){.nic = nic};
 	tei_mutex_init(&regions->mu);
+	tei_ofi_grants_init(&regions->grants, nic);
 	if (mr_mode(nic) & FI_MR_LOCAL)
 		make_blocks(regions);
 }
@@ -326,6 +369,7 @@ void tei_ofi_regions_fini(struct ofi_regions *regions)
 	assert(!regions->n);
 	end_blocks(regions);
 	tei_free(regions->sorted);
+	tei_ofi_grants_fini(&regions->grants);
 	tei_mutex_fini(&regions->mu);
 }
 
@@ -336,6 +380,7 @@ int tei_ofi_region_add(struct ofi_regions *regions, uint64_t id, void *addr,
 {
 	const struct ofi_nic *nic = regions->nic;
 	uint64_t rights = rights_of(nic, access);
+	uint64_t of_peers = rights_of_peers(access);
 	uint64_t chunk = chunk_of(nic, length);
 	uint32_t n = chunks_of(nic, length, chunk);
 	struct ofi_region *region;
@@ -350,10 +395,15 @@ int tei_ofi_region_add(struct ofi_regions *regions, uint64_t id, void *addr,
 	region->base = (uintptr_t)addr;
 	region->length = length;
 	region->chunk = chunk;
-	region->remote = rights & (FI_REMOTE_READ | FI_REMOTE_WRITE);
+	region->remote = of_peers;
+	tei_ofi_shared_init(&region->shared);
 	rc = rights ? register_chunks(regions, region, n, rights) : 0;
 	if (rc)
 		goto free_region;
+	if (of_peers && is_bound(nic))
+		rc = share(regions, region, n, of_peers);
+	if (rc)
+		goto leave_keys;
 	rc = encode_key(regions, region, key, len);
 	if (rc)
 		goto leave_keys;
@@ -365,6 +415,7 @@ int tei_ofi_region_add(struct ofi_regions *regions, uint64_t id, void *addr,
 	return 0;
 
 leave_keys:
+	tei_ofi_forget_region(&regions->grants, &region->shared);
 	leave_keys(regions, region);
 free_region:
 	tei_free(region);
@@ -416,7 +467,8 @@ int tei_ofi_region_hide(struct ofi_regions *regions, uint64_t id, bool *kick)
 	region->hidden = true;
 	used = atomic_load_explicit(&region->n_uses, memory_order_acquire);
 	tei_mutex_unlock(&regions->mu);
-	if (used || take_keys_back(regions, region))
+	if (used || tei_ofi_unshare(&regions->grants, &region->shared) ||
+	    take_keys_back(regions, region))
 		return -EBUSY;
 	if (!regions->nic->kind->software || !region->remote)
 		return 0;
@@ -443,6 +495,7 @@ void tei_ofi_region_remove(struct ofi_regions *regions, uint64_t id)
 	memmove(&regions->sorted[place], &regions->sorted[place + 1],
 		(regions->n - place) * sizeof(struct ofi_region *));
 	tei_mutex_unlock(&regions->mu);
+	tei_ofi_forget_region(&regions->grants, &region->shared);
 	leave_keys(regions, region);
 	tei_free(region);
 }

@@ -5,6 +5,7 @@
  * A region is registered in chunks, each with a key of its own; not at all
  * where neither peers nor the provider need that. Peers get the keys of what
  * they may reach; local pieces of slices find their descriptors by address.
+ * Where the provider binds keys to endpoints, peers get them by grants.h.
  *
  * add -> used by operations, reached by peers -> hide: from now on no operation
  * finds it; -EBUSY while one still uses it; then its keys are gone. Where the
@@ -22,15 +23,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "backends/ofi/grants.h"
 #include "backends/ofi/nic.h"
 #include "base/bounce.h"
 #include "base/thread.h"
 
 struct ofi_region {
 	uint64_t id, base, length;
-	uint64_t chunk; /* bytes; the last one may have fewer */
-	bool remote;    /* peers may reach it */
-	bool hidden;    /* guarded by regions.mu */
+	uint64_t chunk;           /* bytes; the last one may have fewer */
+	bool remote;              /* peers may reach it */
+	struct ofi_shared shared; /* where keys are bound to endpoints */
+	bool hidden;              /* guarded by regions.mu */
 	uint64_t fence; /* guarded by regions.mu: 0: none was asked for yet */
 	/*
 	 * Operations that name it. Raised under regions.mu; lowered without
@@ -43,10 +46,11 @@ struct ofi_region {
 
 struct ofi_regions {
 	struct ofi_nic *nic; /* not owned */
-	struct tei_mutex mu; /* lock 24 */
+	struct tei_mutex mu; /* lock 25 */
 	/* sorted[n] by base; they do not overlap. Guarded by mu. */
 	struct ofi_region **sorted;
 	size_t n, room;
+	struct ofi_grants grants; /* empty where keys are not bound */
 	/*
 	 * Fences of inbound endpoints: asked for, and done. Guarded by mu;
 	 * asked is also read without it, as a hint.

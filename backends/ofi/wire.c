@@ -14,6 +14,8 @@ enum {
 	SELF_IP = 1,
 	SELF_AT_HOME = 2,
 	KEY_OFFSETS = 1,
+	KEY_BOUND = 2,
+	KEY_BYTES_SHIFT = 4,
 };
 
 static int end(const struct tei_writer *w, const void *start, size_t *len)
@@ -149,7 +151,9 @@ int tei_ofi_key_encode(const struct ofi_key *key, void *out, size_t *len)
 		return -ENOBUFS;
 	tei_writer_init(&w, out, *len);
 	tei_write_u8(&w, VERSION);
-	tei_write_u8(&w, key->offsets ? KEY_OFFSETS : 0);
+	tei_write_u8(&w, (uint8_t)((key->offsets ? KEY_OFFSETS : 0) |
+				   (key->bound ? KEY_BOUND : 0) |
+				   key->bound << KEY_BYTES_SHIFT));
 	tei_write_u64(&w, key->base);
 	tei_write_u64(&w, key->chunk);
 	tei_write_u64(&w, key->length);
@@ -172,6 +176,8 @@ static const char *key_fault(const struct ofi_key *k)
 		return "region of no or too many bytes";
 	if (k->n && (!k->chunk || (k->length - 1) / k->chunk + 1 != k->n))
 		return "chunks do not cover the region";
+	if (k->bound > sizeof(uint64_t))
+		return "keys are too long";
 	return NULL;
 }
 
@@ -189,12 +195,56 @@ const char *tei_ofi_key_decode(const void *bytes, size_t len,
 	 * are measurable here.
 	 */
 	out->offsets = at[1] & KEY_OFFSETS;
+	out->bound = at[1] & KEY_BOUND ? at[1] >> KEY_BYTES_SHIFT : 0;
 	out->base = tei_load_u64(at + 2);
 	out->chunk = tei_load_u64(at + 10);
 	out->length = tei_load_u64(at + 18);
 	out->n = (uint32_t)(len - OFI_KEY_LEN) / 8;
 	out->keys = at + OFI_KEY_LEN;
 	return key_fault(out);
+}
+
+static uint64_t turn(uint64_t x, int by)
+{
+	return x << by | x >> (64 - by);
+}
+
+static void mix(uint64_t v[4], int rounds)
+{
+	while (rounds--) {
+		v[0] += v[1];
+		v[2] += v[3];
+		v[1] = turn(v[1], 13) ^ v[0];
+		v[3] = turn(v[3], 16) ^ v[2];
+		v[0] = turn(v[0], 32) + v[3];
+		v[2] += v[1];
+		v[1] = turn(v[1], 17) ^ v[2];
+		v[3] = turn(v[3], 21) ^ v[0];
+		v[2] = turn(v[2], 32);
+	}
+}
+
+/* SipHash-2-4 (Aumasson, Bernstein 2012) of 8 bytes, with the token as key. */
+uint64_t tei_ofi_bound_key(const uint8_t token[OFI_TOKEN_LEN], uint64_t chunk,
+			   unsigned int bytes)
+{
+	const uint64_t last = (uint64_t)sizeof(chunk) << 56;
+	uint64_t low = tei_load_u64(token), high = tei_load_u64(token + 8);
+	uint64_t v[4] = {low ^ 0x736f6d6570736575u, high ^ 0x646f72616e646f6du,
+			 low ^ 0x6c7967656e657261u, high ^ 0x7465646279746573u};
+	uint64_t key;
+
+	v[3] ^= chunk;
+	mix(v, 2);
+	v[0] ^= chunk;
+	v[3] ^= last;
+	mix(v, 2);
+	v[0] ^= last;
+	v[2] ^= 0xff;
+	mix(v, 4);
+	key = v[0] ^ v[1] ^ v[2] ^ v[3];
+	return bytes < sizeof(key) ? key & (((uint64_t)1 << 8 * bytes) - 1)
+				   : key;
 }
 
 bool tei_ofi_key_at(const struct ofi_key *key, uint64_t address,

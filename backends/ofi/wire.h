@@ -12,15 +12,21 @@
  *              u8  length of the fabric's name, 0 .. 127, then the name
  *
  * endpoint  0  u8  version (1)
- *           1  16  token, by which a target knows who comes; 0 of initiators
+ *           1  16  token, by which a target knows who comes, or which is in the
+ *                  keys of its endpoint; 0 of initiators
  *          17  u8  length of the address, 0 of initiators by connections, then
  *                  the address as the provider has it
  *
  * region    0  u8  version (1)
- *           1  u8  flags: 1 remote addresses are offsets in a chunk
+ *           1  u8  flags: 1 remote addresses are offsets in a chunk, 2 keys are
+ *                  bound to endpoints; << 4: bytes of such a key, 1 .. 8
  *           2  u64 first address        10  u64 bytes of a chunk
  *          18  u64 bytes of all         26  u64 key of each chunk;
  *                                               none: not for peers
+ *
+ * Keys that are bound to endpoints: there is one for each endpoint of the
+ * target and chunk. Both sides make it, by tei_ofi_bound_key(), of the token of
+ * the endpoint and of what stands here for the chunk.
  */
 #ifndef OFI_WIRE_H
 #define OFI_WIRE_H
@@ -51,8 +57,9 @@ struct ofi_address { /* of an endpoint */
 	_Alignas(8) uint8_t bytes[OFI_ADDRESS_MAX];
 };
 
-struct ofi_key {      /* of a region */
-	bool offsets; /* remote addresses count from a chunk's begin */
+struct ofi_key {            /* of a region */
+	bool offsets;       /* remote addresses count from a chunk's begin */
+	unsigned int bound; /* bytes of a key that is bound; 0: none is */
 	uint64_t base, chunk, length;
 	uint32_t n;          /* of chunks; 0: not for peers */
 	const uint8_t *keys; /* keys[8 * n], in what was decoded; not owned */
@@ -78,6 +85,13 @@ void tei_ofi_key_set(void *out, uint32_t chunk, uint64_t key);
 /* @bytes are borrowed for as long as @out is asked for places. */
 const char *tei_ofi_key_decode(const void *bytes, size_t len,
 			       struct ofi_key *out);
+
+/*
+ * Makes the key, of 1 to 8 @bytes, of a chunk at the endpoint with that token.
+ * Nobody finds it without the token, even from keys of other endpoints. Pure.
+ */
+uint64_t tei_ofi_bound_key(const uint8_t token[OFI_TOKEN_LEN], uint64_t chunk,
+			   unsigned int bytes);
 
 /* Finds the place of @address. False: the region has no such byte. */
 bool tei_ofi_key_at(const struct ofi_key *key, uint64_t address,

@@ -47,6 +47,7 @@ static const char *const fake_cxi[] = {"ofi.provider", "cxi", NULL};
 
 static void start_ofi(int shape)
 {
+	(void)setenv("FI_CXI_MR_MATCH_EVENTS", "1", 1);
 	fake_ofi_start((enum fake_ofi_shape)shape, 2);
 	tei_ofi_use(&fake_ofi);
 }

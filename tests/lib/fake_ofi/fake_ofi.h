@@ -42,7 +42,7 @@ extern const struct ofi_provider fake_ofi;
  * efa: 8 operations have room and end in any order, both sides know each
  * other's address before the first one, a closed peer is reported late.
  * cxi: keys of memory that peers reach are bound to an endpoint and enabled,
- * and closed before it.
+ * and closed before it. What is registered once is in a cache.
  */
 enum fake_ofi_shape {
 	FAKE_OFI_TCP,

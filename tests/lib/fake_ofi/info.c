@@ -94,7 +94,7 @@ const struct fake_ofi_rules fake_ofi_shapes[FAKE_OFI_SHAPES] = {
 			.hmem = true,
 			.unordered = true,
 			.refused_err = FI_EIO,
-			.refused_code = 24,
+			.refused_code = 18,
 			.lost_err = FI_EIO,
 			.lost_code = 26,
 		},
@@ -413,6 +413,7 @@ int fake_ofi_domain(struct fid_fabric *base, struct fi_info *info,
 		return -FI_ENOMEM;
 	domain->base.fid =
 		(struct fid){.fclass = FI_CLASS_DOMAIN, .context = context};
+	tei_list_init(&domain->mrs);
 	domain->fabric = fabric;
 	domain->device = device;
 	domain->hmem = info->caps & FI_HMEM;

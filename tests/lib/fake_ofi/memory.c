@@ -97,6 +97,31 @@ static int find_device_memory(struct fake_ofi_mr *mr)
 	return mr->bytes ? 0 : -FI_EFAULT;
 }
 
+/*
+ * Providers that bind keys have a cache of what is registered, which is not
+ * looked at again.
+ */
+static bool is_cached(const struct fake_ofi_mr *mr)
+{
+	bool found = false;
+
+	if (!(ofi_net.rules->mr_mode & FI_MR_ENDPOINT))
+		return false;
+	tei_mutex_lock(&ofi_net.mu);
+	tei_list_for_each (node, &mr->domain->mrs) {
+		const struct fake_ofi_mr *other =
+			tei_list_entry(node, struct fake_ofi_mr, of_domain);
+
+		found = !other->bytes && mr->addr >= other->addr &&
+			mr->length <= other->length &&
+			mr->addr - other->addr <= other->length - mr->length;
+		if (found)
+			break;
+	}
+	tei_mutex_unlock(&ofi_net.mu);
+	return found;
+}
+
 static int find_memory(struct fake_ofi_mr *mr, const struct fi_mr_attr *attr,
 		       uint64_t flags)
 {
@@ -113,7 +138,7 @@ static int find_memory(struct fake_ofi_mr *mr, const struct fi_mr_attr *attr,
 	if (attr->iface != FI_HMEM_SYSTEM)
 		return find_device_memory(mr);
 	if ((ofi_net.rules->mr_mode & FI_MR_ALLOCATED) && mr->length &&
-	    !tei_is_there(mr->addr, mr->length, false))
+	    !is_cached(mr) && !tei_is_there(mr->addr, mr->length, false))
 		return -FI_EFAULT;
 	return 0;
 }
@@ -160,6 +185,7 @@ static int place_mr(struct fake_ofi_mr *mr, uint64_t asked)
 		return rc;
 	}
 	tei_list_add_tail(chain_of(mr->key), &mr->of_key);
+	tei_list_add_head(&mr->domain->mrs, &mr->of_domain);
 	mr->enabled = !(ofi_net.rules->mr_mode & FI_MR_ENDPOINT) ||
 		      !(mr->access & REMOTE);
 	device->n_keys++;
@@ -188,6 +214,7 @@ int fake_ofi_mr_regattr(struct fid_domain *base, const struct fi_mr_attr *attr,
 	mr->flags = flags;
 	tei_list_init(&mr->of_key);
 	tei_list_init(&mr->of_ep);
+	tei_list_init(&mr->of_domain);
 	rc = find_memory(mr, attr, flags);
 	if (!rc) {
 		tei_mutex_lock(&ofi_net.mu);
@@ -269,6 +296,7 @@ int fake_ofi_mr_close(struct fid *fid)
 		return -ofi_net.refuse_key_closes;
 	ofi_net.mrs[mr->slot] = NULL;
 	tei_list_del(&mr->of_key);
+	tei_list_del(&mr->of_domain);
 	if (mr->ep) {
 		tei_list_del(&mr->of_ep);
 		mr->ep->n_mrs--;

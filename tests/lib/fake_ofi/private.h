@@ -73,6 +73,7 @@ struct fake_ofi_domain {
 	struct fake_ofi_device *device;
 	bool hmem; /* was asked for */
 	unsigned int n_children;
+	struct tei_list mrs; /* fake_ofi_mr.of_domain; the newest first */
 };
 
 struct fake_ofi_mr {
@@ -80,6 +81,7 @@ struct fake_ofi_mr {
 	struct fake_ofi_domain *domain;
 	struct tei_list of_key; /* ofi_net.keys */
 	struct tei_list of_ep;  /* ep.mrs; bound to one */
+	struct tei_list of_domain;
 	uint32_t slot;
 	uint64_t key, desc, addr, length, access, flags;
 	uint8_t *bytes;   /* of a device's memory; NULL: at addr */

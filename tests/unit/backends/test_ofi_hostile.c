@@ -81,6 +81,24 @@ static void forged_key_changes_nothing(void **state)
 	goes_well();
 }
 
+/* Who knows a region and an endpoint that is another's has no key there. */
+static void key_without_its_token_changes_nothing(void **state)
+{
+	struct fake_slice *s;
+
+	(void)state;
+	if (rig.shape != FAKE_OFI_CXI)
+		skip();
+	for (size_t i = 0; i < OFI_TOKEN_LEN; i++) {
+		ofi_endpoint(rig.pair.initiator)->token[i] ^= 1;
+		s = ofi_rig_slice(TEI_WRITE, 0, LENGTH);
+		is_refused(s);
+		fake_slice_destroy(s);
+		assert_untouched();
+	}
+	goes_well();
+}
+
 /* Else the core would pause the way, and try the request again for ever. */
 static void refused_key_is_the_fault_of_its_slice(void **state)
 {
@@ -471,6 +489,21 @@ static int probe(char *devices)
 	return rc ? rc : (int)n_found;
 }
 
+static void provider_that_lets_keys_outlive_their_end_is_left_out(void **state)
+{
+	static const char variable[] = "FI_CXI_MR_MATCH_EVENTS";
+
+	(void)state;
+	if (rig.shape != FAKE_OFI_CXI)
+		skip();
+	assert_int_equal(unsetenv(variable), 0);
+	assert_int_equal(probe(NULL), 0);
+	assert_int_equal(setenv(variable, "0", 1), 0);
+	assert_int_equal(probe(NULL), 0);
+	assert_int_equal(setenv(variable, "True", 1), 0);
+	assert_int_equal(probe(NULL), 2);
+}
+
 static void domains_without_a_fit_name_are_not_found(void **state)
 {
 	static const char *const bad[] = {NULL, "",
@@ -506,6 +539,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(forged_key_changes_nothing),
+		TEST(key_without_its_token_changes_nothing),
 		TEST(refused_key_is_the_fault_of_its_slice),
 		TEST(key_of_a_region_that_has_gone_changes_nothing),
 		TEST(range_outside_is_refused_here),
@@ -515,6 +549,7 @@ int main(void)
 		TEST(stranger_without_a_token_is_refused),
 		TEST(provider_that_lies_is_refused_or_fails),
 		TEST(provider_of_short_keys_is_refused),
+		TEST(provider_that_lets_keys_outlive_their_end_is_left_out),
 		TEST(domains_without_a_fit_name_are_not_found),
 	};
 

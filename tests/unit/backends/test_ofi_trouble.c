@@ -331,6 +331,31 @@ static void dropped_target_takes_nothing_more(void **state)
 	}
 }
 
+/* A fence is of one peer: others go on by the keys that they have. */
+static void dropping_one_peer_leaves_the_others(void **state)
+{
+	struct fake_pair other = {
+		.ops = &tei_backend_ofi, .a = rig.pair.a, .b = rig.pair.b};
+	unsigned int keys = fake_ofi_counts().keys;
+	struct fake_slice *s;
+
+	(void)state;
+	fill(LENGTH, 3);
+	for (int turn = 0; turn < 20; turn++) {
+		assert_int_equal(fake_pair_connect(&other), 0);
+		if (tei_backend_ofi.drop(other.target))
+			assert_true(fake_wait(&other, &other.target_link.n_down,
+					      1));
+		s = ofi_rig_slice(TEI_WRITE, 0, LENGTH);
+		ofi_rig_carry(s);
+		assert_int_equal(s->err, 0);
+		fake_slice_destroy(s);
+		fake_pair_disconnect(&other);
+		assert_int_equal(fake_ofi_counts().keys, keys);
+	}
+	assert_int_equal(rig.pair.initiator_link.n_down, 0);
+}
+
 static void refused_close_is_tried_again(void **state)
 {
 	struct fake_slice *s[SLICES];
@@ -403,6 +428,7 @@ int main(void)
 		TEST(cancelled_slice_ends_once_it_is_quiet),
 		TEST(waiting_slice_is_cancelled_without_breaking_anything),
 		TEST(dropped_target_takes_nothing_more),
+		TEST(dropping_one_peer_leaves_the_others),
 		TEST(refused_close_is_tried_again),
 		TEST(region_whose_key_stays_is_not_hidden),
 	};

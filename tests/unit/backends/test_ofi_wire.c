@@ -106,6 +106,40 @@ static void keys_name_places_in_their_chunks(void **state)
 	}
 }
 
+/* By the published test vectors of SipHash-2-4. */
+static void bound_keys_are_made_of_token_and_chunk(void **state)
+{
+	uint8_t token[OFI_TOKEN_LEN];
+
+	(void)state;
+	for (uint8_t i = 0; i < OFI_TOKEN_LEN; i++)
+		token[i] = i;
+	assert_true(tei_ofi_bound_key(token, 0x0706050403020100, 8) ==
+		    0x93f5f5799a932462);
+	assert_true(tei_ofi_bound_key(token, 0x0706050403020100, 4) ==
+		    0x9a932462);
+	token[0]++;
+	assert_true(tei_ofi_bound_key(token, 0x0706050403020100, 4) !=
+		    0x9a932462);
+}
+
+static void blob_says_how_long_bound_keys_are(void **state)
+{
+	struct ofi_key mine = {.chunk = 4096, .length = 4096, .n = 1}, key;
+	uint8_t bytes[TEI_KEY_MAX];
+
+	(void)state;
+	for (unsigned int n = 0; n <= 15; n++) {
+		size_t len = sizeof(bytes);
+		const char *fault;
+
+		mine.bound = n;
+		assert_int_equal(tei_ofi_key_encode(&mine, bytes, &len), 0);
+		fault = tei_ofi_key_decode(bytes, len, &key);
+		assert_true(n <= 8 ? !fault && key.bound == n : !!fault);
+	}
+}
+
 static void keys_of_nonsense_are_refused(void **state)
 {
 	struct ofi_key mine = {.base = UINT64_MAX - 10,
@@ -141,6 +175,8 @@ int main(void)
 		cmocka_unit_test(names_that_no_line_may_show_are_refused),
 		cmocka_unit_test(addresses_are_told_as_they_are),
 		cmocka_unit_test(keys_name_places_in_their_chunks),
+		cmocka_unit_test(bound_keys_are_made_of_token_and_chunk),
+		cmocka_unit_test(blob_says_how_long_bound_keys_are),
 		cmocka_unit_test(keys_of_nonsense_are_refused),
 	};
 
