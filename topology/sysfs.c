@@ -9,7 +9,8 @@
  * NICs: a port with RDMA (class/infiniband) is added first; the interface
  * (class/net) of the same device and port then joins it. An InfiniBand port
  * without IP and an interface without RDMA stand alone. RDMA in software (rxe,
- * siw) has no device; it is placed where its interface is.
+ * siw) has no device; it is placed where its interface is. Slingshot's NICs
+ * (class/cxi) have an interface, too, and are RDMA devices of libfabric only.
  *
  * GPUs: only a GPU that its compute driver has bound can be used, so the
  * drivers' folders are read instead of every device of the bus. They are
@@ -667,6 +668,24 @@ static int each_rdma(struct sysfs *s, const char *dev)
 	return rc;
 }
 
+/* ---- NICs that only libfabric reaches ---- */
+
+static int each_cxi(struct sysfs *s, const char *dev)
+{
+	char device[TEI_TOPO_PATH_MAX];
+	struct tei_topo_nic *nic;
+	int rc;
+
+	nic = tei_topo_add_nic(s->t, &rc);
+	if (!nic)
+		return refuse_full(s, rc, "NICs");
+	copy_name(nic->name, dev);
+	nic->kind = TE_TOPO_RDMA;
+	if (resolve_device(s, device, "class/cxi/%s/device", dev))
+		locate(s, nic, device);
+	return 0;
+}
+
 /* ---- interfaces ---- */
 
 static uint64_t speed_of(const struct sysfs *s, const char *name)
@@ -687,6 +706,12 @@ static uint32_t state_of(const struct sysfs *s, const char *name)
 	return strcmp(text, "up") ? TE_TOPO_DOWN : TE_TOPO_UP;
 }
 
+/* Whether libfabric alone reaches it; such a device has one port. */
+static bool is_of_libfabric(const struct tei_topo_nic *nic)
+{
+	return nic->kind == TE_TOPO_RDMA && !nic->rdma_port;
+}
+
 /* The port with RDMA of this device that has no interface yet. */
 static struct tei_topo_nic *port_for(struct sysfs *s, const char *name,
 				     const char *path)
@@ -697,8 +722,9 @@ static struct tei_topo_nic *port_for(struct sysfs *s, const char *name,
 	for (i = 0; i < s->t->n_nics; i++) {
 		struct tei_topo_nic *nic = &s->t->nics[i];
 
-		if (nic->rdma_port == port + 1 && !*nic->interface &&
-		    *nic->pci.path && !strcmp(nic->pci.path, path))
+		if ((nic->rdma_port == port + 1 || is_of_libfabric(nic)) &&
+		    !*nic->interface && *nic->pci.path &&
+		    !strcmp(nic->pci.path, path))
 			return nic;
 	}
 	return NULL;
@@ -749,6 +775,8 @@ static int each_interface(struct sysfs *s, const char *name)
 			name_interface(nic, name);
 			if (!nic->speed_bps)
 				nic->speed_bps = speed_of(s, name);
+			if (is_of_libfabric(nic))
+				nic->state = state_of(s, name);
 			return 0;
 		}
 	}
@@ -759,6 +787,8 @@ static int add_nics(struct sysfs *s)
 {
 	int rc = for_each_entry(s, "class/infiniband", each_rdma);
 
+	if (!rc)
+		rc = for_each_entry(s, "class/cxi", each_cxi);
 	return rc ? rc : for_each_entry(s, "class/net", each_interface);
 }
 

@@ -30,6 +30,7 @@ struct tei_probes {
 	uint32_t libfabric;
 	char libfabric_why[128];
 	char providers[256]; /* of libfabric: "efa tcp"; "": unknown */
+	bool cxi_waits; /* FI_CXI_MR_MATCH_EVENTS is set in the environment */
 };
 
 struct tei_host {

@@ -19,6 +19,8 @@
 #define AMAZON  0x1d0f
 #define OLDEST  (1u << 16 | 17) /* as the library tells it: 1.17 */
 
+#define MATCH_EVENTS "FI_CXI_MR_MATCH_EVENTS"
+
 static const struct tei_rule library = {
 	"ofi.library", "libfabric 1.17 or newer, where a device needs it",
 	"AWS: the EFA installer, and /opt/amazon/efa/lib in LD_LIBRARY_PATH or "
@@ -27,6 +29,12 @@ static const struct tei_rule efa = {
 	"ofi.efa", "libfabric's provider efa",
 	"the EFA installer of AWS; EFA also needs a security group that lets "
 	"all traffic from and to itself pass"};
+static const struct tei_rule cxi = {
+	"ofi.cxi",
+	"libfabric's provider cxi, and FI_CXI_MR_MATCH_EVENTS=1 for engines",
+	"libfabric of the Slingshot host software; FI_CXI_MR_MATCH_EVENTS=1 in "
+	"the environment: else engines leave the device alone, as peers could "
+	"reach memory that has been given back"};
 
 /* ---- asked of the library ---- */
 
@@ -85,6 +93,8 @@ void tei_probe_libfabric(struct tei_probes *out)
 	*(void **)&version = dlsym(lib, "fi_version");
 	if (!version)
 		return;
+	out->cxi_waits =
+		getenv(MATCH_EVENTS) && !strcmp(getenv(MATCH_EVENTS), "1");
 	/* Or else EFA's provider takes memory of the first GPU. */
 	(void)setenv("FI_HMEM", "system", 0);
 	out->libfabric = version();
@@ -153,7 +163,30 @@ static void check_efa(const struct tei_host *h, const char *dev,
 			       "libfabric has no provider efa");
 	else
 		tei_report_add(r, TEI_MARK_OK, &efa, dev,
-			       "libfabric has the provider efa");
+			       "libfabric has the provider efa; no file tells "
+			       "whether the security group lets all traffic "
+			       "from and to itself pass");
+}
+
+static void check_cxi(const struct tei_host *h, const char *dev,
+		      struct tei_report *r)
+{
+	const struct tei_probes *p = &h->probes;
+
+	if (!p->known || !*p->providers)
+		tei_report_add(r, TEI_MARK_UNKNOWN, &cxi, dev,
+			       "nothing is known of libfabric's providers");
+	else if (!has_provider(p, "cxi"))
+		tei_report_add(r, TEI_MARK_WARN, &cxi, dev,
+			       "libfabric has no provider cxi");
+	else if (!p->cxi_waits)
+		tei_report_add(r, TEI_MARK_WARN, &cxi, dev,
+			       MATCH_EVENTS " is not set to 1");
+	else
+		tei_report_add(
+			r, TEI_MARK_OK, &cxi, dev,
+			"libfabric has the provider cxi, and " MATCH_EVENTS
+			" is set");
 }
 
 void tei_check_libfabric(const struct tei_host *h, struct tei_report *r)
@@ -161,9 +194,13 @@ void tei_check_libfabric(const struct tei_host *h, struct tei_report *r)
 	char dev[TEI_HOST_NAME];
 	size_t i;
 
+	bool needed = any_efa(h) || tei_host_entry(h, "sys/class/cxi", 0, dev);
+
 	if (h->probes.known)
-		check_library(h, any_efa(h), r);
+		check_library(h, needed, r);
 	for (i = 0; tei_host_entry(h, "sys/class/infiniband", i, dev); i++)
 		if (is_efa(h, dev))
 			check_efa(h, dev, r);
+	for (i = 0; tei_host_entry(h, "sys/class/cxi", i, dev); i++)
+		check_cxi(h, dev, r);
 }

@@ -170,9 +170,9 @@ enum te_topo_state {
 };
 
 struct te_topo_nic {
-	const char *name;      /* rdma if there is one, else interface */
+	const char *name;      /* rdma, libfabric's ("cxi0"), or interface */
 	const char *interface; /* "eth0"; "": none */
-	const char *rdma;      /* "mlx5_0"; "": none */
+	const char *rdma;      /* of verbs: "mlx5_0"; "": none */
 	const char *model;     /* "": unknown */
 	uint32_t rdma_port;    /* from 1; 0: none */
 	uint32_t kind;         /* enum te_topo_nic_kind */

@@ -111,13 +111,28 @@ static int find_port(const struct te_topo *topo, const char *name, size_t len,
 	return te_topo_find_nic(topo, device, index);
 }
 
+/* Finds the device of a domain of libfabric, "rdmap0s6-rdm". */
+static int find_domain(const struct te_topo *topo, const char *name,
+		       uint32_t *index)
+{
+	static const char kind[] = "-rdm";
+	char device[sizeof(((struct tei_device *)0)->name)];
+	size_t len = strlen(name), tail = sizeof(kind) - 1;
+
+	if (len <= tail || strcmp(name + len - tail, kind) != 0)
+		return -ENOENT;
+	snprintf(device, sizeof(device), "%.*s", (int)(len - tail), name);
+	return te_topo_find_nic(topo, device, index);
+}
+
 static int find_nic(const struct te_topo *topo, const char *name,
 		    uint32_t *index)
 {
 	const char *slash = strrchr(name, '/');
 	uint64_t port;
 
-	if (!te_topo_find_nic(topo, name, index))
+	if (!te_topo_find_nic(topo, name, index) ||
+	    !find_domain(topo, name, index))
 		return 0;
 	if (!slash || tei_parse_uint(slash + 1, &port) || port > UINT8_MAX)
 		return -ENOENT;

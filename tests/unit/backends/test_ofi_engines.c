@@ -8,6 +8,8 @@
 #include "backends/ofi/ofi.h"
 #include "base/log.h"
 #include "tests/lib/fake_ofi/fake_ofi.h"
+#include "tests/lib/tmpdir.h"
+#include "tests/lib/tree.h"
 #include "tests/unit/te/rig.h"
 
 #define LEN        ((size_t)4 << 20)
@@ -157,6 +159,40 @@ static void domain_that_is_silent_is_left_for_the_other(void **state)
 	close_two(&two);
 }
 
+/* Also where the provider adds the kind of endpoints to a device's name. */
+static void rails_are_where_their_nics_are(void **state)
+{
+	static const char machine[] =
+		"{\"nics\": [{\"name\": \"fake0\", \"numa_node\": 0}, "
+		"{\"name\": \"fake1\", \"numa_node\": 1}], "
+		"\"mems\": [{\"name\": \"cpu:0\", \"numa_node\": 0}, "
+		"{\"name\": \"cpu:1\", \"numa_node\": 1}]}";
+	const char *const *all = settings();
+	struct te_rail_info rails[4];
+	struct te_config *config;
+	struct te_engine *engine;
+	char dir[TEST_PATH_MAX], path[TEST_PATH_MAX + 16];
+	size_t n = TEST_COUNT(rails);
+
+	(void)state;
+	test_tmpdir_create(dir);
+	test_tree_write(dir, "machine.json", machine);
+	snprintf(path, sizeof(path), "%s/machine.json", dir);
+	assert_int_equal(te_config_create(&config), 0);
+	for (; *all; all += 2)
+		assert_int_equal(te_config_set(config, all[0], all[1], NULL, 0),
+				 0);
+	assert_int_equal(te_config_set(config, "topology", path, NULL, 0), 0);
+	assert_int_equal(te_engine_create(config, "127.0.0.1", &engine), 0);
+	te_config_destroy(config);
+	assert_int_equal(te_engine_rails(engine, rails, &n), 0);
+	assert_int_equal(n, 2);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(rails[i].numa_node, i);
+	te_engine_destroy(engine);
+	test_tmpdir_remove(dir);
+}
+
 static bool is_driven(void)
 {
 	struct te_config *config;
@@ -187,9 +223,11 @@ int main(void)
 		TEST(requests_outlast_resets_and_want_of_room),
 		TEST(requests_outlast_errors_of_the_way),
 		TEST(domain_that_is_silent_is_left_for_the_other),
+		TEST(rails_are_where_their_nics_are),
 	};
 	int failed = 0;
 
+	(void)setenv("FI_CXI_MR_MATCH_EVENTS", "1", 1);
 	tei_log_set_sink(be_quiet, NULL);
 	for (int i = 0; i < FAKE_OFI_SHAPES; i++) {
 		shape = (enum fake_ofi_shape)i;

@@ -76,6 +76,33 @@ static void libfabric_is_judged_by_whether_a_device_needs_it(void **state)
 	patient_close(&p);
 }
 
+static void slingshot_needs_its_provider_and_a_variable(void **state)
+{
+	struct patient p;
+
+	(void)state;
+	patient_open(&p, "two-nics");
+	test_tree_write(p.dir, "sys/class/cxi/cxi0/uevent", "\n");
+	p.probes = (struct tei_probes){.known = true,
+				       .libfabric_why = "cannot open it"};
+	patient_look(&p);
+	patient_has(&p, "ofi.library", "", TEI_MARK_FAIL, "cannot open it");
+	patient_has(&p, "ofi.cxi", "cxi0", TEI_MARK_UNKNOWN, "nothing");
+	p.probes.libfabric = 1u << 16 | 22;
+	(void)snprintf(p.probes.providers, sizeof(p.probes.providers), "tcp");
+	patient_look(&p);
+	patient_has(&p, "ofi.cxi", "cxi0", TEI_MARK_WARN, "no provider cxi");
+	(void)snprintf(p.probes.providers, sizeof(p.probes.providers),
+		       "cxi tcp");
+	patient_look(&p);
+	patient_has(&p, "ofi.cxi", "cxi0", TEI_MARK_WARN,
+		    "FI_CXI_MR_MATCH_EVENTS is not set");
+	p.probes.cxi_waits = true;
+	patient_look(&p);
+	patient_has(&p, "ofi.cxi", "cxi0", TEI_MARK_OK, "the provider cxi");
+	patient_close(&p);
+}
+
 static void devices_that_cannot_be_opened_are_found(void **state)
 {
 	static const struct ailment list[] = {
@@ -286,6 +313,7 @@ int main(void)
 		cmocka_unit_test(a_device_of_iwarp_is_found),
 		cmocka_unit_test(
 			libfabric_is_judged_by_whether_a_device_needs_it),
+		cmocka_unit_test(slingshot_needs_its_provider_and_a_variable),
 		cmocka_unit_test(devices_that_cannot_be_opened_are_found),
 		cmocka_unit_test(a_node_that_cannot_be_opened_is_found),
 		cmocka_unit_test(ports_that_are_not_ready_are_found),

@@ -181,6 +181,32 @@ static void rdma_in_software_is_where_its_interface_is(void **state)
 	}
 }
 
+static void nic_of_libfabric_and_its_interface_are_one(void **state)
+{
+	char path[TEST_PATH_MAX + 64];
+	struct te_topo_nic nic;
+	struct machine m;
+
+	(void)state;
+	machine_unpack(&m, "two-nics");
+	test_tree_write(m.dir, "sys/class/cxi/cxi0/uevent", "\n");
+	snprintf(path, sizeof(path), "%s/class/cxi/cxi0/device", m.root);
+	assert_int_equal(symlink("../../../devices/pci0000:64/0000:64:01.0/"
+				 "0000:65:00.0",
+				 path),
+			 0);
+	machine_look(&m, 0);
+	nic = nic_named(m.topo, "cxi0");
+	assert_string_equal(nic.interface, "ens2");
+	assert_string_equal(nic.rdma, "");
+	assert_int_equal(nic.kind, TE_TOPO_RDMA);
+	assert_int_equal(nic.state, TE_TOPO_UP);
+	assert_int_equal(nic.numa_node, 0);
+	assert_int_equal(nic.speed_bps, 25000000000);
+	assert_int_equal(nic_at(m.topo, "ens2"), nic_at(m.topo, "cxi0"));
+	machine_close(&m);
+}
+
 static void strange_text_is_unknown_and_not_an_error(void **state)
 {
 	static const char net[] = "sys/class/net/ens2/";
@@ -357,6 +383,7 @@ int main(void)
 			interfaces_without_a_device_are_seen_on_demand),
 		cmocka_unit_test(two_ports_of_one_device_are_two_nics),
 		cmocka_unit_test(rdma_in_software_is_where_its_interface_is),
+		cmocka_unit_test(nic_of_libfabric_and_its_interface_are_one),
 		cmocka_unit_test(strange_text_is_unknown_and_not_an_error),
 		cmocka_unit_test(a_list_of_cpus_without_sense_is_noted),
 		cmocka_unit_test(a_link_out_of_the_tree_leads_nowhere),
