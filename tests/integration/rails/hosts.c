@@ -13,6 +13,8 @@
 #include "tests/lib/test.h"
 #include "tests/lib/wait.h"
 
+const char *hosts_backend = "tcp";
+
 /* ---- beginning and end ---- */
 
 static void make_engine(struct hosts *h)
@@ -20,7 +22,13 @@ static void make_engine(struct hosts *h)
 	struct te_config *config;
 
 	assert_int_equal(te_config_create(&config), 0);
-	assert_int_equal(te_config_set(config, "backends", "tcp", NULL, 0), 0);
+	assert_int_equal(
+		te_config_set(config, "backends", hosts_backend, NULL, 0), 0);
+	assert_int_equal(te_config_set(config, "ofi.provider", "tcp", NULL, 0),
+			 0);
+	assert_int_equal(
+		te_config_set(config, "ofi.devices", "rail0 rail1", NULL, 0),
+		0);
 	assert_int_equal(te_config_set(config, "insecure", "true", NULL, 0), 0);
 	assert_int_equal(
 		te_config_set(config, "tcp.devices", "rail0 rail1", NULL, 0),
@@ -32,7 +40,8 @@ static void make_engine(struct hosts *h)
 static void start_owner(struct hosts *h, const char *thread)
 {
 	char length[32];
-	const char *const args[] = {length, "peer0 peer1", thread, NULL};
+	const char *const args[] = {length, "peer0 peer1", thread,
+				    hosts_backend, NULL};
 
 	snprintf(length, sizeof(length), "%zu", REGION_LEN);
 	h->owner = test_process_start("rails_owner", args);
@@ -194,7 +203,7 @@ uint64_t hosts_sent(struct hosts *h, const char *rail)
 {
 	char label[32];
 
-	snprintf(label, sizeof(label), "tcp/%s", rail);
+	snprintf(label, sizeof(label), "%s/%s", hosts_backend, rail);
 	return hosts_stat(h, "te_rail_sent_bytes_total", label);
 }
 

@@ -41,6 +41,9 @@ struct hosts {
 	uint32_t op;     /* of what is submitted: TE_WRITE, TE_READ */
 };
 
+/* "ofi": by libfabric's provider tcp; "tcp" unless a test sets it. */
+extern const char *hosts_backend;
+
 /* For cmocka: *state is a struct hosts, all connected. */
 int hosts_set_up(void **state);
 /* With an owner whose rails hosts_toggle() stops, and sets going again. */

@@ -2,9 +2,9 @@
 /*
  * owner.c - an engine with memory for others, on a host of its own
  *
- * rails_owner BYTES DEVICES THREAD: makes a network namespace and says "netns"; once
- * its interfaces (a list as tcp.devices has it) are there it serves a region
- * and says "owner NAME ADDRESS". SIGUSR1: says "crc" of the region. Ends with
+ * rails_owner BYTES DEVICES THREAD BACKEND: makes a network namespace and says
+ * "netns"; once its interfaces (a list as tcp.devices has it) are there it serves a
+ * region by the backend, tcp or ofi with libfabric's provider tcp, and says "owner NAME ADDRESS". SIGUSR1: says "crc" of the region. Ends with
  * SIGTERM. THREAD off: its rails have no thread; with SIGUSR2 they stand still,
  * with the next one they go on, which it says.
  */
@@ -100,14 +100,16 @@ static int serve(struct te_engine *engine, bool driven, uint64_t length,
 }
 
 static int run(uint64_t length, const char *devices, const char *thread,
-	       int signals)
+	       const char *backend, int signals)
 {
 	struct te_config *config;
 	struct te_engine *engine;
 	int rc;
 
 	if (te_config_create(&config) ||
-	    te_config_set(config, "backends", "tcp", NULL, 0) ||
+	    te_config_set(config, "backends", backend, NULL, 0) ||
+	    te_config_set(config, "ofi.provider", "tcp", NULL, 0) ||
+	    te_config_set(config, "ofi.devices", devices, NULL, 0) ||
 	    te_config_set(config, "insecure", "true", NULL, 0) ||
 	    te_config_set(config, "worker_thread", thread, NULL, 0) ||
 	    te_config_set(config, "tcp.devices", devices, NULL, 0) ||
@@ -131,11 +133,12 @@ int main(int argc, char **argv)
 	sigaddset(&set, SIGTERM);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signals = signalfd(-1, &set, SFD_CLOEXEC);
-	if (argc != 4 || signals < 0 || test_netns_enter(&why))
+	if (argc != 5 || signals < 0 || test_netns_enter(&why))
 		return 1;
 	printf("netns\n");
 	fflush(stdout);
 	if (!test_wait_until(all_there, argv[2], COME_MS))
 		return 1;
-	return run(strtoull(argv[1], NULL, 10), argv[2], argv[3], signals);
+	return run(strtoull(argv[1], NULL, 10), argv[2], argv[3], argv[4],
+		   signals);
 }

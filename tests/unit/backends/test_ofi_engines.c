@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backends/ofi/ofi.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "tests/lib/fake_ofi/fake_ofi.h"
 #include "tests/lib/tmpdir.h"
@@ -147,15 +148,32 @@ static void requests_outlast_errors_of_the_way(void **state)
 	close_two(&two);
 }
 
-static void domain_that_is_silent_is_left_for_the_other(void **state)
+static uint64_t sent_by_second(const struct two *two)
+{
+	struct te_rail_info rails[2];
+	size_t n = TEST_COUNT(rails);
+
+	assert_int_equal(te_engine_rails(two->user, rails, &n), 0);
+	assert_int_equal(n, 2);
+	return rails[1].sent_bytes;
+}
+
+static void
+domain_that_is_silent_is_left_for_the_other_and_used_again(void **state)
 {
 	struct two two = open_two();
+	uint64_t until = tei_now_ms() + RIG_WAIT_MS, before;
 
 	(void)state;
 	there_and_back(&two);
 	fake_ofi_silence(1, true);
 	there_and_back(&two);
 	fake_ofi_silence(1, false);
+	before = sent_by_second(&two);
+	while (sent_by_second(&two) == before) {
+		assert_true(tei_now_ms() < until);
+		there_and_back(&two);
+	}
 	close_two(&two);
 }
 
@@ -222,7 +240,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(requests_outlast_resets_and_want_of_room),
 		TEST(requests_outlast_errors_of_the_way),
-		TEST(domain_that_is_silent_is_left_for_the_other),
+		TEST(domain_that_is_silent_is_left_for_the_other_and_used_again),
 		TEST(rails_are_where_their_nics_are),
 	};
 	int failed = 0;
