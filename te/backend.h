@@ -87,6 +87,12 @@ struct tei_rail {
 	 */
 	bool busy;
 	/*
+	 * Set by rail_open(): most endpoints to peers that it has at once,
+	 * beyond which the one unused for longest gives way; 0: as many as the
+	 * setting `endpoints` says, which is never exceeded.
+	 */
+	uint64_t endpoints;
+	/*
 	 * Timer of the rail, set by the backend: progress() is called at this
 	 * time (monotonic, ns) or soon after; 0: none. The core then clears it
 	 * and sets timed_out, which the backend clears. Token.

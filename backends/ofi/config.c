@@ -25,4 +25,7 @@ const struct tei_setting tei_ofi_settings[OFI_SETTINGS] = {
 	 .expert = true, .type = TEI_CONF_SIZE, .def = "4194304",
 	 .unit = "bytes", .max = 1 << 30,
 	 .help = "as verbs.bounce, where the provider wants local memory registered"},
+	{TEI_SETTING_AS(struct ofi_config, endpoints, "ofi.endpoints"),
+	 .expert = true, .type = TEI_CONF_UINT, .def = "0", .max = 1 << 20,
+	 .help = "as endpoints, of a rail of this backend; 0: half of what a provider without connections has"},
 };

@@ -20,9 +20,10 @@ struct ofi_config {
 	uint64_t completions; /* that a rail has room for */
 	uint64_t chunk;       /* most bytes of one key; 0: all of a region */
 	uint64_t bounce;      /* bytes of bounce buffers */
+	uint64_t endpoints;   /* to peers, of a rail; 0: as the provider has */
 };
 
-#define OFI_SETTINGS 6
+#define OFI_SETTINGS 7
 extern const struct tei_setting tei_ofi_settings[OFI_SETTINGS];
 
 #endif

@@ -187,6 +187,19 @@ static void close_all(struct ofi_rail *rail)
 	tei_ofi_nic_close(&rail->nic);
 }
 
+/*
+ * How many endpoints to peers there may be. Without connections each is a queue
+ * pair of the device, or what it has instead, and peers that come need one, too.
+ */
+static uint64_t limit_of(const struct ofi_nic *nic)
+{
+	uint64_t all = nic->info->domain_attr->ep_cnt;
+
+	if (nic->config->endpoints || !nic->kind->rdm)
+		return nic->config->endpoints;
+	return all == 1 ? 1 : all / 2;
+}
+
 int tei_ofi_rail_open(struct tei_rail *base)
 {
 	struct ofi_rail *rail = ofi_rail(base);
@@ -216,6 +229,7 @@ int tei_ofi_rail_open(struct tei_rail *base)
 	if (rc)
 		goto close_all;
 	tei_ofi_regions_init(&rail->regions, &rail->nic);
+	base->endpoints = limit_of(&rail->nic);
 	return 0;
 
 close_all:

@@ -81,7 +81,10 @@ static struct tei_link *next_to_go(const struct tei_rail_box *box,
 
 static uint64_t limit_of(const struct tei_rail_box *box)
 {
-	return engine_of(box)->config.endpoints;
+	uint64_t limit = engine_of(box)->config.endpoints;
+	uint64_t of_rail = box->rail.endpoints;
+
+	return of_rail && of_rail < limit ? of_rail : limit;
 }
 
 /* More want an endpoint than there is room for once those that go are gone. */

@@ -33,13 +33,22 @@ static void be_quiet(int level, const char *text, void *arg)
 	(void)arg;
 }
 
+static const char *few = "0"; /* ofi.endpoints */
+
 static const char *const *settings(void)
 {
-	static const char *all[] = {
-		"backends", "ofi", "ofi.provider", NULL, "transfer_timeout",
-		"50s",      NULL};
+	static const char *all[] = {"backends",
+				    "ofi",
+				    "ofi.provider",
+				    NULL,
+				    "ofi.endpoints",
+				    NULL,
+				    "transfer_timeout",
+				    "50s",
+				    NULL};
 
 	all[3] = fake_ofi_provider(shape);
+	all[5] = few;
 	return all;
 }
 
@@ -177,6 +186,36 @@ domain_that_is_silent_is_left_for_the_other_and_used_again(void **state)
 	close_two(&two);
 }
 
+#define OWNERS 4
+
+/* One endpoint for four peers: they take turns, and nothing is lost. */
+static void endpoints_give_way_where_there_are_few(void **state)
+{
+	struct te_engine *owners[OWNERS];
+	te_segment_id segments[OWNERS];
+	struct two two;
+
+	(void)state;
+	few = "1";
+	two.user = rig_engine(settings());
+	few = "0";
+	rig_region(two.user, local, LEN, RIG_ANY);
+	for (size_t i = 0; i < OWNERS; i++) {
+		owners[i] = rig_engine(settings());
+		rig_region(owners[i], remote, LEN, RIG_ANY);
+		segments[i] = rig_segment(two.user, owners[i]);
+	}
+	for (size_t i = 0; i < 3 * OWNERS; i++) {
+		two.segment = segments[i % OWNERS];
+		there_and_back(&two);
+	}
+	assert_true(test_stat(two.user, "te_endpoints_retired_total", "") > 0);
+	te_engine_destroy(two.user);
+	for (size_t i = 0; i < OWNERS; i++)
+		te_engine_destroy(owners[i]);
+	assert_int_equal(fake_ofi_open(), 0);
+}
+
 /* Also where the provider adds the kind of endpoints to a device's name. */
 static void rails_are_where_their_nics_are(void **state)
 {
@@ -241,6 +280,7 @@ int main(void)
 		TEST(requests_outlast_resets_and_want_of_room),
 		TEST(requests_outlast_errors_of_the_way),
 		TEST(domain_that_is_silent_is_left_for_the_other_and_used_again),
+		TEST(endpoints_give_way_where_there_are_few),
 		TEST(rails_are_where_their_nics_are),
 	};
 	int failed = 0;
