@@ -476,7 +476,8 @@ void tei_mapping_remove(struct tei_engine_core *core,
 
 /* Memory of a GPU that a region is of, for devices that access it alone. */
 struct tei_gpu_memory {
-	int fd; /* dma-buf, not yours to close; -1: there is none */
+	int gpu; /* the driver's number of it; -1: unknown */
+	int fd;  /* dma-buf, not yours to close; -1: there is none */
 	/* Part of the region's memory that it is; its first byte is at addr. */
 	uint64_t addr, length;
 	bool by_address; /* drivers of devices also take addresses of it */

@@ -81,7 +81,10 @@ static int cxi_error(int code)
 }
 
 static const struct ofi_kind kinds[] = {
-	{"efa", .rdm = true, .driver = DRIVERS "efa", .error_of = efa_error},
+	{"efa", .rdm = true, .driver = DRIVERS "efa", .error_of = efa_error,
+	 .gpus_without = "FI_EFA_ENABLE_SHM_TRANSFER",
+	 .gpus_why = "its provider would copy such memory on this host by the "
+		     "processor, and crash"},
 	{"cxi", .rdm = true, .bound = true, .driver = "/sys/class/cxi",
 	 .error_of = cxi_error, .variable = "FI_CXI_MR_MATCH_EVENTS",
 	 .without = "lets peers reach memory whose key has ended, unless the "
@@ -145,16 +148,30 @@ static void leave_out(struct ofi_choice *choice, const char *name,
 	choice->reason = reason;
 }
 
-static bool is_set(const char *variable)
+/* Whether a variable has one of words[4]. */
+static bool has_word(const char *variable, const char *const *words)
 {
-	static const char *const words[] = {"1", "yes", "true", "on"};
 	const char *value = getenv(variable);
 
-	for (size_t i = 0; value && i < sizeof(words) / sizeof(words[0]); i++) {
+	for (size_t i = 0; value && i < 4; i++) {
 		if (!strcasecmp(value, words[i]))
 			return true;
 	}
 	return false;
+}
+
+static bool is_set(const char *variable)
+{
+	static const char *const words[] = {"1", "yes", "true", "on"};
+
+	return has_word(variable, words);
+}
+
+static bool is_unset(const char *variable)
+{
+	static const char *const words[] = {"0", "no", "false", "off"};
+
+	return has_word(variable, words);
 }
 
 /* Returns why a provider is not used, for people; NULL: it is. Static. */
@@ -256,6 +273,28 @@ static struct fi_info *hints_for(const struct ofi_provider *api,
 	return NULL;
 }
 
+/* Whether memory of GPUs may be asked for. */
+static bool may_take_gpus(const struct ofi_provider *api,
+			  const struct ofi_kind *kind)
+{
+	return kind->gpus_without && is_unset(kind->gpus_without) &&
+	       FI_VERSION_GE(api->version(), OFI_VERSION_DMABUF);
+}
+
+/* Providers that do not take it have no domain for who asks for it. */
+static int ask_for_gpus(const struct ofi_provider *api, struct fi_info *hints,
+			struct fi_info **out)
+{
+	int rc;
+
+	hints->caps |= FI_HMEM;
+	hints->domain_attr->mr_mode |= FI_MR_HMEM;
+	rc = api->getinfo(hints, out);
+	hints->caps &= ~(uint64_t)FI_HMEM;
+	hints->domain_attr->mr_mode &= ~FI_MR_HMEM;
+	return rc;
+}
+
 /* Asks for the domains of a provider; *out: NULL where it has none. */
 static int ask(const struct ofi_provider *api, const struct ofi_kind *kind,
 	       struct fi_info **out)
@@ -266,7 +305,10 @@ static int ask(const struct ofi_provider *api, const struct ofi_kind *kind,
 	*out = NULL;
 	if (!hints)
 		return -ENOMEM;
-	rc = api->getinfo(hints, out);
+	rc = may_take_gpus(api, kind) ? ask_for_gpus(api, hints, out)
+				      : -FI_ENODATA;
+	if (rc == -FI_ENODATA)
+		rc = api->getinfo(hints, out);
 	api->freeinfo(hints);
 	if (!rc)
 		return 0;
@@ -644,6 +686,8 @@ int tei_ofi_nic_open(struct ofi_nic *nic, const struct ofi_provider *api,
 		rc = -EOPNOTSUPP;
 		goto close;
 	}
+	nic->gpus =
+		(nic->info->caps & FI_HMEM) && may_take_gpus(api, nic->kind);
 	describe_self(nic);
 	rc = api->fabric(nic->info->fabric_attr, &nic->fabric, NULL);
 	if (rc) {
@@ -662,10 +706,10 @@ int tei_ofi_nic_open(struct ofi_nic *nic, const struct ofi_provider *api,
 		goto close;
 	}
 	LOG_INFO("rail %s: provider %s of libfabric %u.%u, fabric %s, %u "
-		 "operations in flight of %u pieces",
+		 "operations in flight of %u pieces, memory of GPUs %s",
 		 nic->name, nic->kind->name, FI_MAJOR(api->version()),
 		 FI_MINOR(api->version()), nic->self.fabric, nic->depth,
-		 nic->pieces);
+		 nic->pieces, nic->gpus ? "registered" : "staged");
 	return 0;
 
 close:

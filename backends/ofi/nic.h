@@ -39,6 +39,11 @@ struct ofi_kind {
 	 * is not used without, for people. NULL: none.
 	 */
 	const char *variable, *without;
+	/*
+	 * Variable of the environment that users must have set to 0 for memory
+	 * of GPUs to be registered, and why. NULL: it is not.
+	 */
+	const char *gpus_without, *gpus_why;
 	/* Folder of the kernel's driver for its devices; NULL: it has none. */
 	const char *driver;
 	/*
@@ -54,6 +59,7 @@ struct ofi_nic {
 	const struct ofi_kind *kind;
 	char name[48];
 	struct fi_info *info; /* of the domain; NULL: it is not open */
+	bool gpus;            /* takes dma-bufs of GPUs (FI_HMEM) */
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
 	struct fid_av *av; /* of kinds with FI_EP_RDM: all peers' addresses */

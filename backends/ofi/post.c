@@ -755,6 +755,25 @@ void tei_ofi_pump(struct ofi_endpoint *ep)
 
 /* ---- the ops ---- */
 
+/* Tells whether a checksum is wanted of bytes that no processor may touch. */
+static bool wants_crc_of_gpu(struct ofi_rail *rail,
+			     const struct tei_slice *slice)
+{
+	bool wants = false;
+
+	if (!slice->crc_len || !rail->nic.gpus)
+		return false;
+	tei_ofi_regions_lock(&rail->regions);
+	for (uint32_t i = 0; i < slice->n_iov && !wants; i++) {
+		const struct ofi_region *region = tei_ofi_region_find(
+			&rail->regions, (uintptr_t)slice->iov[i].iov_base);
+
+		wants = region && region->gpu;
+	}
+	tei_ofi_regions_unlock(&rail->regions);
+	return wants;
+}
+
 /* Tells whether all of its local memory is registered here. */
 static bool is_ours(struct ofi_rail *rail, const struct tei_slice *slice)
 {
@@ -794,7 +813,8 @@ static void enqueue(struct ofi_endpoint *ep, struct tei_slice *slice)
 	*s = (struct ofi_slice){.in_piece = slice->skip, .queued = true};
 	tei_list_add_tail(&ep->queue, &slice->link);
 	ep->n_queue++;
-	if (!is_carried(ofi_rail_of(ep), slice))
+	if (!is_carried(ofi_rail_of(ep), slice) ||
+	    wants_crc_of_gpu(ofi_rail_of(ep), slice))
 		refuse_slice(ep, slice, -EOPNOTSUPP);
 	else if (tei_ofi_key_decode(slice->key, slice->key_len, &s->key))
 		refuse_slice(ep, slice, -EFAULT);

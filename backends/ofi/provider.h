@@ -29,6 +29,18 @@
 
 #include "base/module.h"
 
+/* Memory as a dma-buf, for mr_regattr() of libraries since 1.20. */
+#define OFI_VERSION_DMABUF FI_VERSION(1, 20)
+#ifndef FI_MR_DMABUF
+#define FI_MR_DMABUF (1ULL << 40)
+struct fi_mr_dmabuf { /* attr->mr_iov points to it */
+	int fd;
+	uint64_t offset;
+	size_t len;
+	void *base_addr; /* of what is at offset 0 */
+};
+#endif
+
 #define OFI_PROVIDER_ABI 2u
 #define OFI_VERSION      FI_VERSION(1, 17)
 

@@ -189,7 +189,8 @@ static void close_all(struct ofi_rail *rail)
 
 /*
  * How many endpoints to peers there may be. Without connections each is a queue
- * pair of the device, or what it has instead, and peers that come need one, too.
+ * pair of the device, or what it has instead, and peers that come need one,
+ * too.
  */
 static uint64_t limit_of(const struct ofi_nic *nic)
 {
@@ -228,7 +229,7 @@ int tei_ofi_rail_open(struct tei_rail *base)
 	rc = open_fds(rail);
 	if (rc)
 		goto close_all;
-	tei_ofi_regions_init(&rail->regions, &rail->nic);
+	tei_ofi_regions_init(&rail->regions, &rail->nic, base->core);
 	base->endpoints = limit_of(&rail->nic);
 	return 0;
 

@@ -176,23 +176,52 @@ static int random_key(const struct ofi_nic *nic, uint64_t *out)
 	return 0;
 }
 
+static int register_as(struct ofi_nic *nic, struct fi_mr_attr *attr,
+		       uint64_t flags, struct fid_mr **out)
+{
+	int rc = -FI_ENOKEY;
+
+	for (int i = 0; i < TRIES && rc == -FI_ENOKEY; i++) {
+		rc = random_key(nic, &attr->requested_key);
+		if (rc)
+			break;
+		tei_ofi_nic_lock(nic);
+		rc = nic->api->mr_regattr(nic->domain, attr, flags, out);
+		tei_ofi_nic_unlock(nic);
+	}
+	return rc;
+}
+
 static int register_chunk(struct ofi_nic *nic, uint64_t at, uint64_t length,
 			  uint64_t rights, struct fid_mr **out)
 {
 	struct iovec iov = {(void *)(uintptr_t)at, length};
 	struct fi_mr_attr attr = {
 		.mr_iov = &iov, .iov_count = 1, .access = rights};
-	int rc = -FI_ENOKEY;
 
-	for (int i = 0; i < TRIES && rc == -FI_ENOKEY; i++) {
-		rc = random_key(nic, &attr.requested_key);
-		if (rc)
-			break;
-		tei_ofi_nic_lock(nic);
-		rc = nic->api->mr_regattr(nic->domain, &attr, 0, out);
-		tei_ofi_nic_unlock(nic);
-	}
-	return rc;
+	return register_as(nic, &attr, 0, out);
+}
+
+/* Registers a part of a GPU's memory, as that of a dma-buf. */
+static int register_dmabuf(const struct ofi_regions *regions, uint64_t id,
+			   uint64_t at, uint64_t length, uint64_t rights,
+			   struct fid_mr **out)
+{
+	struct tei_gpu_memory part;
+	struct fi_mr_dmabuf d = {.len = length};
+	struct fi_mr_attr attr = {.mr_iov = (const void *)&d,
+				  .iov_count = 1,
+				  .access = rights,
+				  .iface = FI_HMEM_CUDA};
+
+	if (tei_region_gpu(regions->core, id, at, &part) || part.fd < 0 ||
+	    at + length > part.addr + part.length)
+		return -FI_EOPNOTSUPP;
+	d.fd = part.fd;
+	d.offset = at - part.addr;
+	d.base_addr = (void *)(uintptr_t)part.addr;
+	attr.device.cuda = part.gpu;
+	return register_as(regions->nic, &attr, FI_MR_DMABUF, out);
 }
 
 static int close_key(const struct ofi_regions *regions, struct fid_mr *mr)
@@ -240,11 +269,14 @@ static int log_refusal(const struct ofi_regions *regions,
 	const struct ofi_nic *nic = regions->nic;
 
 	if (tei_log_allowed(&limit))
-		LOG_ERROR("rail %s: %" PRIu64 " bytes at %#" PRIx64
+		LOG_ERROR("rail %s: %" PRIu64 " bytes %sat %#" PRIx64
 			  " cannot be registered: %s",
-			  nic->name, region->length, region->base,
+			  nic->name, region->length,
+			  region->gpu ? "of a GPU " : "", region->base,
 			  nic->api->strerror(-rc));
 	rc = tei_ofi_error(rc);
+	if (region->gpu && rc != -ENOMEM && rc != -ENOSPC)
+		return -EOPNOTSUPP; /* another way may reach it */
 	return rc == -ENOSPC || rc == -EACCES ? -ENOBUFS : rc;
 }
 
@@ -259,10 +291,14 @@ static int register_chunks(const struct ofi_regions *regions,
 	for (; region->n < n; region->n++) {
 		uint64_t from = region->n * region->chunk;
 		uint64_t rest = region->length - from;
+		uint64_t length = rest < region->chunk ? rest : region->chunk;
+		struct fid_mr **mr = &region->mrs[region->n];
 
-		rc = register_chunk(nic, region->base + from,
-				    rest < region->chunk ? rest : region->chunk,
-				    rights, &region->mrs[region->n]);
+		rc = region->gpu ? register_dmabuf(regions, region->id,
+						   region->base + from, length,
+						   rights, mr)
+				 : register_chunk(nic, region->base + from,
+						  length, rights, mr);
 		if (!rc)
 			continue;
 		leave_keys(regions, region);
@@ -355,9 +391,10 @@ static void end_blocks(struct ofi_regions *regions)
 	tei_bounce_fini(&regions->bounce);
 }
 
-void tei_ofi_regions_init(struct ofi_regions *regions, struct ofi_nic *nic)
+void tei_ofi_regions_init(struct ofi_regions *regions, struct ofi_nic *nic,
+			  struct tei_engine_core *core)
 {
-	*regions = (struct ofi_regions){.nic = nic};
+	*regions = (struct ofi_regions){.nic = nic, .core = core};
 	tei_mutex_init(&regions->mu);
 	tei_ofi_grants_init(&regions->grants, nic);
 	if (mr_mode(nic) & FI_MR_LOCAL)
@@ -375,6 +412,23 @@ void tei_ofi_regions_fini(struct ofi_regions *regions)
 
 /* ---- adding ---- */
 
+/*
+ * Tells whether it is a GPU's memory; then a part that is exported alone is the
+ * most that a key can have.
+ */
+static bool is_of_gpu(const struct ofi_regions *regions, uint64_t id,
+		      uint64_t base, uint64_t length, uint64_t *chunk)
+{
+	struct tei_gpu_memory memory;
+
+	if (tei_region_gpu(regions->core, id, base, &memory))
+		return false;
+	if (memory.fd >= 0 && memory.length < length && memory.addr == base &&
+	    memory.length < *chunk)
+		*chunk = memory.length;
+	return true;
+}
+
 int tei_ofi_region_add(struct ofi_regions *regions, uint64_t id, void *addr,
 		       uint64_t length, uint32_t access, void *key, size_t *len)
 {
@@ -382,10 +436,13 @@ int tei_ofi_region_add(struct ofi_regions *regions, uint64_t id, void *addr,
 	uint64_t rights = rights_of(nic, access);
 	uint64_t of_peers = rights_of_peers(access);
 	uint64_t chunk = chunk_of(nic, length);
+	bool gpu = is_of_gpu(regions, id, (uintptr_t)addr, length, &chunk);
 	uint32_t n = chunks_of(nic, length, chunk);
 	struct ofi_region *region;
 	int rc;
 
+	if (gpu && !nic->gpus)
+		return -EOPNOTSUPP;
 	if (!n)
 		return -ENOBUFS;
 	region = tei_calloc(1, sizeof(*region) + n * sizeof(region->mrs[0]));
@@ -396,6 +453,7 @@ int tei_ofi_region_add(struct ofi_regions *regions, uint64_t id, void *addr,
 	region->length = length;
 	region->chunk = chunk;
 	region->remote = of_peers;
+	region->gpu = gpu;
 	tei_ofi_shared_init(&region->shared);
 	rc = rights ? register_chunks(regions, region, n, rights) : 0;
 	if (rc)

@@ -32,6 +32,7 @@ struct ofi_region {
 	uint64_t id, base, length;
 	uint64_t chunk;           /* bytes; the last one may have fewer */
 	bool remote;              /* peers may reach it */
+	bool gpu;                 /* no processor may touch it */
 	struct ofi_shared shared; /* where keys are bound to endpoints */
 	bool hidden;              /* guarded by regions.mu */
 	uint64_t fence; /* guarded by regions.mu: 0: none was asked for yet */
@@ -45,8 +46,9 @@ struct ofi_region {
 };
 
 struct ofi_regions {
-	struct ofi_nic *nic; /* not owned */
-	struct tei_mutex mu; /* lock 25 */
+	struct ofi_nic *nic;          /* not owned */
+	struct tei_engine_core *core; /* not owned */
+	struct tei_mutex mu;          /* lock 25 */
 	/* sorted[n] by base; they do not overlap. Guarded by mu. */
 	struct ofi_region **sorted;
 	size_t n, room;
@@ -65,13 +67,15 @@ struct ofi_regions {
 	struct fid_mr *bounce_mr; /* of all blocks; NULL: there are none */
 };
 
-void tei_ofi_regions_init(struct ofi_regions *regions, struct ofi_nic *nic);
+void tei_ofi_regions_init(struct ofi_regions *regions, struct ofi_nic *nic,
+			  struct tei_engine_core *core);
 /* Frees the table; all regions are removed, all blocks given back by now. */
 void tei_ofi_regions_fini(struct ofi_regions *regions);
 
 /*
  * region_add(), region_hide(), region_remove() of te/backend.h. -ENOBUFS: too
- * many chunks, or no keys left; other errors are the provider's, logged.
+ * many chunks, or no keys left; -EOPNOTSUPP: a GPU's memory that the provider
+ * does not take; other errors are the provider's, logged.
  * hide(): *kick is set where progress() is to be called for its fence.
  */
 int tei_ofi_region_add(struct ofi_regions *regions, uint64_t id, void *addr,

@@ -62,14 +62,17 @@ int tei_region_gpu(struct tei_engine_core *core, uint64_t id, uint64_t addr,
 	struct tei_regions *r = core->engine->regions;
 	const struct tei_export *exported;
 	const struct tei_region *region;
+	int gpu;
 
 	tei_mutex_lock(&r->mu);
 	region = tei_handle_get(&r->handles, id);
 	exported = region ? region->exported : NULL;
+	gpu = region ? region->memory.facts.gpu : -1;
 	tei_mutex_unlock(&r->mu);
 	if (!exported)
 		return -ENOENT;
-	*out = (struct tei_gpu_memory){.fd = -1,
+	*out = (struct tei_gpu_memory){.gpu = gpu,
+				       .fd = -1,
 				       .by_address = exported->by_address,
 				       .why = exported->why,
 				       .how = exported->how};

@@ -48,8 +48,16 @@ static const char *const fake_cxi[] = {"ofi.provider", "cxi", NULL};
 static void start_ofi(int shape)
 {
 	(void)setenv("FI_CXI_MR_MATCH_EVENTS", "1", 1);
+	(void)setenv("FI_EFA_ENABLE_SHM_TRANSFER", "0", 1);
 	fake_ofi_start((enum fake_ofi_shape)shape, 2);
 	tei_ofi_use(&fake_ofi);
+}
+
+/* NICs that take memory of GPUs, until they are given some. */
+static void start_ofi_without_dmabufs(int shape)
+{
+	start_ofi(shape);
+	fake_ofi_refuse_dmabufs(FI_EOPNOTSUPP);
 }
 #endif
 
@@ -79,6 +87,9 @@ static const struct {
 	 .settings = fake_rc, .start = start_ofi, .arg = FAKE_OFI_VERBS},
 	{"ofi.fake.efa", "ofi", .one_process = true, .nic = true,
 	 .settings = fake_efa, .start = start_ofi, .arg = FAKE_OFI_EFA},
+	{"ofi.fake.efa.no_dmabuf", "ofi", .one_process = true, .nic = true,
+	 .settings = fake_efa, .start = start_ofi_without_dmabufs,
+	 .arg = FAKE_OFI_EFA},
 	{"ofi.fake.cxi", "ofi", .one_process = true, .nic = true,
 	 .settings = fake_cxi, .start = start_ofi, .arg = FAKE_OFI_CXI},
 #endif

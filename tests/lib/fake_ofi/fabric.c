@@ -11,7 +11,7 @@ struct fake_ofi_net ofi_net;
 
 static uint32_t version(void)
 {
-	return OFI_VERSION;
+	return OFI_VERSION_DMABUF;
 }
 
 static const char *text_of(int err)

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/fault.h"
@@ -259,6 +260,30 @@ static void regions_outlast_keys_in_use_and_want_of_memory(void **state)
 	assert_int_equal(fake_ofi_open(), 0);
 }
 
+/* Only efa's provider does, and not while it uses shared memory by itself. */
+static void memory_of_gpus_is_asked_for_where_that_is_safe(void **state)
+{
+	static const char variable[] = "FI_EFA_ENABLE_SHM_TRANSFER";
+	bool efa = rig.shape == FAKE_OFI_EFA;
+
+	(void)state;
+	assert_int_equal(unsetenv(variable), 0);
+	assert_int_equal(ofi_rig_open(NULL), 0);
+	assert_false(ofi_rail(rig.pair.a.rail)->nic.gpus);
+	ofi_rig_close();
+	assert_int_equal(setenv(variable, "0", 1), 0);
+	assert_int_equal(ofi_rig_open(NULL), 0);
+	assert_int_equal(ofi_rail(rig.pair.a.rail)->nic.gpus, efa);
+	ofi_rig_close();
+	/* A provider without it still has a domain. */
+	fake_ofi_info(0)->caps &= ~(uint64_t)FI_HMEM;
+	fake_ofi_info(1)->caps &= ~(uint64_t)FI_HMEM;
+	assert_int_equal(ofi_rig_open(NULL), 0);
+	assert_false(ofi_rail(rig.pair.a.rail)->nic.gpus);
+	ofi_rig_close();
+	assert_int_equal(unsetenv(variable), 0);
+}
+
 static void device_that_takes_no_memory_says_so(void **state)
 {
 	const struct tei_backend_ops *ops = &tei_backend_ofi;
@@ -289,6 +314,7 @@ int main(void)
 		TEST(a_thousand_connections_leave_nothing),
 		TEST(ten_thousand_regions_leave_nothing),
 		TEST(regions_outlast_keys_in_use_and_want_of_memory),
+		TEST(memory_of_gpus_is_asked_for_where_that_is_safe),
 		TEST(device_that_takes_no_memory_says_so),
 	};
 
