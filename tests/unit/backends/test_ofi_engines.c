@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_ofi_engines.c - engines over two domains of the fake libfabric */
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +188,56 @@ domain_that_is_silent_is_left_for_the_other_and_used_again(void **state)
 	close_two(&two);
 }
 
+/* A thread that has an engine add and remove a region, until it is told. */
+struct adder {
+	struct te_engine *engine;
+	uint8_t memory[4096];
+	atomic_bool stop;
+	unsigned int n;
+};
+
+static void *add_and_remove(void *arg)
+{
+	struct adder *adder = arg;
+	const struct te_region region = {.addr = adder->memory,
+					 .length = sizeof(adder->memory),
+					 .access = RIG_ANY};
+	te_region_id id;
+
+	while (!atomic_load(&adder->stop) &&
+	       !te_region_add(adder->engine, &region, &id) &&
+	       !te_region_remove(adder->engine, id))
+		adder->n++;
+	return NULL;
+}
+
+/*
+ * Endpoints are opened and regions registered at a time, by two threads. Not by
+ * connections: there the end of a key may end those of others.
+ */
+static void regions_come_and_go_while_endpoints_do(void **state)
+{
+	static struct adder adder;
+	struct two two;
+	pthread_t thread;
+
+	(void)state;
+	if (shape != FAKE_OFI_EFA && shape != FAKE_OFI_CXI)
+		skip();
+	two = open_two();
+	adder = (struct adder){.engine = two.owner};
+	assert_int_equal(pthread_create(&thread, NULL, add_and_remove, &adder),
+			 0);
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		fake_ofi_spoil(1 + i, FI_ETIMEDOUT);
+		there_and_back(&two);
+	}
+	atomic_store(&adder.stop, true);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_true(adder.n > 0);
+	close_two(&two);
+}
+
 #define OWNERS 4
 
 /* One endpoint for four peers: they take turns, and nothing is lost. */
@@ -280,6 +332,7 @@ int main(void)
 		TEST(requests_outlast_resets_and_want_of_room),
 		TEST(requests_outlast_errors_of_the_way),
 		TEST(domain_that_is_silent_is_left_for_the_other_and_used_again),
+		TEST(regions_come_and_go_while_endpoints_do),
 		TEST(endpoints_give_way_where_there_are_few),
 		TEST(rails_are_where_their_nics_are),
 	};
