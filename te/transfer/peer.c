@@ -140,6 +140,10 @@ void tei_peer_works_free(struct tei_peer *peer)
 	uint32_t i;
 
 	for (i = 0; peer->works && i < peer->engine->n_workers; i++) {
+		/* Where no link is left it may still have been set. */
+		if (tei_heap_has(&peer->works[i].retry.node))
+			tei_due_clear(peer->works[i].worker,
+				      &peer->works[i].retry);
 		tei_remote_put(peer->works[i].remote);
 		tei_free(peer->works[i].pairs);
 	}
