@@ -60,11 +60,57 @@ static int log_failure(const struct ofi_rail *rail, const char *what, int rc)
 	return tei_ofi_error(rc);
 }
 
+static int bind_and_enable(const struct ofi_endpoint *ep)
+{
+	struct ofi_rail *rail = ofi_rail_of(ep);
+	const struct ofi_provider *api = rail->nic.api;
+	int rc = api->ep_bind(ep->fid, &rail->eq->fid, 0);
+
+	if (!rc && ep->av)
+		rc = api->ep_bind(ep->fid, &ep->av->fid, 0);
+	if (!rc)
+		rc = api->ep_bind(ep->fid, &rail->cq->fid,
+				  FI_TRANSMIT | FI_RECV);
+	return rc ? rc : api->enable(ep->fid);
+}
+
+/* Closes the vector of an endpoint that is closed. */
+static void close_addresses(struct ofi_endpoint *ep)
+{
+	struct ofi_rail *rail = ofi_rail_of(ep);
+	int rc = ep->av ? rail->nic.api->close(&ep->av->fid) : 0;
+
+	ep->av = NULL;
+	if (rc)
+		(void)log_failure(rail, "close an endpoint's addresses", rc);
+}
+
+/* What follows when the provider's endpoint is closed. */
+static void fid_closed(struct ofi_endpoint *ep)
+{
+	ep->fid = NULL;
+	close_addresses(ep);
+	if (ep->base->target)
+		tei_ofi_inbound_closed(&ofi_rail_of(ep)->regions);
+}
+
+/* Closes what make_fid() has made, which nobody has used. */
+static void unmake_fid(struct ofi_endpoint *ep)
+{
+	if (!ep->fid)
+		return;
+	tei_ofi_forget_inbound(&ofi_rail_of(ep)->regions.grants, &ep->inbound);
+	(void)ofi_rail_of(ep)->nic.api->close(&ep->fid->fid);
+	fid_closed(ep);
+}
+
 /* Makes the provider's endpoint. On error there is none; *made: there was. */
 static int make_fid(struct ofi_endpoint *ep, struct fi_info *info, bool *made)
 {
 	struct ofi_rail *rail = ofi_rail_of(ep);
 	const struct ofi_provider *api = rail->nic.api;
+	struct fi_av_attr addresses = {.type = FI_AV_TABLE, .count = 1};
+	const char *what = "open an endpoint";
 	int rc;
 
 	if (tei_fault_check(TEI_FAULT_SOCKET))
@@ -72,21 +118,27 @@ static int make_fid(struct ofi_endpoint *ep, struct fi_info *info, bool *made)
 	rc = api->endpoint(rail->nic.domain, info, &ep->fid, ep);
 	if (rc) {
 		ep->fid = NULL;
-		return log_failure(rail, "open an endpoint", rc);
+		return log_failure(rail, what, rc);
 	}
 	*made = true;
-	rc = rail->nic.kind->rdm ? api->ep_bind(ep->fid, &rail->nic.av->fid, 0)
-				 : api->ep_bind(ep->fid, &rail->eq->fid, 0);
-	if (!rc)
-		rc = api->ep_bind(ep->fid, &rail->cq->fid,
-				  FI_TRANSMIT | FI_RECV);
-	if (!rc)
-		rc = api->enable(ep->fid);
-	if (!rc)
-		return 0;
-	(void)api->close(&ep->fid->fid);
-	ep->fid = NULL;
-	return log_failure(rail, "enable an endpoint", rc);
+	if (ep->base->target)
+		tei_ofi_inbound_opened(&rail->regions);
+	what = "open an endpoint's addresses";
+	if (rail->nic.kind->rdm)
+		rc = api->av_open(rail->nic.domain, &addresses, &ep->av, NULL);
+	if (rc) {
+		ep->av = NULL;
+		goto unmake;
+	}
+	what = "enable an endpoint";
+	rc = bind_and_enable(ep);
+	if (rc)
+		goto unmake;
+	return 0;
+
+unmake:
+	unmake_fid(ep);
+	return log_failure(rail, what, rc);
 }
 
 static int reserve_completions(struct ofi_endpoint *ep)
@@ -180,15 +232,12 @@ int tei_ofi_endpoint_open(struct tei_endpoint *base, void *addr, size_t *len)
 	if (!rc)
 		rc = reserve_completions(ep);
 	if (rc)
-		goto close_fid;
+		goto unmake_fid;
 	tei_list_add_tail(&rail->endpoints, &ep->of_rail);
 	return 0;
 
-close_fid:
-	tei_ofi_forget_inbound(&rail->regions.grants, &ep->inbound);
-	if (ep->fid)
-		(void)rail->nic.api->close(&ep->fid->fid);
-	ep->fid = NULL;
+unmake_fid:
+	unmake_fid(ep);
 	assert(rc < 0);
 	return rc;
 }
@@ -265,7 +314,7 @@ static int learn(struct ofi_endpoint *ep, const struct ofi_address *theirs)
 	ep->window = ep->base->target ? NULL : make_window(ep);
 	if (!ep->window && !ep->base->target)
 		return -ENOMEM;
-	rc = nic->api->av_insert(nic->av, theirs->bytes, 1, &ep->to, 0, NULL);
+	rc = nic->api->av_insert(ep->av, theirs->bytes, 1, &ep->to, 0, NULL);
 	if (rc != 1 || ep->to == FI_ADDR_NOTAVAIL) {
 		ep->to = FI_ADDR_UNSPEC;
 		return log_failure(ofi_rail_of(ep), "take a peer's address",
@@ -342,8 +391,7 @@ static int accept_from(struct ofi_endpoint *ep, struct fi_info *info)
 		rc = rail->nic.api->accept(ep->fid, NULL, 0);
 		if (!rc)
 			return 0;
-		(void)rail->nic.api->close(&ep->fid->fid);
-		ep->fid = NULL;
+		unmake_fid(ep);
 		rc = log_failure(rail, "accept an endpoint", rc);
 	}
 	if (!made || rail->nic.kind->software)
@@ -475,11 +523,11 @@ static bool close_fid(struct ofi_endpoint *ep)
 	}
 	/* Providers use the endpoint for that, so it comes first. */
 	if (ep->to != FI_ADDR_UNSPEC)
-		(void)api->av_remove(rail->nic.av, &ep->to, 1, 0);
+		(void)api->av_remove(ep->av, &ep->to, 1, 0);
 	ep->to = FI_ADDR_UNSPEC;
 	rc = api->close(&ep->fid->fid);
 	if (!rc) {
-		ep->fid = NULL;
+		fid_closed(ep);
 		return true;
 	}
 	(void)log_failure(rail, "close an endpoint", rc);
@@ -612,7 +660,7 @@ void tei_ofi_retry_stuck(struct ofi_rail *rail)
 				  rail->nic.name);
 			tei_ofi_forget_inbound(&rail->regions.grants,
 					       &ep->inbound);
-			ep->fid = NULL;
+			fid_closed(ep);
 			unstick(ep);
 		}
 	}
@@ -620,17 +668,24 @@ void tei_ofi_retry_stuck(struct ofi_rail *rail)
 		tei_ofi_kick_later(rail);
 }
 
-void tei_ofi_close_targets(struct ofi_rail *rail)
+bool tei_ofi_close_targets(struct ofi_rail *rail)
 {
+	bool closed = true;
+
 	tei_list_for_each (node, &rail->endpoints) {
 		struct ofi_endpoint *ep =
 			tei_list_entry(node, struct ofi_endpoint, of_rail);
 
-		if (!ep->base->target || !ep->fid || ep->flushed || ep->dropped)
+		if (!ep->base->target || !ep->fid)
 			continue;
+		if (ep->flushed || ep->dropped) {
+			closed = false; /* stuck, and tried again as such */
+			continue;
+		}
 		tei_ofi_break(ep, -ESTALE);
-		(void)close_fid(ep); /* if refused, flush() tries again */
+		closed &= close_fid(ep);
 	}
+	return closed;
 }
 
 void tei_ofi_endpoint_close(struct tei_endpoint *base)

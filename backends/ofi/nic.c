@@ -670,7 +670,6 @@ static void describe_self(struct ofi_nic *nic)
 int tei_ofi_nic_open(struct ofi_nic *nic, const struct ofi_provider *api,
 		     const struct ofi_config *config, const char *name)
 {
-	struct fi_av_attr addresses = {.type = FI_AV_TABLE};
 	const char *why;
 	int rc;
 
@@ -699,12 +698,6 @@ int tei_ofi_nic_open(struct ofi_nic *nic, const struct ofi_provider *api,
 		rc = log_failure(nic, "open its domain", rc);
 		goto close;
 	}
-	if (nic->kind->rdm)
-		rc = api->av_open(nic->domain, &addresses, &nic->av, NULL);
-	if (rc) {
-		rc = log_failure(nic, "open its addresses", rc);
-		goto close;
-	}
 	LOG_INFO("rail %s: provider %s of libfabric %u.%u, fabric %s, %u "
 		 "operations in flight of %u pieces, memory of GPUs %s",
 		 nic->name, nic->kind->name, FI_MAJOR(api->version()),
@@ -719,15 +712,12 @@ close:
 
 void tei_ofi_nic_close(struct ofi_nic *nic)
 {
-	if (nic->av)
-		(void)nic->api->close(&nic->av->fid);
 	if (nic->domain)
 		(void)nic->api->close(&nic->domain->fid);
 	if (nic->fabric)
 		(void)nic->api->close(&nic->fabric->fid);
 	if (nic->info)
 		nic->api->freeinfo(nic->info);
-	nic->av = NULL;
 	nic->domain = NULL;
 	nic->fabric = NULL;
 	nic->info = NULL;

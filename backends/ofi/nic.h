@@ -62,7 +62,6 @@ struct ofi_nic {
 	bool gpus;            /* takes dma-bufs of GPUs (FI_HMEM) */
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
-	struct fid_av *av; /* of kinds with FI_EP_RDM: all peers' addresses */
 	struct ofi_self self;
 	/* Limits of an endpoint that the provider grants. */
 	uint32_t depth;      /* operations in flight */

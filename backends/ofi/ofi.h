@@ -85,7 +85,12 @@ struct ofi_endpoint {
 	/* rail.waiting: has slices to post; rail.broken; rail.stuck. */
 	struct tei_list link;
 	struct fid_ep *fid; /* NULL: not made yet, or closed */
-	fi_addr_t to;       /* the other half; of FI_EP_RDM */
+	/*
+	 * Of FI_EP_RDM: knows the other half only, as `to`. Some providers bind
+	 * a vector to one endpoint, or know an address once in it.
+	 */
+	struct fid_av *av; /* NULL: as fid */
+	fi_addr_t to;
 	/* Keys of a target's half, where they are bound to endpoints. */
 	struct ofi_inbound inbound;
 	enum ofi_state state;
@@ -118,9 +123,12 @@ struct ofi_rail {
 	struct tei_rail *base; /* not owned */
 	struct ofi_nic nic;
 	struct fid_cq *cq;
-	/* Events of connections; NULL where endpoints are FI_EP_RDM. */
+	/*
+	 * Events of connections; of FI_EP_RDM only errors of no operation,
+	 * which end the process where an endpoint of efa has no queue for them.
+	 */
 	struct fid_eq *eq;
-	struct fid_pep *listener;
+	struct fid_pep *listener;   /* NULL where endpoints are FI_EP_RDM */
 	struct ofi_address address; /* of the listener */
 	uint32_t room; /* completions that no endpoint has reserved */
 	int epoll_fd, kick_fd;
@@ -129,6 +137,7 @@ struct ofi_rail {
 	bool polled;      /* no descriptor tells of completions */
 	bool wants_block; /* all were in use when one was wanted */
 	struct ofi_regions regions;
+	uint64_t fence; /* the last one for which endpoints were closed */
 	struct tei_list endpoints; /* all that are open */
 	struct tei_list waiting, broken, stuck;
 	struct tei_list refused;   /* slices: done() is due */
@@ -198,8 +207,11 @@ void tei_ofi_came(struct ofi_rail *rail, struct fi_info *info, const void *data,
 void tei_ofi_connected(struct ofi_rail *rail, const struct fid *fid);
 /* @err: 0: in order; else a negative errno. */
 void tei_ofi_ended(struct ofi_rail *rail, const struct fid *fid, int err);
-/* Closes all that peers reach us by, for a fence. From inside progress(). */
-void tei_ofi_close_targets(struct ofi_rail *rail);
+/*
+ * Closes all that peers reach us by, for a fence. False: the provider keeps
+ * some; to be tried again. From inside progress().
+ */
+bool tei_ofi_close_targets(struct ofi_rail *rail);
 /* Tries once more to close what the provider refused to. Same. */
 void tei_ofi_retry_stuck(struct ofi_rail *rail);
 /* Frees a window of which nothing comes back any more. */

@@ -71,7 +71,7 @@ static int open_fds(struct ofi_rail *rail)
 	rc = watch(rail, rail->kick_fd);
 	if (!rc && !rail->polled)
 		rc = watch_queue(rail, &rail->cq->fid);
-	if (!rc && rail->eq)
+	if (!rc && !rail->nic.kind->rdm)
 		rc = watch_queue(rail, &rail->eq->fid);
 	return rc;
 }
@@ -79,20 +79,22 @@ static int open_fds(struct ofi_rail *rail)
 static int open_queues(struct ofi_rail *rail)
 {
 	const struct ofi_provider *api = rail->nic.api;
-	struct fi_eq_attr events = {.wait_obj = FI_WAIT_FD};
+	bool rdm = rail->nic.kind->rdm;
+	struct fi_eq_attr events = {.wait_obj =
+					    rdm ? FI_WAIT_NONE : FI_WAIT_FD};
 	struct fi_cq_attr completions = {
 		.size = rail->nic.config->completions,
 		.format = FI_CQ_FORMAT_CONTEXT,
 		.wait_obj = FI_WAIT_FD,
 	};
-	int rc = 0;
+	int rc = api->eq_open(rail->nic.fabric, &events, &rail->eq, NULL);
 
-	if (!rail->nic.kind->rdm)
-		rc = api->eq_open(rail->nic.fabric, &events, &rail->eq, NULL);
-	if (!rc)
-		rc = api->cq_open(rail->nic.domain, &completions, &rail->cq,
-				  NULL);
-	if (rc && rail->nic.kind->rdm) {
+	if (rc) {
+		rail->eq = NULL;
+		return rc;
+	}
+	rc = api->cq_open(rail->nic.domain, &completions, &rail->cq, NULL);
+	if (rc && rdm) {
 		completions.wait_obj = FI_WAIT_NONE;
 		rail->polled = true;
 		rc = api->cq_open(rail->nic.domain, &completions, &rail->cq,
@@ -218,7 +220,7 @@ int tei_ofi_rail_open(struct tei_rail *base)
 	if (rc)
 		return rc;
 	rc = open_queues(rail);
-	if (!rc && rail->eq)
+	if (!rc && !rail->nic.kind->rdm)
 		rc = open_listener(rail);
 	if (rc) {
 		LOG_ERROR("rail %s: open its queues: %s", rail->nic.name,
@@ -263,6 +265,22 @@ static int eq_died(struct ofi_rail *rail, ssize_t rc)
 	return 0;
 }
 
+/*
+ * Logs what failed aside from operations, as the provider efa says of packets
+ * of its own. Peers that do not answer are found by the operations to them.
+ */
+static void log_aside(const struct ofi_rail *rail,
+		      const struct fi_eq_err_entry *e)
+{
+	static struct tei_log_limit limit = {.per_minute = 60};
+
+	if (tei_log_allowed(&limit))
+		LOG_WARN("rail %s: the provider failed: %s (%d; provider %s: "
+			 "%d)",
+			 rail->nic.name, rail->nic.api->strerror(e->err),
+			 e->err, rail->nic.kind->name, e->prov_errno);
+}
+
 /* Returns 1, or 0: there was none. */
 static int read_failure(struct ofi_rail *rail)
 {
@@ -273,6 +291,10 @@ static int read_failure(struct ofi_rail *rail)
 		return 0;
 	if (rc < 0)
 		return eq_died(rail, rc);
+	if (!e.fid) {
+		log_aside(rail, &e);
+		return 1;
+	}
 	rc = tei_ofi_error(-(e.err > 0 ? e.err : FI_EIO));
 	LOG_DEBUG("rail %s: a connection failed: %s (provider %d)",
 		  rail->nic.name, rail->nic.api->strerror(e.err), e.prov_errno);
@@ -318,21 +340,25 @@ static int look_at_events(struct ofi_rail *rail)
 	rail->n_quiet = 0;
 	rail->base->woken = false;
 	(void)eventfd_read(rail->kick_fd, &times);
-	while (rail->eq && !rail->eq_dead && n < EVENTS_MAX && read_event(rail))
+	while (!rail->eq_dead && n < EVENTS_MAX && read_event(rail))
 		n++;
 	if (n == EVENTS_MAX)
 		tei_ofi_kick(rail); /* there may be more */
 	return n;
 }
 
-static void make_fence(struct ofi_rail *rail)
+/* @again: it is time to try what the provider refused. */
+static void make_fence(struct ofi_rail *rail, bool again)
 {
 	uint64_t fence = tei_ofi_fence_asked(&rail->regions);
 
-	if (!fence)
+	if (!fence || (fence == rail->fence && !again))
 		return;
-	tei_ofi_close_targets(rail);
-	tei_ofi_fence_done(&rail->regions, fence);
+	rail->fence = fence;
+	if (tei_ofi_close_targets(rail))
+		tei_ofi_fence_done(&rail->regions, fence);
+	else
+		tei_ofi_kick_later(rail);
 }
 
 /* Reports ends that could not be reported where they were found. */
@@ -378,16 +404,16 @@ int tei_ofi_progress(struct tei_rail *base, int budget)
 {
 	struct ofi_rail *rail = ofi_rail(base);
 	int n = tei_ofi_poll(rail, budget), more = 0;
+	bool again = base->timed_out || base->closing;
 
 	if (n >= 0)
 		pump_all(rail);
-	if (base->timed_out || base->closing) {
-		base->timed_out = false;
+	base->timed_out = false;
+	if (again)
 		tei_ofi_retry_stuck(rail);
-	}
 	if (base->woken || ++rail->n_quiet >= LOOK_EVERY)
 		more = look_at_events(rail);
-	make_fence(rail);
+	make_fence(rail, again);
 	more += report_broken(rail);
 	base->busy = rail->polled && !tei_list_empty(&rail->endpoints);
 	if (rail->eq_dead)
@@ -407,15 +433,15 @@ int tei_ofi_wait_fd(struct tei_rail *base)
 void tei_ofi_arm(struct tei_rail *base)
 {
 	struct ofi_rail *rail = ofi_rail(base);
-	struct fid *queues[] = {&rail->cq->fid,
-				rail->eq ? &rail->eq->fid : NULL};
+	struct fid *queues[] = {&rail->cq->fid, &rail->eq->fid};
 	int rc;
 
 	if (rail->polled)
 		return; /* it is busy, unless it has no endpoint */
 
 	tei_ofi_nic_lock(&rail->nic);
-	rc = rail->nic.api->trywait(rail->nic.fabric, queues, rail->eq ? 2 : 1);
+	rc = rail->nic.api->trywait(rail->nic.fabric, queues,
+				    rail->nic.kind->rdm ? 1 : 2);
 	tei_ofi_nic_unlock(&rail->nic);
 	if (rc)
 		tei_ofi_kick(rail);

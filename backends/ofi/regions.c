@@ -483,6 +483,21 @@ free_region:
 
 /* ---- removing ---- */
 
+void tei_ofi_inbound_opened(struct ofi_regions *regions)
+{
+	tei_mutex_lock(&regions->mu);
+	regions->n_inbound++;
+	tei_mutex_unlock(&regions->mu);
+}
+
+void tei_ofi_inbound_closed(struct ofi_regions *regions)
+{
+	tei_mutex_lock(&regions->mu);
+	assert(regions->n_inbound);
+	regions->n_inbound--;
+	tei_mutex_unlock(&regions->mu);
+}
+
 uint64_t tei_ofi_fence_asked(struct ofi_regions *regions)
 {
 	uint64_t asked = atomic_load_explicit(&regions->fences_asked,
@@ -532,11 +547,11 @@ int tei_ofi_region_hide(struct ofi_regions *regions, uint64_t id, bool *kick)
 		return 0;
 	/* Only now: who came until then could begin by the old key. */
 	tei_mutex_lock(&regions->mu);
-	if (!region->fence) {
+	if (regions->n_inbound && !region->fence) {
 		ask_fence(regions, region);
 		*kick = true;
 	}
-	fenced = regions->fences_done >= region->fence;
+	fenced = !regions->n_inbound || regions->fences_done >= region->fence;
 	tei_mutex_unlock(&regions->mu);
 	return fenced ? 0 : -EBUSY;
 }

@@ -10,7 +10,8 @@
  * add -> used by operations, reached by peers -> hide: from now on no operation
  * finds it; -EBUSY while one still uses it; then its keys are gone. Where the
  * provider is software, what peers had begun goes on: so the rail's inbound
- * endpoints are closed, by who drives, before hide says 0 -> remove
+ * endpoints are closed, by who drives, before hide says 0; without any it needs
+ * no fence -> remove
  *
  * Threads: any, by a lock; use() and the calls of fences are of the holder of
  * the drive token, as are the blocks. A region that is in use stays where it
@@ -59,6 +60,8 @@ struct ofi_regions {
 	 */
 	_Atomic uint64_t fences_asked;
 	uint64_t fences_done;
+	/* Endpoints that peers reach us by, and that are open. Guarded by mu. */
+	uint32_t n_inbound;
 	/*
 	 * Blocks for local memory that is not registered, where the provider
 	 * needs that; none elsewhere, or where they cannot be had. Token.
@@ -83,6 +86,10 @@ int tei_ofi_region_add(struct ofi_regions *regions, uint64_t id, void *addr,
 		       size_t *len);
 int tei_ofi_region_hide(struct ofi_regions *regions, uint64_t id, bool *kick);
 void tei_ofi_region_remove(struct ofi_regions *regions, uint64_t id);
+
+/* Counts an endpoint before a peer can use it, and once it is closed. Token. */
+void tei_ofi_inbound_opened(struct ofi_regions *regions);
+void tei_ofi_inbound_closed(struct ofi_regions *regions);
 
 /* The last fence that was asked for, or 0: all are done. Token. */
 uint64_t tei_ofi_fence_asked(struct ofi_regions *regions);

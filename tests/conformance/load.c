@@ -205,7 +205,83 @@ static void batch_may_be_destroyed_in_flight(void **state)
 	rig_close(&r);
 }
 
+/* ---- several peers ---- */
+
+enum { USERS = 2, USER_LEN = 256 << 10 };
+
+struct user {
+	struct te_engine *engine;
+	uint8_t *local, *here;  /* of the user, which the owner reaches */
+	te_segment_id to, from; /* the owner's, as it sees it; its own there */
+};
+
+static void open_user(struct rig *r, struct user *u)
+{
+	u->engine = rig_engine("127.0.0.1");
+	u->local = rig_memory(u->engine, RIG_LEN);
+	u->here = rig_bytes(u->local);
+	rig_region(u->engine, u->local, RIG_LEN, RIG_ANY, NULL);
+	assert_int_equal(te_segment_open(u->engine, te_engine_name(r->owner),
+					 RIG_WAIT_MS, &u->to),
+			 0);
+	assert_int_equal(te_segment_open(r->owner, te_engine_name(u->engine),
+					 RIG_WAIT_MS, &u->from),
+			 0);
+}
+
+static void move(struct te_engine *engine, te_segment_id segment, uint32_t op,
+		 uint8_t *remote, uint8_t *local)
+{
+	struct iovec piece = {local, USER_LEN};
+	struct te_request request = {.op = op,
+				     .segment = segment,
+				     .remote = (uintptr_t)remote,
+				     .pieces = &piece,
+				     .n_pieces = 1};
+
+	assert_int_equal(rig_run(engine, &request).error, 0);
+}
+
+/*
+ * Each engine reaches the others and is reached by them, with a connection for
+ * each pair and direction, all open at a time. The owner's memory has a part
+ * for what each user writes, and one for what the owner reads from it.
+ */
+static void users_of_one_owner_are_served_side_by_side(void **state)
+{
+	struct user users[USERS];
+	struct rig r;
+
+	(void)state;
+	if (rig_self)
+		skip();
+	rig_open(&r);
+	for (unsigned int i = 0; i < USERS; i++)
+		open_user(&r, &users[i]);
+	for (unsigned int round = 0; round < 3; round++) {
+		for (unsigned int i = 0; i < USERS; i++) {
+			struct user *u = &users[i];
+			size_t at = i * 2 * USER_LEN, back = at + USER_LEN;
+			unsigned int seed = 100 * round + i;
+
+			rig_fill(u->here, USER_LEN, seed);
+			move(u->engine, u->to, TE_WRITE, r.memory + at,
+			     u->local);
+			move(r.owner, u->from, TE_READ, u->local,
+			     r.memory + back);
+			rig_check(r.there + at, USER_LEN, seed);
+			rig_check(r.there + back, USER_LEN, seed);
+		}
+	}
+	for (unsigned int i = 0; i < USERS; i++) {
+		te_engine_destroy(users[i].engine);
+		rig_memory_free(NULL, users[i].local);
+	}
+	rig_close(&r);
+}
+
 const struct CMUnitTest rig_load_tests[] = {
+	cmocka_unit_test(users_of_one_owner_are_served_side_by_side),
 	cmocka_unit_test(burst_is_queued_and_not_refused),
 	cmocka_unit_test(threads_do_not_disturb_each_other),
 	cmocka_unit_test(cancelled_requests_end_and_leave_memory_alone),

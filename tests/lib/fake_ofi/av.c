@@ -95,14 +95,33 @@ int fake_ofi_av_open(struct fid_domain *base, struct fi_av_attr *attr,
 	return 0;
 }
 
-/* FI_ADDR_NOTAVAIL: it is no address, or there is no room. */
+/* The place of @a in the vector, or FI_ADDR_NOTAVAIL. */
+static fi_addr_t find_address(const struct fake_ofi_av *av,
+			      const struct fake_ofi_address *a)
+{
+	for (uint32_t i = 0; i < av->high; i++) {
+		if (!memcmp(&av->ring[i], a, sizeof(*a)))
+			return i;
+	}
+	return FI_ADDR_NOTAVAIL;
+}
+
+/*
+ * FI_ADDR_NOTAVAIL: it is no address, or there is no room. One that is there
+ * already may get the same place, which the first removal empties.
+ */
 static fi_addr_t insert_one(struct fake_ofi_av *av, const void *addr)
 {
 	struct fake_ofi_address a;
+	fi_addr_t there = FI_ADDR_NOTAVAIL;
 
 	memcpy(&a, addr, sizeof(a));
 	if (a.magic != FAKE_OFI_MAGIC || a.device >= FAKE_OFI_DEVICES_MAX)
 		return FI_ADDR_NOTAVAIL;
+	if (ofi_net.rules->av_of_one)
+		there = find_address(av, &a);
+	if (there != FI_ADDR_NOTAVAIL)
+		return there;
 	for (uint32_t i = 0; i < FAKE_OFI_ADDRESSES_MAX; i++) {
 		uint32_t place = (av->n + i) % FAKE_OFI_ADDRESSES_MAX;
 
@@ -169,9 +188,5 @@ bool fake_ofi_av_has(const struct fake_ofi_av *av, const struct fake_ofi_ep *ep)
 {
 	struct fake_ofi_address a = address_of(ep);
 
-	for (uint32_t i = 0; i < av->high; i++) {
-		if (!memcmp(&av->ring[i], &a, sizeof(a)))
-			return true;
-	}
-	return false;
+	return find_address(av, &a) != FI_ADDR_NOTAVAIL;
 }

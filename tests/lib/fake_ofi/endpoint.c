@@ -119,6 +119,9 @@ static int bind_to(struct fake_ofi_ep *ep, struct fid *bfid, uint64_t flags)
 	case FI_CLASS_AV:
 		if (ep->av || ofi_net.rules->type != FI_EP_RDM)
 			return -FI_EINVAL;
+		if (ofi_net.rules->av_of_one &&
+		    ((struct fake_ofi_av *)(void *)bfid)->n_eps)
+			return -FI_ENOSYS;
 		ep->av = (void *)bfid;
 		ep->av->n_eps++;
 		ep->av->had_ep = true;
@@ -159,6 +162,7 @@ int fake_ofi_enable(struct fid_ep *base)
 
 	tei_mutex_lock(&ofi_net.mu);
 	rc = fake_ofi_fails(FAKE_OFI_ENABLE);
+	assert(ep->eq || !ofi_net.rules->needs_eq);
 	if (!rc)
 		rc = lack_of(ep);
 	if (!rc && ep->state == FAKE_OFI_IDLE)

@@ -151,7 +151,7 @@ struct fake_ofi_event *fake_ofi_tell(struct fake_ofi_eq *eq, uint32_t what,
 	tei_list_init(&event->link);
 	event->event = what;
 	event->fid = fid;
-	event->err = err;
+	event->err = event->code = err;
 	tei_list_add_tail(&eq->events, &event->link);
 	fake_ofi_wake(&eq->wait);
 	return event;
@@ -230,10 +230,11 @@ ssize_t fake_ofi_eq_readerr(struct fid_eq *base, struct fi_eq_err_entry *buf,
 	tei_mutex_lock(&ofi_net.mu);
 	e = first_of((void *)base);
 	if (e && e->err) {
-		*buf = (struct fi_eq_err_entry){.fid = e->fid,
-						.context = e->fid->context,
-						.err = e->err,
-						.prov_errno = e->err};
+		*buf = (struct fi_eq_err_entry){
+			.fid = e->fid,
+			.context = e->fid ? e->fid->context : NULL,
+			.err = e->err,
+			.prov_errno = e->code};
 		fake_ofi_event_free(e);
 		rc = sizeof(*buf);
 	}

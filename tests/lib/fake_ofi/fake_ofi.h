@@ -141,6 +141,11 @@ void fake_ofi_silence(unsigned int device, bool on);
  * after its queue was read @looks times; 0: never.
  */
 void fake_ofi_lose(unsigned int device, unsigned int looks);
+/*
+ * Each endpoint of the domain tells its event queue of an error that is of no
+ * operation, FI_E* @err with the provider's own number @code.
+ */
+void fake_ofi_fail_aside(unsigned int device, int err, int code);
 /* The domain takes no memory any more, with FI_E* @err; 0: it does. */
 void fake_ofi_refuse_memory(unsigned int device, int err);
 /* Dma-bufs are refused, with FI_E* @err; 0: they are not. */

@@ -145,6 +145,20 @@ void fake_ofi_lose(unsigned int device, unsigned int looks)
 	tei_mutex_unlock(&ofi_net.mu);
 }
 
+void fake_ofi_fail_aside(unsigned int device, int err, int code)
+{
+	tei_mutex_lock(&ofi_net.mu);
+	for (uint32_t i = 0; i < FAKE_OFI_EPS_MAX; i++) {
+		struct fake_ofi_ep *ep = ofi_net.eps[i];
+
+		if (ep && ep->eq &&
+		    ep->domain->device == &ofi_net.devices[device])
+			fake_ofi_tell(ep->eq, FI_NOTIFY, NULL, err)->code =
+				code;
+	}
+	tei_mutex_unlock(&ofi_net.mu);
+}
+
 void fake_ofi_refuse_memory(unsigned int device, int err)
 {
 	tei_mutex_lock(&ofi_net.mu);

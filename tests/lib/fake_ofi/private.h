@@ -45,6 +45,8 @@ struct fake_ofi_rules {
 	bool early;        /* writes that do not ask more end when they leave */
 	bool handle_stays; /* reject() frees what an endpoint has taken */
 	bool unordered;
+	bool av_of_one; /* a vector is of one endpoint, knows each address once */
+	bool needs_eq; /* who has none is ended by an error of no operation */
 	size_t padded; /* what is said with a connection comes in so many */
 	/* How an operation ends that the target refuses, that finds nobody. */
 	int refused_err, refused_code, lost_err, lost_code;
@@ -121,7 +123,7 @@ struct fake_ofi_event {
 	struct fid *fid;
 	struct fi_info *info;
 	struct fake_ofi_request *request; /* its info's handle */
-	int err;                          /* != 0: an error */
+	int err, code;                    /* err != 0: an error */
 	uint8_t data[FAKE_OFI_CM_DATA_MAX];
 	size_t len;
 };

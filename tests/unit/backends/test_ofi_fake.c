@@ -276,6 +276,23 @@ static void address_is_needed_on_both_sides(void **state)
 	stop_rdm();
 }
 
+/* As 1.17 and 2.1 do. */
+static void vector_of_efa_is_of_one_endpoint_and_knows_each_once(void **state)
+{
+	struct fid_ep *other;
+
+	(void)state;
+	start_rdm(FAKE_OFI_EFA);
+	assert_int_equal(api->endpoint(near.domain, near.info, &other, NULL),
+			 0);
+	assert_int_equal(api->ep_bind(other, &near.av->fid, 0), -FI_ENOSYS);
+	assert_int_equal(api->close(&other->fid), 0);
+	assert_true(know(&near, &far) == near.other);
+	assert_int_equal(api->av_remove(near.av, &near.other, 1, 0), 0);
+	assert_int_equal(post(0), -FI_EINVAL);
+	stop_rdm();
+}
+
 static void closed_peer_is_noticed_late_and_a_dead_one_never(void **state)
 {
 	struct fi_cq_err_entry e;
@@ -690,6 +707,8 @@ int main(void)
 		cmocka_unit_test(bytes_arrive_in_any_order),
 		cmocka_unit_test(room_is_for_eight_of_efa),
 		cmocka_unit_test(address_is_needed_on_both_sides),
+		cmocka_unit_test(
+			vector_of_efa_is_of_one_endpoint_and_knows_each_once),
 		cmocka_unit_test(
 			closed_peer_is_noticed_late_and_a_dead_one_never),
 		cmocka_unit_test(

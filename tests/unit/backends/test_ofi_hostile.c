@@ -277,6 +277,39 @@ static void address_of_nonsense_connects_nobody(void **state)
 	goes_well();
 }
 
+/* The end of one of them takes nothing from the other. */
+static void address_named_twice_serves_both(void **state)
+{
+	struct fake_link links[3];
+	struct tei_endpoint *eps[3];
+	uint8_t blob[TEI_BLOB_MAX], unused[TEI_BLOB_MAX];
+	size_t len = sizeof(blob);
+
+	(void)state;
+	if (rig.connected)
+		return; /* a token is for one */
+	for (int i = 0; i < 3; i++) {
+		size_t n = sizeof(unused);
+
+		eps[i] = fake_endpoint(i ? &rig.pair.a : &rig.pair.b, &links[i],
+				       !i, fake_epoch);
+		assert_int_equal(
+			tei_backend_ofi.endpoint_open(eps[i], i ? unused : blob,
+						      i ? &n : &len),
+			0);
+		if (i)
+			assert_int_equal(tei_backend_ofi.endpoint_connect(
+						 eps[i], blob, len),
+					 0);
+	}
+	for (int i = 2; i >= 0; i--) {
+		fake_flush(eps[i], -ECANCELED);
+		tei_backend_ofi.endpoint_close(eps[i]);
+		tei_free(eps[i]);
+		goes_well();
+	}
+}
+
 static void stranger_without_a_token_is_refused(void **state)
 {
 	uint8_t token[64];
@@ -546,6 +579,7 @@ int main(void)
 		TEST(range_outside_is_refused_there),
 		TEST(blob_of_nonsense_ends_its_slice_only),
 		TEST(address_of_nonsense_connects_nobody),
+		TEST(address_named_twice_serves_both),
 		TEST(stranger_without_a_token_is_refused),
 		TEST(provider_that_lies_is_refused_or_fails),
 		TEST(provider_of_short_keys_is_refused),

@@ -200,8 +200,6 @@ static void dead_event_queue_is_told_as_a_dead_device(void **state)
 	int rc = 0;
 
 	(void)state;
-	if (!rig.connected)
-		return; /* it has none */
 	ofi_rig_post(s, SLICES, TEI_READ, LENGTH);
 	fake_ofi_fail(FAKE_OFI_EQ_READ, 1, FI_EIO);
 	for (int i = 0; i < 1000 && rc >= 0; i++)
@@ -209,6 +207,33 @@ static void dead_event_queue_is_told_as_a_dead_device(void **state)
 	assert_int_equal(rc, -EIO);
 	fake_flush(rig.pair.initiator, -ENODEV);
 	count_good(s);
+}
+
+static void count_aside(int level, const char *text, void *arg)
+{
+	(void)level;
+	(void)arg;
+	n_lines += strstr(text, "the provider failed: ") &&
+		   strstr(text, ": 4126)");
+}
+
+/* Where nobody listens, the provider efa ends the process. */
+static void error_of_no_operation_is_logged(void **state)
+{
+	struct fake_slice *s[SLICES];
+
+	(void)state;
+	n_lines = 0;
+	tei_log_set_sink(count_aside, NULL);
+	tei_log_set_level(TEI_LOG_WARN);
+	fake_ofi_fail_aside(0, FI_ECONNABORTED, 4126);
+	ofi_rig_post(s, SLICES, TEI_WRITE, LENGTH);
+	for (size_t i = 0; i < SLICES; i++)
+		ofi_rig_wait(&s[i]->n_done, 1);
+	ofi_rig_wait(&n_lines, 1);
+	tei_log_set_sink(NULL, NULL);
+	assert_int_equal(count_good(s), SLICES);
+	assert_int_equal(rig.pair.initiator_link.n_down, 0);
 }
 
 /* ---- operations that do not end ---- */
@@ -407,6 +432,67 @@ static void region_whose_key_stays_is_not_hidden(void **state)
 	ops->region_remove(rail, 9);
 }
 
+static bool is_software(void)
+{
+	return rig.shape == FAKE_OFI_TCP;
+}
+
+/* What was begun by its key goes on until the connection is closed. */
+static void region_is_not_hidden_while_a_peer_is_connected(void **state)
+{
+	static uint8_t memory[4096], key[TEI_BLOB_MAX];
+	const struct tei_backend_ops *ops = &tei_backend_ofi;
+	struct tei_rail *rail = rig.pair.b.rail;
+	size_t len = sizeof(key);
+
+	(void)state;
+	if (!is_software())
+		return;
+	assert_int_equal(ops->region_add(rail, 9, memory, sizeof(memory),
+					 RIG_RW, key, &len),
+			 0);
+	fake_ofi_refuse_closes(FI_EBUSY);
+	for (int i = 0; i < 100; i++) {
+		assert_int_equal(ops->region_hide(rail, 9), -EBUSY);
+		fake_progress(&rig.pair);
+	}
+	assert_int_equal(ops->flush(rig.pair.target, -ESTALE), -EINPROGRESS);
+	for (int i = 0; i < 100; i++) {
+		assert_int_equal(ops->region_hide(rail, 9), -EBUSY);
+		fake_progress(&rig.pair);
+	}
+	fake_ofi_refuse_closes(0);
+	ofi_rig_wait(&rig.pair.target_link.n_flushed, 1);
+	while (ops->region_hide(rail, 9))
+		(void)fake_turn(rail);
+	ops->region_remove(rail, 9);
+	ops->endpoint_close(rig.pair.target);
+	tei_free(rig.pair.target);
+	rig.pair.target = NULL;
+	ofi_rig_rejoin();
+}
+
+/* Nobody drives it any more, once its connections are closed. */
+static void dead_rail_hides_its_regions(void **state)
+{
+	static uint8_t memory[4096], key[TEI_BLOB_MAX];
+	const struct tei_backend_ops *ops = &tei_backend_ofi;
+	struct tei_rail *rail = rig.pair.b.rail;
+	size_t len = sizeof(key);
+	int rc = 0;
+
+	(void)state;
+	assert_int_equal(ops->region_add(rail, 9, memory, sizeof(memory),
+					 RIG_RW, key, &len),
+			 0);
+	fake_ofi_fail(FAKE_OFI_EQ_READ, 1, FI_EIO);
+	while (rc >= 0)
+		rc = fake_turn(rail);
+	fake_pair_disconnect(&rig.pair);
+	assert_int_equal(ops->region_hide(rail, 9), 0);
+	ops->region_remove(rail, 9);
+}
+
 #define TEST(name) \
 	cmocka_unit_test_setup_teardown(name, set_up, ofi_rig_tear_down)
 
@@ -422,6 +508,7 @@ int main(void)
 		TEST(want_of_room_is_no_failure),
 		TEST(dead_queue_is_told_as_a_dead_device),
 		TEST(dead_event_queue_is_told_as_a_dead_device),
+		TEST(error_of_no_operation_is_logged),
 		TEST(silent_device_is_ended_by_closing_its_endpoint),
 		TEST(dead_peer_is_left_by_closing_the_endpoint),
 		TEST(lost_peer_is_noticed_however_late),
@@ -431,6 +518,8 @@ int main(void)
 		TEST(dropping_one_peer_leaves_the_others),
 		TEST(refused_close_is_tried_again),
 		TEST(region_whose_key_stays_is_not_hidden),
+		TEST(region_is_not_hidden_while_a_peer_is_connected),
+		TEST(dead_rail_hides_its_regions),
 	};
 
 	return ofi_rig_run("trouble", tests, TEST_COUNT(tests));
