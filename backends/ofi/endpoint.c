@@ -48,6 +48,19 @@ void tei_ofi_window_free(struct ofi_window *window)
 	tei_free(window);
 }
 
+void tei_ofi_windows_free(struct ofi_rail *rail)
+{
+	struct tei_list *node;
+
+	while ((node = tei_list_pop(&rail->lost))) {
+		struct ofi_window *window =
+			tei_list_entry(node, struct ofi_window, lost);
+
+		rail->room += window->room;
+		tei_ofi_window_free(window);
+	}
+}
+
 /* ---- opened ---- */
 
 static int log_failure(const struct ofi_rail *rail, const char *what, int rc)

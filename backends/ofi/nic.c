@@ -81,7 +81,8 @@ static int cxi_error(int code)
 }
 
 static const struct ofi_kind kinds[] = {
-	{"efa", .rdm = true, .driver = DRIVERS "efa", .error_of = efa_error,
+	{"efa", .rdm = true, .pieces = 1, .caps = FI_REMOTE_COMM,
+	 .driver = DRIVERS "efa", .error_of = efa_error,
 	 .gpus_without = "FI_EFA_ENABLE_SHM_TRANSFER",
 	 .gpus_why = "its provider would copy such memory on this host by the "
 		     "processor, and crash"},
@@ -111,9 +112,9 @@ static const struct ofi_kind *find_kind(const char *name, size_t len)
 	return NULL;
 }
 
-static uint32_t least(uint64_t a, uint64_t b)
+static uint64_t least(uint64_t a, uint64_t b)
 {
-	return (uint32_t)(a < b ? a : b);
+	return a < b ? a : b;
 }
 
 static const char *list_of(const char *setting)
@@ -254,8 +255,8 @@ static struct fi_info *hints_for(const struct ofi_provider *api,
 
 	if (!hints)
 		return NULL;
-	hints->caps =
-		FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+	hints->caps = FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ |
+		      FI_REMOTE_WRITE | kind->caps;
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
 	hints->ep_attr->type = kind->rdm ? FI_EP_RDM : FI_EP_MSG;
 	hints->domain_attr->mr_mode =
@@ -400,6 +401,33 @@ static bool is_of_kind(const struct ofi_kind *kind, const struct fi_info *info)
 	       strlen(kind->name) <= OFI_PROVIDER_LEN_MAX;
 }
 
+#define KEY_MIN 4u /* bytes; who tries keys finds shorter ones */
+
+/* Returns what is wrong with a domain's keys, for people; NULL: nothing. */
+static const char *fault_of_keys(const struct fi_domain_attr *domain)
+{
+	if ((domain->mr_mode & FI_MR_ENDPOINT) &&
+	    (domain->mr_mode & (FI_MR_PROV_KEY | FI_MR_LOCAL)))
+		return "binds keys to endpoints, and chooses them itself or "
+		       "wants local memory registered, too";
+	if (domain->mr_key_size > sizeof(uint64_t))
+		return "has keys of more than 8 bytes";
+	if (!(domain->mr_mode & FI_MR_PROV_KEY) &&
+	    domain->mr_key_size < KEY_MIN)
+		return "has keys of less than 4 bytes, which are guessed";
+	return NULL;
+}
+
+/* Returns why a domain can carry nothing, for people; NULL: it can. Static. */
+static const char *fault_of_limits(const struct fi_info *info)
+{
+	return !info->tx_attr->size        ? "has no room for operations"
+	       : !info->tx_attr->iov_limit ? "operations have no memory"
+	       : !info->ep_attr->max_msg_size
+		       ? "operations have no bytes"
+		       : fault_of_keys(info->domain_attr);
+}
+
 /* Returns why a domain is not used, for people; NULL: it is. Static. */
 static const char *fault_of(const struct ofi_config *config,
 			    const struct fi_info *info)
@@ -410,29 +438,17 @@ static const char *fault_of(const struct ofi_config *config,
 
 	if (ip && is_link_local(&address))
 		return "has only a link-local address";
-	if (!is_all(list))
+	if (!is_all(list)) /* what is named fails aloud when it is opened */
 		return is_in(list, name_of(info)) ? NULL : "not in ofi.devices";
 	return ip && is_loopback(&address)
 		       ? "loopback, which only ofi.devices adds"
-		       : NULL;
+		       : fault_of_limits(info);
 }
 
 static bool is_usable(const struct ofi_config *config,
 		      const struct ofi_kind *kind, const struct fi_info *info)
 {
 	return is_of_kind(kind, info) && !fault_of(config, info);
-}
-
-static bool is_before(const struct ofi_config *config,
-		      const struct ofi_kind *kind, const struct fi_info *list,
-		      const struct fi_info *info)
-{
-	for (; list != info; list = list->next) {
-		if (is_usable(config, kind, list) &&
-		    !strcmp(name_of(list), name_of(info)))
-			return true;
-	}
-	return false;
 }
 
 static void describe(const struct fi_info *info, struct tei_device *out)
@@ -478,7 +494,7 @@ static void tell_used(const struct finding *f, const struct ofi_kind *kind,
 	append(choice->used, sizeof(choice->used),
 	       "%s%s (%s, %u operations in flight)", *choice->used ? ", " : "",
 	       name_of(info), kind->name,
-	       least(f->config->depth, info->tx_attr->size));
+	       (uint32_t)least(f->config->depth, info->tx_attr->size));
 }
 
 static int report(struct finding *f, const struct ofi_kind *kind,
@@ -576,11 +592,15 @@ int tei_ofi_nics_find(const struct ofi_provider *api,
 
 /* ---- opening ---- */
 
-static int log_failure(const struct ofi_nic *nic, const char *what, int rc)
+int tei_ofi_nic_failed(const struct ofi_nic *nic, const char *what, int rc)
 {
 	LOG_ERROR("rail %s: provider %s: %s: %s", nic->name, nic->kind->name,
 		  what, nic->api->strerror(-rc));
-	return tei_ofi_error(rc);
+	rc = tei_ofi_error(rc);
+	if (rc == -EMFILE || rc == -ENFILE ||
+	    !is_all(list_of(nic->config->devices)))
+		return rc;
+	return -ENODEV;
 }
 
 /* Takes over the entry of @name; leaves info NULL where there is none. */
@@ -589,10 +609,11 @@ static int find_info(struct ofi_nic *nic, const struct ofi_kind *kind)
 	struct fi_info *list;
 	int rc = ask(nic->api, kind, &list);
 
-	for (struct fi_info *at = list; at && !rc; at = at->next) {
+	/* The first one of several of a name, as the probe does. */
+	for (struct fi_info *at = list; at && !nic->info && !rc;
+	     at = at->next) {
 		if (strcmp(name_of(at), nic->name) != 0 ||
-		    !is_usable(nic->config, kind, at) ||
-		    is_before(nic->config, kind, list, at))
+		    !is_usable(nic->config, kind, at))
 			continue;
 		nic->kind = kind;
 		nic->info = nic->api->dupinfo(at);
@@ -621,36 +642,15 @@ static int find_by_name(struct ofi_nic *nic)
 	return -ENODEV;
 }
 
-#define KEY_MIN 4u /* bytes; who tries keys finds shorter ones */
-
-/* Returns what is wrong with a domain's keys, for people; NULL: nothing. */
-static const char *fault_of_keys(const struct fi_domain_attr *domain)
-{
-	if ((domain->mr_mode & FI_MR_ENDPOINT) &&
-	    (domain->mr_mode & (FI_MR_PROV_KEY | FI_MR_LOCAL)))
-		return "it binds keys to endpoints, and chooses them itself or "
-		       "wants local memory registered, too";
-	if (domain->mr_key_size > sizeof(uint64_t))
-		return "its keys are longer than 8 bytes";
-	if (!(domain->mr_mode & FI_MR_PROV_KEY) &&
-	    domain->mr_key_size < KEY_MIN)
-		return "its keys are shorter than 4 bytes, so are guessed";
-	return NULL;
-}
-
-/* False: the provider's limits make no sense, and @why says so. */
-static bool take_limits(struct ofi_nic *nic, const char **why)
+static void take_limits(struct ofi_nic *nic)
 {
 	const struct fi_info *info = nic->info;
+	uint32_t pieces = nic->kind->pieces;
 
-	nic->depth = least(nic->config->depth, info->tx_attr->size);
-	nic->pieces = least(OFI_PIECES_MAX, info->tx_attr->iov_limit);
+	nic->depth = (uint32_t)least(nic->config->depth, info->tx_attr->size);
+	nic->pieces = (uint32_t)least(pieces ? pieces : OFI_PIECES_MAX,
+				      info->tx_attr->iov_limit);
 	nic->message = info->ep_attr->max_msg_size;
-	*why = !nic->depth     ? "it has no room for operations"
-	       : !nic->pieces  ? "operations have no memory"
-	       : !nic->message ? "operations have no bytes"
-			       : fault_of_keys(info->domain_attr);
-	return !*why;
 }
 
 static void describe_self(struct ofi_nic *nic)
@@ -670,7 +670,7 @@ static void describe_self(struct ofi_nic *nic)
 int tei_ofi_nic_open(struct ofi_nic *nic, const struct ofi_provider *api,
 		     const struct ofi_config *config, const char *name)
 {
-	const char *why;
+	const char *fault;
 	int rc;
 
 	*nic = (struct ofi_nic){.api = api, .config = config};
@@ -679,23 +679,25 @@ int tei_ofi_nic_open(struct ofi_nic *nic, const struct ofi_provider *api,
 	rc = find_by_name(nic);
 	if (rc)
 		goto close;
-	if (!take_limits(nic, &why)) {
+	fault = fault_of_limits(nic->info);
+	if (fault) {
 		LOG_ERROR("rail %s: provider %s is not used: %s", nic->name,
-			  nic->kind->name, why);
+			  nic->kind->name, fault);
 		rc = -EOPNOTSUPP;
 		goto close;
 	}
+	take_limits(nic);
 	nic->gpus =
 		(nic->info->caps & FI_HMEM) && may_take_gpus(api, nic->kind);
 	describe_self(nic);
 	rc = api->fabric(nic->info->fabric_attr, &nic->fabric, NULL);
 	if (rc) {
-		rc = log_failure(nic, "open its fabric", rc);
+		rc = tei_ofi_nic_failed(nic, "open its fabric", rc);
 		goto close;
 	}
 	rc = api->domain(nic->fabric, nic->info, &nic->domain, NULL);
 	if (rc) {
-		rc = log_failure(nic, "open its domain", rc);
+		rc = tei_ofi_nic_failed(nic, "open its domain", rc);
 		goto close;
 	}
 	LOG_INFO("rail %s: provider %s of libfabric %u.%u, fabric %s, %u "

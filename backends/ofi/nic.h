@@ -44,6 +44,17 @@ struct ofi_kind {
 	 * of GPUs to be registered, and why. NULL: it is not.
 	 */
 	const char *gpus_without, *gpus_why;
+	/*
+	 * Most local pieces of a read or write, 0: as many as it says. The
+	 * devices of efa refuse two, whatever it says.
+	 */
+	uint32_t pieces;
+	/*
+	 * Asked for, too. FI_REMOTE_COMM without FI_LOCAL_COMM: efa reaches
+	 * this host by its device, not by its own shared memory, which touches
+	 * memory after an endpoint is closed.
+	 */
+	uint64_t caps;
 	/* Folder of the kernel's driver for its devices; NULL: it has none. */
 	const char *driver;
 	/*
@@ -94,7 +105,11 @@ int tei_ofi_nics_find(const struct ofi_provider *api,
 		      const struct ofi_config *config, tei_device_fn *found,
 		      void *arg, struct ofi_choice *choice);
 
-/* Opens the domain @name. -ENODEV: it is gone; logged. Blocks. */
+/*
+ * Opens the domain @name. -ENODEV: it is gone, or the provider
+ * cannot open it and ofi.devices does not name it, so that the engine does
+ * without it. Errors are logged. Blocks.
+ */
 int tei_ofi_nic_open(struct ofi_nic *nic, const struct ofi_provider *api,
 		     const struct ofi_config *config, const char *name);
 /* Closes what is open of it. */
@@ -108,6 +123,12 @@ void tei_ofi_nic_close(struct ofi_nic *nic);
  */
 void tei_ofi_nic_lock(struct ofi_nic *nic);
 void tei_ofi_nic_unlock(struct ofi_nic *nic);
+
+/*
+ * Logs that the provider has refused, with @rc < 0 of the library, to open what
+ * the rail needs, and returns what opening the rail says.
+ */
+int tei_ofi_nic_failed(const struct ofi_nic *nic, const char *what, int rc);
 
 /* Turns a result of the library, <= 0, into 0 or a negative errno. Pure. */
 int tei_ofi_error(ssize_t rc);

@@ -53,10 +53,15 @@ struct ofi_work {
 	uint64_t number; /* operations are posted in its order */
 };
 
-/* Operations of one initiator. Frees itself when it was left. */
+/*
+ * Operations of one initiator. When its endpoint is closed, what has not come
+ * back belongs to no slice any more; the window is freed once the completion
+ * queue was seen empty since.
+ */
 struct ofi_window {
-	struct tei_list lost;    /* rail.lost, when the endpoint has left it */
-	struct ofi_endpoint *ep; /* NULL: left; what comes back is nobody's */
+	struct tei_list lost;    /* rail.lost, when its endpoint is closed */
+	struct ofi_endpoint *ep; /* NULL: closed; completions are of no slice */
+	uint32_t room;           /* lost: completions that it has reserved */
 	struct ofi_work *free;
 	uint32_t n_posted;
 	uint64_t n_ever; /* posted, or tried to */
@@ -141,7 +146,7 @@ struct ofi_rail {
 	struct tei_list endpoints; /* all that are open */
 	struct tei_list waiting, broken, stuck;
 	struct tei_list refused;   /* slices: done() is due */
-	struct tei_list lost;      /* windows that were left */
+	struct tei_list lost;      /* windows of closed endpoints */
 	struct tei_slice *watched; /* NULL once it has ended; for cancel() */
 };
 
@@ -216,6 +221,8 @@ bool tei_ofi_close_targets(struct ofi_rail *rail);
 void tei_ofi_retry_stuck(struct ofi_rail *rail);
 /* Frees a window of which nothing comes back any more. */
 void tei_ofi_window_free(struct ofi_window *window);
+/* Frees all windows of closed endpoints. Token. */
+void tei_ofi_windows_free(struct ofi_rail *rail);
 
 /* ---- sever.c ---- */
 
@@ -244,7 +251,8 @@ void tei_ofi_lose(struct ofi_endpoint *ep);
 void tei_ofi_slice_end(struct tei_slice *slice, int err);
 /*
  * Ends all that a closed endpoint has posted and that has not come back. Its
- * window is left to what still may.
+ * window and the room that it has reserved are kept for what is still in the
+ * completion queue.
  */
 void tei_ofi_give_up(struct ofi_endpoint *ep);
 

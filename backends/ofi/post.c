@@ -205,8 +205,7 @@ static void finish_lost(struct ofi_work *work)
 	struct ofi_window *window = work->window;
 
 	give_work(work);
-	if (!--window->n_posted)
-		tei_ofi_window_free(window);
+	window->n_posted--;
 }
 
 static struct ofi_work *oldest(const struct ofi_endpoint *ep)
@@ -384,8 +383,10 @@ static int read_some(struct ofi_rail *rail, size_t most)
 	tei_ofi_nic_lock(&rail->nic);
 	n = rail->nic.api->cq_read(rail->cq, entries, most);
 	tei_ofi_nic_unlock(&rail->nic);
-	if (n == -FI_EAGAIN)
+	if (n == -FI_EAGAIN) {
+		tei_ofi_windows_free(rail);
 		return 0;
+	}
 	if (n == -FI_EAVAIL)
 		return -FI_EAVAIL;
 	if (n < 0)
@@ -429,6 +430,8 @@ void tei_ofi_give_up(struct ofi_endpoint *ep)
 		  ofi_rail_of(ep)->nic.name, window->n_posted);
 	ep->window = NULL;
 	window->ep = NULL;
+	window->room = ep->room;
+	ep->room = 0;
 	tei_list_add_tail(&ofi_rail_of(ep)->lost, &window->lost);
 	for (uint32_t i = 0; i < depth; i++) {
 		struct ofi_work *work = &window->works[i];

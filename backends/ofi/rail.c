@@ -76,32 +76,54 @@ static int open_fds(struct ofi_rail *rail)
 	return rc;
 }
 
+/*
+ * Opens the completion queue, with less room where the device has not as much
+ * as the settings ask for.
+ */
+static int open_cq(struct ofi_rail *rail, enum fi_wait_obj wait)
+{
+	const struct ofi_provider *api = rail->nic.api;
+	uint32_t size = (uint32_t)rail->nic.config->completions;
+	struct fi_cq_attr attr;
+	int rc;
+
+	for (;; size /= 2) {
+		attr = (struct fi_cq_attr){.size = size,
+					   .format = FI_CQ_FORMAT_CONTEXT,
+					   .wait_obj = wait};
+		rc = api->cq_open(rail->nic.domain, &attr, &rail->cq, NULL);
+		if ((rc != -FI_EINVAL && rc != -FI_ENOMEM) ||
+		    size / 2 < rail->nic.depth)
+			break;
+	}
+	if (rc) {
+		rail->cq = NULL;
+		return rc;
+	}
+	rail->room = attr.size && attr.size < size ? (uint32_t)attr.size : size;
+	if (rail->room < rail->nic.config->completions)
+		LOG_INFO("rail %s: the device has room for %u completions",
+			 rail->nic.name, rail->room);
+	return 0;
+}
+
 static int open_queues(struct ofi_rail *rail)
 {
 	const struct ofi_provider *api = rail->nic.api;
 	bool rdm = rail->nic.kind->rdm;
 	struct fi_eq_attr events = {.wait_obj =
 					    rdm ? FI_WAIT_NONE : FI_WAIT_FD};
-	struct fi_cq_attr completions = {
-		.size = rail->nic.config->completions,
-		.format = FI_CQ_FORMAT_CONTEXT,
-		.wait_obj = FI_WAIT_FD,
-	};
 	int rc = api->eq_open(rail->nic.fabric, &events, &rail->eq, NULL);
 
 	if (rc) {
 		rail->eq = NULL;
 		return rc;
 	}
-	rc = api->cq_open(rail->nic.domain, &completions, &rail->cq, NULL);
-	if (rc && rdm) {
-		completions.wait_obj = FI_WAIT_NONE;
-		rail->polled = true;
-		rc = api->cq_open(rail->nic.domain, &completions, &rail->cq,
-				  NULL);
-	}
-	rail->room = (uint32_t)rail->nic.config->completions;
-	return rc;
+	rc = open_cq(rail, FI_WAIT_FD);
+	if (!rc || !rdm)
+		return rc;
+	rail->polled = true;
+	return open_cq(rail, FI_WAIT_NONE);
 }
 
 static int open_listener(struct ofi_rail *rail)
@@ -223,9 +245,7 @@ int tei_ofi_rail_open(struct tei_rail *base)
 	if (!rc && !rail->nic.kind->rdm)
 		rc = open_listener(rail);
 	if (rc) {
-		LOG_ERROR("rail %s: open its queues: %s", rail->nic.name,
-			  rail->nic.api->strerror(-rc));
-		rc = tei_ofi_error(rc);
+		rc = tei_ofi_nic_failed(&rail->nic, "open its queues", rc);
 		goto close_all;
 	}
 	rc = open_fds(rail);
@@ -244,12 +264,9 @@ close_all:
 void tei_ofi_rail_close(struct tei_rail *base)
 {
 	struct ofi_rail *rail = ofi_rail(base);
-	struct tei_list *node;
 
 	assert(tei_list_empty(&rail->endpoints));
-	while ((node = tei_list_pop(&rail->lost)))
-		tei_ofi_window_free(
-			tei_list_entry(node, struct ofi_window, lost));
+	tei_ofi_windows_free(rail);
 	tei_ofi_regions_fini(&rail->regions);
 	close_all(rail);
 }

@@ -7,8 +7,7 @@
 #include "base/mem.h"
 #include "tests/lib/fake_ofi/private.h"
 
-#define SIZE_USUAL  1024
-#define SIZE_MAX_CQ (1u << 20)
+#define SIZE_USUAL 1024
 
 static struct fake_ofi_cq *cq_of(struct fid_cq *cq)
 {
@@ -36,7 +35,8 @@ int fake_ofi_cq_open(struct fid_domain *base, struct fi_cq_attr *attr,
 		return rc;
 	if (attr->format != FI_CQ_FORMAT_CONTEXT)
 		return -FI_ENOSYS;
-	if (attr->size > SIZE_MAX_CQ)
+	if (attr->size > ((struct fake_ofi_domain *)(void *)base)
+				 ->device->limits.completions)
 		return -FI_EINVAL;
 	cq = tei_calloc(1, sizeof(*cq));
 	if (!cq)

@@ -68,9 +68,10 @@ void fake_ofi_rename(unsigned int device, const char *name); /* NULL: none */
 
 /* What holds, whatever getinfo() says; to be changed before anything is open.*/
 struct fake_ofi_limits {
-	size_t depth;   /* posted and not read, of one endpoint */
-	size_t pieces;  /* local ones, of one operation; <= 4 */
-	size_t message; /* bytes of one operation */
+	size_t depth;       /* posted and not read, of one endpoint */
+	size_t pieces;      /* local ones, of one operation; <= 4 */
+	size_t message;     /* bytes of one operation */
+	size_t completions; /* room of a queue */
 	size_t endpoints, keys;
 	uint64_t registered; /* bytes under all keys */
 	bool both_know;      /* targets insert the address of who reaches them*/
@@ -193,6 +194,7 @@ struct fake_ofi_counts {
 	uint64_t posted, done, spoiled, canceled, busy;
 	uint64_t refused; /* by the target: key, range, right */
 	uint64_t events;  /* of memory that asked for FI_RMA_EVENT */
+	uint64_t by_shm;  /* domains of efa that go by shm on this host */
 	uint64_t strangers_refused, strangers_accepted;
 	uint64_t calls[FAKE_OFI_CALLS]; /* that may fail */
 };

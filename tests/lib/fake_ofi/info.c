@@ -12,6 +12,7 @@
 	(FI_MSG | FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | \
 	 FI_REMOTE_WRITE)
 #define PLENTY (1u << 20)
+#define SCOPE  (FI_LOCAL_COMM | FI_REMOTE_COMM)
 
 const struct fake_ofi_rules fake_ofi_shapes[FAKE_OFI_SHAPES] = {
 	[FAKE_OFI_TCP] =
@@ -23,6 +24,7 @@ const struct fake_ofi_rules fake_ofi_shapes[FAKE_OFI_SHAPES] = {
 			.limits = {.depth = 128,
 				   .pieces = 4,
 				   .message = SIZE_MAX >> 1,
+				   .completions = PLENTY,
 				   .endpoints = PLENTY,
 				   .keys = PLENTY,
 				   .registered = UINT64_MAX},
@@ -45,6 +47,7 @@ const struct fake_ofi_rules fake_ofi_shapes[FAKE_OFI_SHAPES] = {
 			.limits = {.depth = 384,
 				   .pieces = 4,
 				   .message = 1u << 30,
+				   .completions = 32767, /* soft-RoCE */
 				   .endpoints = PLENTY,
 				   .keys = PLENTY,
 				   .registered = UINT64_MAX},
@@ -65,8 +68,9 @@ const struct fake_ofi_rules fake_ofi_shapes[FAKE_OFI_SHAPES] = {
 			.addr_format = FI_ADDR_EFA,
 			.key_size = 8,
 			.limits = {.depth = 8,
-				   .pieces = 2,
+				   .pieces = 1, /* and says 2 */
 				   .message = 1u << 30,
+				   .completions = PLENTY,
 				   .endpoints = 256,
 				   .keys = FAKE_OFI_KEYS_MAX,
 				   .registered = 88ull << 30,
@@ -90,6 +94,7 @@ const struct fake_ofi_rules fake_ofi_shapes[FAKE_OFI_SHAPES] = {
 			.limits = {.depth = 256,
 				   .pieces = 1,
 				   .message = 1u << 30,
+				   .completions = PLENTY,
 				   .endpoints = 256,
 				   .keys = FAKE_OFI_KEYS_MAX,
 				   .registered = UINT64_MAX},
@@ -271,12 +276,13 @@ void fake_ofi_device_init(unsigned int i)
 	assert(info);
 	device->info = info;
 	device->limits = rules->limits;
-	info->caps = CAPS | (rules->hmem ? FI_HMEM : 0) |
+	info->caps = CAPS | SCOPE | (rules->hmem ? FI_HMEM : 0) |
 		     (ofi_net.shape == FAKE_OFI_CXI ? FI_RMA_EVENT : 0);
 	info->mode = rules->mode;
 	info->addr_format = rules->addr_format;
 	info->tx_attr->size = info->rx_attr->size = rules->limits.depth;
-	info->tx_attr->iov_limit = rules->limits.pieces;
+	info->tx_attr->iov_limit =
+		ofi_net.shape == FAKE_OFI_EFA ? 2 : rules->limits.pieces;
 	info->tx_attr->rma_iov_limit = 1;
 	info->ep_attr->type = rules->type;
 	info->ep_attr->max_msg_size = rules->limits.message;
@@ -357,6 +363,8 @@ static void fit(const struct fi_info *hints, struct fi_info *info)
 		info->domain_attr->mr_mode |= FI_MR_HMEM;
 	if (!hints || !(hints->caps & FI_RMA_EVENT))
 		info->caps &= ~(uint64_t)FI_RMA_EVENT;
+	if (hints && (hints->caps & SCOPE) == FI_REMOTE_COMM)
+		info->caps &= ~(uint64_t)FI_LOCAL_COMM;
 }
 
 int fake_ofi_getinfo(const struct fi_info *hints, struct fi_info **out)
@@ -420,6 +428,8 @@ int fake_ofi_domain(struct fid_fabric *base, struct fi_info *info,
 	domain->device = device;
 	domain->hmem = info->caps & FI_HMEM;
 	tei_mutex_lock(&ofi_net.mu);
+	ofi_net.counts.by_shm +=
+		ofi_net.shape == FAKE_OFI_EFA && (info->caps & FI_LOCAL_COMM);
 	fabric->n_children++;
 	ofi_net.counts.domains++;
 	tei_mutex_unlock(&ofi_net.mu);

@@ -302,6 +302,104 @@ static void rails_are_where_their_nics_are(void **state)
 	test_tmpdir_remove(dir);
 }
 
+/* ---- rails that cannot be opened ---- */
+
+static size_t count_rails(struct te_engine *engine)
+{
+	struct te_rail_info rails[4];
+	size_t n = TEST_COUNT(rails);
+
+	assert_int_equal(te_engine_rails(engine, rails, &n), 0);
+	return n;
+}
+
+static void starts_with_one_rail(void)
+{
+	struct te_engine *engine = rig_engine(settings());
+
+	assert_int_equal(count_rails(engine), 1);
+	te_engine_destroy(engine);
+}
+
+static void engine_does_without_a_domain_that_makes_no_sense(void **state)
+{
+	(void)state;
+	fake_ofi_info(1)->tx_attr->size = 0;
+	starts_with_one_rail();
+	fake_ofi_info(1)->tx_attr->size = 8;
+	fake_ofi_info(1)->domain_attr->mr_key_size = 9;
+	starts_with_one_rail();
+}
+
+static void engine_does_without_a_domain_that_does_not_open(void **state)
+{
+	static const enum fake_ofi_call calls[] = {
+		FAKE_OFI_FABRIC, FAKE_OFI_DOMAIN, FAKE_OFI_EQ_OPEN};
+	static const int errors[] = {FI_EIO, FI_ENOSYS, FI_ENOMEM, FI_EINVAL};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(calls) * TEST_COUNT(errors); i++) {
+		fake_ofi_fail(calls[i % TEST_COUNT(calls)], 2,
+			      errors[i / TEST_COUNT(calls)]);
+		starts_with_one_rail();
+		assert_true(fake_ofi_struck());
+	}
+}
+
+static void engine_fails_with_a_domain_that_is_named(void **state)
+{
+	struct te_config *config;
+	struct te_engine *engine;
+
+	(void)state;
+	fake_ofi_info(1)->tx_attr->size = 0;
+	assert_int_equal(te_config_create(&config), 0);
+	for (const char *const *at = settings(); *at; at += 2)
+		assert_int_equal(te_config_set(config, at[0], at[1], NULL, 0),
+				 0);
+	assert_int_equal(
+		te_config_set(config, "ofi.devices", "fake0,fake1", NULL, 0),
+		0);
+	assert_int_equal(te_engine_create(config, "127.0.0.1", &engine),
+			 -EOPNOTSUPP);
+	te_config_destroy(config);
+}
+
+/* ---- rails that die ---- */
+
+/* Nobody reaches the memory of a rail without connections. */
+static void region_of_a_dead_rail_is_removed(void **state)
+{
+	struct two two = {.owner = rig_engine(settings()),
+			  .user = rig_engine(settings())};
+	te_region_id ids[2];
+
+	(void)state;
+	ids[0] = rig_region(two.owner, remote, LEN, RIG_ANY);
+	ids[1] = rig_region(two.user, local, LEN, RIG_ANY);
+	two.segment = rig_segment(two.user, two.owner);
+	there_and_back(&two);
+	fake_ofi_fail(FAKE_OFI_EQ_READ, 1, FI_EIO);
+	while (!fake_ofi_struck())
+		there_and_back(&two);
+	assert_int_equal(
+		te_region_remove_within(two.owner, ids[0], RIG_WAIT_MS), 0);
+	assert_int_equal(te_region_remove_within(two.user, ids[1], RIG_WAIT_MS),
+			 0);
+	close_two(&two);
+}
+
+/* The provider's own shared memory touches ours after an endpoint is closed. */
+static void this_host_is_reached_by_the_device(void **state)
+{
+	struct two two = open_two();
+
+	(void)state;
+	there_and_back(&two);
+	assert_int_equal(fake_ofi_counts().by_shm, 0);
+	close_two(&two);
+}
+
 static bool is_driven(void)
 {
 	struct te_config *config;
@@ -335,6 +433,11 @@ int main(void)
 		TEST(regions_come_and_go_while_endpoints_do),
 		TEST(endpoints_give_way_where_there_are_few),
 		TEST(rails_are_where_their_nics_are),
+		TEST(engine_does_without_a_domain_that_makes_no_sense),
+		TEST(engine_does_without_a_domain_that_does_not_open),
+		TEST(engine_fails_with_a_domain_that_is_named),
+		TEST(region_of_a_dead_rail_is_removed),
+		TEST(this_host_is_reached_by_the_device),
 	};
 	int failed = 0;
 

@@ -284,6 +284,54 @@ static void memory_of_gpus_is_asked_for_where_that_is_safe(void **state)
 	assert_int_equal(unsetenv(variable), 0);
 }
 
+/* The device may have room for less than the settings ask for. */
+static void fewer_completions_are_taken_where_there_are_no_more(void **state)
+{
+	static const size_t rooms[] = {32767, 1000, 128};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(rooms); i++) {
+		for (unsigned int d = 0; d < 2; d++)
+			fake_ofi_limits(d)->completions = rooms[i];
+		assert_int_equal(ofi_rig_open(NULL), 0);
+		assert_true(ofi_rail(rig.pair.a.rail)->room <= rooms[i]);
+		carry_some();
+		ofi_rig_close();
+	}
+	for (unsigned int d = 0; d < 2; d++)
+		fake_ofi_limits(d)->completions = 1;
+	assert_int_equal(ofi_rig_open(NULL), -ENODEV);
+}
+
+#define TURNS 100
+
+/* What does not come back of a closed endpoint is not kept for ever. */
+static void closed_endpoints_leave_no_windows(void **state)
+{
+	struct ofi_rail *rail;
+	uint32_t room;
+
+	(void)state;
+	assert_int_equal(ofi_rig_open(NULL), 0);
+	rail = ofi_rail(rig.pair.a.rail);
+	room = rail->room;
+	for (int i = 0; i < TURNS; i++) {
+		struct fake_slice *s[4];
+
+		fake_ofi_silence(1, true);
+		ofi_rig_post(s, 4, TEI_WRITE, LENGTH);
+		fake_progress(&rig.pair);
+		fake_flush(rig.pair.initiator, -ETIMEDOUT);
+		assert_int_equal(ofi_rig_count_good(s, 4), 0);
+		fake_ofi_silence(1, false);
+		ofi_rig_rejoin();
+		fake_progress(&rig.pair);
+		assert_true(tei_list_empty(&rail->lost));
+		assert_int_equal(rail->room, room);
+	}
+	ofi_rig_close();
+}
+
 static void device_that_takes_no_memory_says_so(void **state)
 {
 	const struct tei_backend_ops *ops = &tei_backend_ofi;
@@ -315,6 +363,8 @@ int main(void)
 		TEST(ten_thousand_regions_leave_nothing),
 		TEST(regions_outlast_keys_in_use_and_want_of_memory),
 		TEST(memory_of_gpus_is_asked_for_where_that_is_safe),
+		TEST(fewer_completions_are_taken_where_there_are_no_more),
+		TEST(closed_endpoints_leave_no_windows),
 		TEST(device_that_takes_no_memory_says_so),
 	};
 
