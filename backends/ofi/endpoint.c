@@ -18,6 +18,7 @@
 #include <sys/random.h>
 
 #include "backends/ofi/ofi.h"
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -500,6 +501,8 @@ void tei_ofi_break(struct ofi_endpoint *ep, int err)
 	tei_ofi_kick(ofi_rail_of(ep));
 }
 
+#define LEAVE_MS 10000 /* for what is posted, when an engine ends */
+
 #define CONNECTING_ROUNDS 16 /* a connection takes a few to be made */
 
 /*
@@ -513,8 +516,20 @@ static void finish_connecting(struct ofi_rail *rail)
 }
 
 /*
+ * False: closing it now would keep the driver waiting until the device has
+ * given up the last operation, for seconds where a host has died.
+ */
+static bool is_drained(const struct ofi_endpoint *ep)
+{
+	const struct ofi_rail *rail = ofi_rail_of(ep);
+
+	return !rail->nic.waits || rail->cq_dead || !ep->window ||
+	       !ep->window->n_posted;
+}
+
+/*
  * Closes the connection: nothing of it touches memory afterwards. False: the
- * provider refuses; to be tried again.
+ * provider refuses, or would wait; to be tried again.
  */
 static bool close_fid(struct ofi_endpoint *ep)
 {
@@ -524,6 +539,8 @@ static bool close_fid(struct ofi_endpoint *ep)
 
 	if (!ep->fid)
 		return true;
+	if (!is_drained(ep))
+		return false;
 	/* Keys that are bound to it keep it open. */
 	if (tei_ofi_exclude(&rail->regions.grants, &ep->inbound))
 		return false;
@@ -601,10 +618,12 @@ static void end_posted(struct ofi_endpoint *ep)
 	ep->state = OFI_CLOSED;
 }
 
+/* It is closed as soon as that can be, and is counted until then. */
 static void set_stuck(struct ofi_endpoint *ep)
 {
 	struct ofi_rail *rail = ofi_rail_of(ep);
 
+	ep->stuck_since = tei_now_ns();
 	rail->base->stuck_endpoints++;
 	tei_list_add_tail(&rail->stuck, &ep->link);
 	tei_ofi_kick_later(rail);
@@ -659,6 +678,17 @@ static void unstick(struct ofi_endpoint *ep)
 	ep->dropped = false;
 }
 
+/*
+ * Tells whether an engine that ends leaves it as it is. Devices give up what is
+ * posted to a dead host after seconds.
+ */
+static bool is_left(const struct ofi_endpoint *ep)
+{
+	return ofi_rail_of(ep)->base->closing &&
+	       (is_drained(ep) ||
+		tei_now_ns() - ep->stuck_since > LEAVE_MS * TEI_NS_PER_MS);
+}
+
 void tei_ofi_retry_stuck(struct ofi_rail *rail)
 {
 	tei_list_for_each_safe (node, tmp, &rail->stuck) {
@@ -667,7 +697,7 @@ void tei_ofi_retry_stuck(struct ofi_rail *rail)
 
 		if (close_fid(ep)) {
 			unstick(ep);
-		} else if (rail->base->closing) {
+		} else if (is_left(ep)) {
 			LOG_ERROR("rail %s: an endpoint is left to the "
 				  "provider, which may still touch memory",
 				  rail->nic.name);

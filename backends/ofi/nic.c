@@ -81,8 +81,8 @@ static int cxi_error(int code)
 }
 
 static const struct ofi_kind kinds[] = {
-	{"efa", .rdm = true, .pieces = 1, .caps = FI_REMOTE_COMM,
-	 .driver = DRIVERS "efa", .error_of = efa_error,
+	{"efa", .rdm = true, .waits = true, .pieces = 1,
+	 .caps = FI_REMOTE_COMM, .driver = DRIVERS "efa", .error_of = efa_error,
 	 .gpus_without = "FI_EFA_ENABLE_SHM_TRANSFER",
 	 .gpus_why = "its provider would copy such memory on this host by the "
 		     "processor, and crash"},
@@ -651,6 +651,9 @@ static void take_limits(struct ofi_nic *nic)
 	nic->pieces = (uint32_t)least(pieces ? pieces : OFI_PIECES_MAX,
 				      info->tx_attr->iov_limit);
 	nic->message = info->ep_attr->max_msg_size;
+	/* This fabric of efa is the bare device, which forgets operations. */
+	nic->waits =
+		nic->kind->waits && strcmp(nic->self.fabric, "efa-direct") != 0;
 }
 
 static void describe_self(struct ofi_nic *nic)
@@ -686,10 +689,10 @@ int tei_ofi_nic_open(struct ofi_nic *nic, const struct ofi_provider *api,
 		rc = -EOPNOTSUPP;
 		goto close;
 	}
-	take_limits(nic);
 	nic->gpus =
 		(nic->info->caps & FI_HMEM) && may_take_gpus(api, nic->kind);
 	describe_self(nic);
+	take_limits(nic);
 	rc = api->fabric(nic->info->fabric_attr, &nic->fabric, NULL);
 	if (rc) {
 		rc = tei_ofi_nic_failed(nic, "open its fabric", rc);

@@ -45,6 +45,11 @@ struct ofi_kind {
 	 */
 	const char *gpus_without, *gpus_why;
 	/*
+	 * Closing an endpoint waits for all that it has posted, and lets nobody
+	 * else use the domain meanwhile.
+	 */
+	bool waits;
+	/*
 	 * Most local pieces of a read or write, 0: as many as it says. The
 	 * devices of efa refuse two, whatever it says.
 	 */
@@ -78,6 +83,7 @@ struct ofi_nic {
 	uint32_t depth;      /* operations in flight */
 	uint32_t pieces;     /* local pieces of an operation */
 	uint64_t message;    /* bytes of an operation */
+	bool waits;          /* as the kind's, of this domain */
 	struct tei_mutex mu; /* lock 26; see tei_ofi_nic_lock() */
 };
 

@@ -17,7 +17,8 @@
  * An endpoint is one connection (FI_EP_MSG), or has a provider's endpoint of
  * its own on either side (FI_EP_RDM), each of which knows the other's address.
  * Closing it ends all that it had posted and all that a peer had begun by it,
- * so flush() and drop() close.
+ * so flush() and drop() close. Where closing waits for what is posted, flush()
+ * is over when that has come back.
  *
  * All belongs to the holder of the rail's drive token, but for regions.
  */
@@ -99,11 +100,12 @@ struct ofi_endpoint {
 	/* Keys of a target's half, where they are bound to endpoints. */
 	struct ofi_inbound inbound;
 	enum ofi_state state;
-	int err;       /* why it is broken, or what flush() says to all */
-	bool flushed;  /* flush() was called */
-	bool dropped;  /* drop() waits: the provider refuses to close it */
-	bool has_done; /* a slice went well */
-	bool lost;     /* a post met its end: progress() finds out why */
+	int err;      /* why it is broken, or what flush() says to all */
+	bool flushed; /* flush() was called */
+	bool dropped; /* drop() waits: the provider refuses to close it */
+	uint64_t stuck_since; /* ns: when it was to be closed */
+	bool has_done;        /* a slice went well */
+	bool lost;            /* a post met its end: progress() finds out why */
 	uint8_t token[OFI_TOKEN_LEN]; /* of the target's half */
 	struct ofi_window *window;    /* NULL at a target */
 	struct tei_list queue; /* slices taken, whose rest is to be posted */

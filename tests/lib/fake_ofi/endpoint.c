@@ -302,6 +302,29 @@ void fake_ofi_end_all(struct fake_ofi_ep *ep, int err, int code)
 				 err, code);
 }
 
+/*
+ * The device ends all, and whoever closes the endpoint waits for that, for
+ * ever where the device does nothing: what the fake cannot do, it counts. Ends
+ * of operations to addresses that were removed are not told.
+ */
+static void wait_for_works(struct fake_ofi_ep *ep)
+{
+	ofi_net.counts.waited += ep->n_works && !ep->cq->dead;
+	while (ep->n_works) {
+		struct fake_ofi_work *work = tei_list_entry(
+			ep->works.next, struct fake_ofi_work, link);
+
+		if (ep->av->ring[work->to].magic) {
+			fake_ofi_end_one(ep, work, ofi_net.rules->lost_err,
+					 ofi_net.rules->lost_code);
+			continue;
+		}
+		tei_list_del(&work->link);
+		tei_list_add_head(&ep->free, &work->link);
+		ep->n_works--;
+	}
+}
+
 /* What is in the queue of it is seen no more, or is seen as nobody's. */
 static void leave_queue(struct fake_ofi_ep *ep)
 {
@@ -312,7 +335,8 @@ static void leave_queue(struct fake_ofi_ep *ep)
 		struct fake_ofi_done *done =
 			&cq->ring[(cq->head + i) & (cq->room - 1)];
 
-		if (done->ep == ep && !ofi_net.rules->comes_back)
+		if (done->ep == ep && !ofi_net.rules->comes_back &&
+		    !ofi_net.rules->waits)
 			continue;
 		if (done->ep == ep)
 			done->ep = NULL;
@@ -335,6 +359,8 @@ int fake_ofi_ep_close(struct fid *fid)
 		return -FI_EBUSY;
 	if (ofi_net.rules->type == FI_EP_MSG)
 		fake_ofi_leave(ep);
+	if (ofi_net.rules->waits)
+		wait_for_works(ep);
 	fake_ofi_forget(ep->eq, fid);
 	if (ep->eq)
 		ep->eq->n_children--;

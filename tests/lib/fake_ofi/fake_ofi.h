@@ -32,7 +32,7 @@ extern const struct ofi_provider fake_ofi;
  *           endpoints  keys         remote address  closing an endpoint
  * tcp       FI_EP_MSG  the caller's offset          ends all it had posted
  * verbs     FI_EP_MSG  the fake's   virtual         ends all it had posted
- * efa       FI_EP_RDM  the fake's   virtual         says nothing of it
+ * efa       FI_EP_RDM  the fake's   virtual         waits until it has ended
  * cxi       FI_EP_RDM  the caller's offset          says nothing of it
  *
  * tcp: a write without FI_DELIVERY_COMPLETE succeeds whatever its key; a wrong
@@ -194,6 +194,7 @@ struct fake_ofi_counts {
 	uint64_t posted, done, spoiled, canceled, busy;
 	uint64_t refused; /* by the target: key, range, right */
 	uint64_t events;  /* of memory that asked for FI_RMA_EVENT */
+	uint64_t waited;  /* closes that waited for what was posted */
 	uint64_t by_shm;  /* domains of efa that go by shm on this host */
 	uint64_t strangers_refused, strangers_accepted;
 	uint64_t calls[FAKE_OFI_CALLS]; /* that may fail */

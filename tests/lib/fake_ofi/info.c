@@ -79,6 +79,7 @@ const struct fake_ofi_rules fake_ofi_shapes[FAKE_OFI_SHAPES] = {
 			.unordered = true,
 			.av_of_one = true,
 			.needs_eq = true,
+			.waits = true,
 			.refused_err = FI_EIO,
 			.refused_code = 7,
 			.lost_err = FI_EIO,

@@ -205,6 +205,8 @@ int ofi_rig_tear_down(void **state)
 {
 	(void)state;
 	ofi_rig_close();
+	assert_int_equal(fake_ofi_counts().waited,
+			 0); /* nobody else is driven */
 	tei_ofi_use(NULL);
 	fake_ofi_stop();
 	return 0;
@@ -214,6 +216,16 @@ void ofi_rig_reopen(const char *const more[])
 {
 	ofi_rig_close();
 	assert_int_equal(ofi_rig_open(more), 0);
+}
+
+void ofi_rig_flush(int err)
+{
+	if (!tei_backend_ofi.flush(rig.pair.initiator, err))
+		return;
+	fake_ofi_lose(1, 10);
+	fake_ofi_hang(0, false);
+	ofi_rig_wait(&rig.pair.initiator_link.n_flushed, 1);
+	fake_ofi_silence(1, false);
 }
 
 void ofi_rig_rejoin(void)

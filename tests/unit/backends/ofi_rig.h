@@ -68,6 +68,11 @@ void ofi_rig_post(struct fake_slice **s, size_t n, uint32_t op, size_t length);
  * and both halves are joined anew. Returns whether it was.
  */
 bool ofi_rig_settle(struct fake_slice *const *s, size_t n);
+/*
+ * Flush the initiator; where that waits for what is posted, the device gives it
+ * up, and hangs no more.
+ */
+void ofi_rig_flush(int err);
 /* What the core does: flush and close both halves of a pair, join anew. */
 void ofi_rig_rejoin(void);
 /* Progress until *@n is @want; fails the test when that takes too long. */

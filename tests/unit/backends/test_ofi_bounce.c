@@ -175,8 +175,8 @@ static void endpoints_share_the_blocks(void **state)
 			    .events = POLLIN};
 
 	(void)state;
-	if (!has_blocks())
-		return;
+	if (!has_blocks() || !rig.connected)
+		return; /* or flush() waits for the device */
 	assert_int_equal(fake_pair_connect(&other), 0);
 	while (!other.target_link.n_up && rig.connected)
 		fake_progress(&rig.pair);
@@ -204,7 +204,7 @@ static void memory_of_ended_reads_is_left_alone(void **state)
 	fake_ofi_hang(0, true);
 	post_elsewhere(rig.pair.initiator, s, TEI_READ);
 	tei_backend_ofi.cancel(rig.pair.initiator, s[1]->slice);
-	fake_flush(rig.pair.initiator, -ECONNRESET);
+	ofi_rig_flush(-ECONNRESET);
 	assert_int_equal(s[1]->err, -ECANCELED);
 	fake_ofi_hang(0, false);
 	for (int i = 0; i < 200; i++)

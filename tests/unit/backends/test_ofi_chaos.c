@@ -121,7 +121,7 @@ static void hang(struct chaos *c, bool on)
 /* Flush says that local memory is quiet: it stays as it is then. */
 static void join_anew(struct chaos *c)
 {
-	fake_flush(rig.pair.initiator, -ECONNRESET);
+	ofi_rig_flush(-ECONNRESET);
 	reap(c);
 	for (size_t i = 0; i < SLICES; i++)
 		assert_null(c->s[i]);

@@ -318,14 +318,38 @@ static void closed_peer_is_noticed_late_and_a_dead_one_never(void **state)
 static void closing_an_endpoint_says_nothing_of_what_it_had_posted(void **state)
 {
 	(void)state;
-	start_rdm(FAKE_OFI_EFA);
+	start_rdm(FAKE_OFI_CXI);
 	fake_ofi_hang(0, true);
 	assert_int_equal(post(0), 0);
 	fake_ofi_hang(0, false);
+	assert_int_equal(api->close(&near.mr->fid), 0);
+	near.mr = NULL;
 	assert_int_equal(api->close(&near.ep->fid), 0);
 	near.ep = NULL;
 	assert_int_equal(await_one(1000).err, -FI_EAGAIN);
 	stop_rdm();
+}
+
+/* And tells of it, unless the peer's address was removed before. */
+static void
+closing_an_endpoint_of_efa_waits_for_what_it_had_posted(void **state)
+{
+	(void)state;
+	for (int removed = 0; removed < 2; removed++) {
+		start_rdm(FAKE_OFI_EFA);
+		fake_ofi_hang(0, true);
+		assert_int_equal(post(0), 0);
+		if (removed)
+			assert_int_equal(
+				api->av_remove(near.av, &near.other, 1, 0), 0);
+		assert_int_equal(api->close(&near.ep->fid), 0);
+		near.ep = NULL;
+		assert_int_equal(fake_ofi_counts().waited, 1);
+		fake_ofi_hang(0, false);
+		assert_int_equal(await_one(1000).err,
+				 removed ? -FI_EAGAIN : FI_EIO);
+		stop_rdm();
+	}
 }
 
 static void wrong_key_range_and_descriptor_are_refused(void **state)
@@ -713,6 +737,8 @@ int main(void)
 			closed_peer_is_noticed_late_and_a_dead_one_never),
 		cmocka_unit_test(
 			closing_an_endpoint_says_nothing_of_what_it_had_posted),
+		cmocka_unit_test(
+			closing_an_endpoint_of_efa_waits_for_what_it_had_posted),
 		cmocka_unit_test(wrong_key_range_and_descriptor_are_refused),
 		cmocka_unit_test(keys_of_an_endpoint_end_before_it),
 		cmocka_unit_test(events_are_of_memory_that_asks_for_them),

@@ -321,6 +321,7 @@ static void closed_endpoints_leave_no_windows(void **state)
 		fake_ofi_silence(1, true);
 		ofi_rig_post(s, 4, TEI_WRITE, LENGTH);
 		fake_progress(&rig.pair);
+		fake_ofi_lose(1, 500);
 		fake_flush(rig.pair.initiator, -ETIMEDOUT);
 		assert_int_equal(ofi_rig_count_good(s, 4), 0);
 		fake_ofi_silence(1, false);
