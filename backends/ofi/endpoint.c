@@ -74,6 +74,37 @@ static int log_failure(const struct ofi_rail *rail, const char *what, int rc)
 	return tei_ofi_error(rc);
 }
 
+/* Options of efa's endpoints since 1.18, as libfabric numbers them: bool. */
+enum {
+	EFA_EMULATED_READ = -(0xefa << 16) + 1,
+	EFA_EMULATED_WRITE,
+};
+
+static bool may_be_emulated(const struct ofi_endpoint *ep, int option)
+{
+	bool emulated = true;
+	size_t len = sizeof(emulated);
+
+	return ofi_rail_of(ep)->nic.api->getopt(ep->fid, option, &emulated,
+						&len) ||
+	       emulated;
+}
+
+/*
+ * Tells whether bytes of peers pass through this process, so that what they
+ * have begun goes on when a key ends.
+ */
+static bool outlives_keys(const struct ofi_endpoint *ep)
+{
+	const struct ofi_kind *kind = ofi_rail_of(ep)->nic.kind;
+
+	if (!ep->base->target)
+		return false;
+	return kind->software ||
+	       (kind->emulates && (may_be_emulated(ep, EFA_EMULATED_READ) ||
+				   may_be_emulated(ep, EFA_EMULATED_WRITE)));
+}
+
 static int bind_and_enable(const struct ofi_endpoint *ep)
 {
 	struct ofi_rail *rail = ofi_rail_of(ep);
@@ -104,8 +135,9 @@ static void fid_closed(struct ofi_endpoint *ep)
 {
 	ep->fid = NULL;
 	close_addresses(ep);
-	if (ep->base->target)
+	if (ep->outlives_keys)
 		tei_ofi_inbound_closed(&ofi_rail_of(ep)->regions);
+	ep->outlives_keys = false;
 }
 
 /* Closes what make_fid() has made, which nobody has used. */
@@ -135,7 +167,8 @@ static int make_fid(struct ofi_endpoint *ep, struct fi_info *info, bool *made)
 		return log_failure(rail, what, rc);
 	}
 	*made = true;
-	if (ep->base->target)
+	ep->outlives_keys = outlives_keys(ep);
+	if (ep->outlives_keys)
 		tei_ofi_inbound_opened(&rail->regions);
 	what = "open an endpoint's addresses";
 	if (rail->nic.kind->rdm)
@@ -719,7 +752,7 @@ bool tei_ofi_close_targets(struct ofi_rail *rail)
 		struct ofi_endpoint *ep =
 			tei_list_entry(node, struct ofi_endpoint, of_rail);
 
-		if (!ep->base->target || !ep->fid)
+		if (!ep->outlives_keys)
 			continue;
 		if (ep->flushed || ep->dropped) {
 			closed = false; /* stuck, and tried again as such */

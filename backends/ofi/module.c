@@ -10,9 +10,17 @@
  */
 #include "backends/ofi/provider.h"
 
+/*
+ * Asked for less than 1.18, efa does not have some devices read by themselves
+ * which can.
+ */
 static int getinfo(const struct fi_info *hints, struct fi_info **info)
 {
-	return fi_getinfo(OFI_VERSION, NULL, NULL, 0, hints, info);
+	uint32_t newer = FI_VERSION(1, 18);
+
+	return fi_getinfo(FI_VERSION_GE(fi_version(), newer) ? newer
+							     : OFI_VERSION,
+			  NULL, NULL, 0, hints, info);
 }
 
 static int domain(struct fid_fabric *fabric, struct fi_info *info,
@@ -169,6 +177,11 @@ static int enable(struct fid_ep *ep)
 	return fi_enable(ep);
 }
 
+static int get_option(struct fid_ep *ep, int name, void *value, size_t *len)
+{
+	return fi_getopt(&ep->fid, FI_OPT_ENDPOINT, name, value, len);
+}
+
 static int connect_to(struct fid_ep *ep, const void *addr, const void *param,
 		      size_t paramlen)
 {
@@ -234,6 +247,7 @@ TEI_MODULE_EXPORT const struct ofi_provider tei_ofi_provider = {
 	.endpoint = endpoint,
 	.ep_bind = ep_bind,
 	.enable = enable,
+	.getopt = get_option,
 	.connect = connect_to,
 	.accept = accept_it,
 	.shutdown = shut_down,

@@ -81,8 +81,9 @@ static int cxi_error(int code)
 }
 
 static const struct ofi_kind kinds[] = {
-	{"efa", .rdm = true, .waits = true, .pieces = 1,
-	 .caps = FI_REMOTE_COMM, .driver = DRIVERS "efa", .error_of = efa_error,
+	{"efa", .rdm = true, .emulates = true, .waits = true, .pieces = 1,
+	 .caps = FI_REMOTE_COMM, .driver = DRIVERS "efa",
+	 .error_of = efa_error,
 	 .gpus_without = "FI_EFA_ENABLE_SHM_TRANSFER",
 	 .gpus_why = "its provider would copy such memory on this host by the "
 		     "processor, and crash"},

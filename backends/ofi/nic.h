@@ -45,6 +45,11 @@ struct ofi_kind {
 	 */
 	const char *gpus_without, *gpus_why;
 	/*
+	 * Where the device does not read and write by itself, the process does,
+	 * as one of software; an option of each endpoint tells.
+	 */
+	bool emulates;
+	/*
 	 * Closing an endpoint waits for all that it has posted, and lets nobody
 	 * else use the domain meanwhile.
 	 */

@@ -97,6 +97,11 @@ struct ofi_endpoint {
 	 */
 	struct fid_av *av; /* NULL: as fid */
 	fi_addr_t to;
+	/*
+	 * A target's: the peer may touch memory whose key has ended, until it
+	 * is closed. Counted by regions.
+	 */
+	bool outlives_keys;
 	/* Keys of a target's half, where they are bound to endpoints. */
 	struct ofi_inbound inbound;
 	enum ofi_state state;
@@ -215,7 +220,7 @@ void tei_ofi_connected(struct ofi_rail *rail, const struct fid *fid);
 /* @err: 0: in order; else a negative errno. */
 void tei_ofi_ended(struct ofi_rail *rail, const struct fid *fid, int err);
 /*
- * Closes all that peers reach us by, for a fence. False: the provider keeps
+ * Closes all by which peers may touch memory whose key has ended. False: the provider keeps
  * some; to be tried again. From inside progress().
  */
 bool tei_ofi_close_targets(struct ofi_rail *rail);

@@ -7,8 +7,9 @@
  * are errno's. getinfo() and enable() have their fixed arguments filled
  * in. OFI_PROVIDER_ABI grows with every change of the table.
  *
- * Structs are those of FI_VERSION(1, 17), which getinfo() asks for: any later
- * library gives and takes them so.
+ * Structs are those of FI_VERSION(1, 17). getinfo() asks for 1.18 where the
+ * library is as new, which has the same ones: any later library gives and takes
+ * them so.
  *
  * Threads: any, as the domain is asked for FI_THREAD_SAFE.
  */
@@ -41,7 +42,7 @@ struct fi_mr_dmabuf { /* attr->mr_iov points to it */
 };
 #endif
 
-#define OFI_PROVIDER_ABI 2u
+#define OFI_PROVIDER_ABI 3u
 #define OFI_VERSION      FI_VERSION(1, 17)
 
 struct ofi_provider {
@@ -110,6 +111,8 @@ struct ofi_provider {
 			struct fid_ep **ep, void *context);
 	int (*ep_bind)(struct fid_ep *ep, struct fid *bfid, uint64_t flags);
 	int (*enable)(struct fid_ep *ep);
+	/* Of level FI_OPT_ENDPOINT. */
+	int (*getopt)(struct fid_ep *ep, int name, void *value, size_t *len);
 	int (*connect)(struct fid_ep *ep, const void *addr, const void *param,
 		       size_t paramlen);
 	int (*accept)(struct fid_ep *ep, const void *param, size_t paramlen);

@@ -543,7 +543,7 @@ int tei_ofi_region_hide(struct ofi_regions *regions, uint64_t id, bool *kick)
 	if (used || tei_ofi_unshare(&regions->grants, &region->shared) ||
 	    take_keys_back(regions, region))
 		return -EBUSY;
-	if (!regions->nic->kind->software || !region->remote)
+	if (!region->remote)
 		return 0;
 	/* Only now: who came until then could begin by the old key. */
 	tei_mutex_lock(&regions->mu);

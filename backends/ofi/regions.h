@@ -60,7 +60,10 @@ struct ofi_regions {
 	 */
 	_Atomic uint64_t fences_asked;
 	uint64_t fences_done;
-	/* Endpoints that peers reach us by, and that are open. Guarded by mu. */
+	/*
+	 * Open endpoints by which peers may touch memory whose key has ended.
+	 * Guarded by mu.
+	 */
 	uint32_t n_inbound;
 	/*
 	 * Blocks for local memory that is not registered, where the provider
@@ -87,7 +90,10 @@ int tei_ofi_region_add(struct ofi_regions *regions, uint64_t id, void *addr,
 int tei_ofi_region_hide(struct ofi_regions *regions, uint64_t id, bool *kick);
 void tei_ofi_region_remove(struct ofi_regions *regions, uint64_t id);
 
-/* Counts an endpoint before a peer can use it, and once it is closed. Token. */
+/*
+ * Counts an endpoint by which a peer may touch memory whose key has ended:
+ * before a peer can use it, and once it is closed. Token.
+ */
 void tei_ofi_inbound_opened(struct ofi_regions *regions);
 void tei_ofi_inbound_closed(struct ofi_regions *regions);
 

@@ -171,6 +171,24 @@ int fake_ofi_enable(struct fid_ep *base)
 	return rc;
 }
 
+/* Options of efa: whether reads, or writes, are emulated. */
+int fake_ofi_getopt(struct fid_ep *base, int name, void *value, size_t *len)
+{
+	const struct fake_ofi_ep *ep = ep_of(base);
+	int first = -(0xefa << 16), rc = fake_ofi_check(FAKE_OFI_GETOPT);
+
+	if (rc)
+		return rc;
+	if (ofi_net.shape != FAKE_OFI_EFA ||
+	    (name != first + 1 && name != first + 2))
+		return -FI_ENOPROTOOPT;
+	if (*len < sizeof(bool))
+		return -FI_ETOOSMALL;
+	*(bool *)value = ep->domain->device->limits.emulated;
+	*len = sizeof(bool);
+	return 0;
+}
+
 /* ---- posting ---- */
 
 /* 0, or what is wrong with it; its length. */
@@ -205,6 +223,7 @@ static void take(struct fake_ofi_ep *ep, const struct fi_msg_rma *msg,
 	work->read = read;
 	work->delivery = flags & FI_DELIVERY_COMPLETE;
 	work->late = 0;
+	work->begun = NULL;
 	work->n = (unsigned int)msg->iov_count;
 	work->length = 0;
 	for (unsigned int i = 0; i < work->n; i++) {

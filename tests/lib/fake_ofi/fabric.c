@@ -146,6 +146,7 @@ const struct ofi_provider fake_ofi = {
 	.endpoint = fake_ofi_endpoint,
 	.ep_bind = fake_ofi_ep_bind,
 	.enable = fake_ofi_enable,
+	.getopt = fake_ofi_getopt,
 	.connect = fake_ofi_connect,
 	.accept = fake_ofi_accept,
 	.shutdown = fake_ofi_shutdown,

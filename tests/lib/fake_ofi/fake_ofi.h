@@ -74,7 +74,12 @@ struct fake_ofi_limits {
 	size_t completions; /* room of a queue */
 	size_t endpoints, keys;
 	uint64_t registered; /* bytes under all keys */
-	bool both_know;      /* targets insert the address of who reaches them*/
+	/*
+	 * efa: the processes read and write, not the devices: the target looks
+	 * at the key of an operation when it begins, and never again.
+	 */
+	bool emulated;
+	bool both_know; /* targets insert the address of who reaches them*/
 };
 struct fake_ofi_limits *fake_ofi_limits(unsigned int device);
 
@@ -101,6 +106,7 @@ enum fake_ofi_call {
 	FAKE_OFI_GETNAME,
 	FAKE_OFI_ENDPOINT,
 	FAKE_OFI_ENABLE,
+	FAKE_OFI_GETOPT,
 	FAKE_OFI_CONNECT,
 	FAKE_OFI_ACCEPT,
 	FAKE_OFI_POST,  /* readmsg(), writemsg() */

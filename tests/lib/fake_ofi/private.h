@@ -177,6 +177,7 @@ struct fake_ofi_work { /* a posted operation */
 	struct tei_list link;
 	void *context;
 	bool read, delivery;
+	uint8_t *begun; /* emulated: where it goes on; NULL: it has not begun */
 	unsigned int n, late;
 	struct iovec iov[FAKE_OFI_PIECES_MAX];
 	uint64_t desc[FAKE_OFI_PIECES_MAX];
@@ -350,6 +351,7 @@ int fake_ofi_endpoint(struct fid_domain *domain, struct fi_info *info,
 		      struct fid_ep **ep, void *context);
 int fake_ofi_ep_bind(struct fid_ep *ep, struct fid *bfid, uint64_t flags);
 int fake_ofi_enable(struct fid_ep *ep);
+int fake_ofi_getopt(struct fid_ep *ep, int name, void *value, size_t *len);
 int fake_ofi_connect(struct fid_ep *ep, const void *addr, const void *param,
 		     size_t paramlen);
 int fake_ofi_accept(struct fid_ep *ep, const void *param, size_t paramlen);

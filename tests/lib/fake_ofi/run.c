@@ -12,6 +12,8 @@ struct fate {
 	bool waits, breaks;
 };
 
+#define REFUSED_ADDRESS 4111 /* what a target of efa says of it */
+
 static const struct fate waits = {.waits = true};
 
 /* ---- checks ---- */
@@ -110,11 +112,8 @@ static uint8_t *local_at(const struct fake_ofi_work *work, unsigned int i)
 	return mr ? fake_ofi_mr_bytes(mr, addr) : (uint8_t *)(uintptr_t)addr;
 }
 
-static void carry(const struct fake_ofi_work *work,
-		  const struct fake_ofi_mr *mr, uint64_t addr)
+static void carry(const struct fake_ofi_work *work, uint8_t *remote)
 {
-	uint8_t *remote = fake_ofi_mr_bytes(mr, addr);
-
 	for (unsigned int i = 0; i < work->n; i++) {
 		size_t len = work->iov[i].iov_len;
 
@@ -124,7 +123,6 @@ static void carry(const struct fake_ofi_work *work,
 			memcpy(remote, local_at(work, i), len);
 		remote += len;
 	}
-	ofi_net.counts.events += (mr->flags & FI_RMA_EVENT) != 0;
 }
 
 static struct fate refuse(const struct fake_ofi_work *work)
@@ -161,10 +159,22 @@ static struct fate perform(struct fake_ofi_ep *ep, struct fake_ofi_work *work)
 	if (target->av && device->limits.both_know &&
 	    !fake_ofi_av_has(target->av, ep))
 		return (struct fate){rules->lost_err, 15, .breaks = false};
+	if (work->begun) {
+		carry(work, work->begun);
+		return (struct fate){.err = 0};
+	}
 	mr = find_remote(target, work, &addr);
+	if (!mr && device->limits.emulated)
+		fake_ofi_tell(target->eq, FI_NOTIFY, NULL, FI_EINVAL)->code =
+			REFUSED_ADDRESS;
 	if (!mr)
 		return refuse(work);
-	carry(work, mr, addr);
+	if (device->limits.emulated) {
+		work->begun = fake_ofi_mr_bytes(mr, addr);
+		return waits;
+	}
+	carry(work, fake_ofi_mr_bytes(mr, addr));
+	ofi_net.counts.events += (mr->flags & FI_RMA_EVENT) != 0;
 	return (struct fate){.err = 0};
 }
 

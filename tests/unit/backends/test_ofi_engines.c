@@ -389,6 +389,29 @@ static void region_of_a_dead_rail_is_removed(void **state)
 	close_two(&two);
 }
 
+/* Devices that do not read and write by themselves: the processes do. */
+static void regions_come_and_go_where_bytes_are_emulated(void **state)
+{
+	struct two two;
+	te_region_id id;
+
+	(void)state;
+	if (shape != FAKE_OFI_EFA)
+		return;
+	for (unsigned int d = 0; d < 2; d++)
+		fake_ofi_limits(d)->emulated = true;
+	two.owner = rig_engine(settings());
+	two.user = rig_engine(settings());
+	rig_region(two.user, local, LEN, RIG_ANY);
+	two.segment = rig_segment(two.user, two.owner);
+	for (int i = 0; i < 3; i++) {
+		id = rig_region(two.owner, remote, LEN, RIG_ANY);
+		there_and_back(&two);
+		assert_int_equal(te_region_remove(two.owner, id), 0);
+	}
+	close_two(&two);
+}
+
 /* The provider's own shared memory touches ours after an endpoint is closed. */
 static void this_host_is_reached_by_the_device(void **state)
 {
@@ -437,6 +460,7 @@ int main(void)
 		TEST(engine_does_without_a_domain_that_does_not_open),
 		TEST(engine_fails_with_a_domain_that_is_named),
 		TEST(region_of_a_dead_rail_is_removed),
+		TEST(regions_come_and_go_where_bytes_are_emulated),
 		TEST(this_host_is_reached_by_the_device),
 	};
 	int failed = 0;

@@ -263,7 +263,7 @@ static void silent_device_is_ended_by_closing_its_endpoint(void **state)
 		ofi_rig_wait(&rig.pair.initiator_link.n_flushed, 1);
 		count_good(s);
 	} else {
-		assert_true(rig.connected);
+		assert_true(rig.shape != FAKE_OFI_EFA);
 		for (size_t i = 0; i < SLICES; i++)
 			assert_int_equal(s[i]->err, -ETIMEDOUT);
 		assert_int_equal(count_good(s), 0);
@@ -455,6 +455,61 @@ static bool is_software(void)
 	return rig.shape == FAKE_OFI_TCP;
 }
 
+/* Where processes carry the bytes, one that has begun is carried to its end. */
+static void emulated_write_is_over_when_its_region_is_hidden(void **state)
+{
+	static uint8_t memory[4096];
+	const struct tei_backend_ops *ops = &tei_backend_ofi;
+	uint8_t key[TEI_BLOB_MAX];
+	size_t len = sizeof(key);
+	struct fake_slice *s;
+
+	(void)state;
+	if (rig.shape != FAKE_OFI_EFA)
+		return;
+	fake_pair_disconnect(&rig.pair);
+	fake_ofi_limits(1)->emulated = true;
+	ofi_rig_rejoin();
+	assert_int_equal(ops->region_add(rig.pair.b.rail, 9, memory,
+					 sizeof(memory), RIG_RW, key, &len),
+			 0);
+	fill(LENGTH, 7);
+	s = ofi_rig_slice(TEI_WRITE, 0, LENGTH);
+	memcpy(s->key, key, len);
+	s->slice->remote = (uintptr_t)memory;
+	assert_int_equal(fake_post(&rig.pair, s), 0);
+	(void)fake_turn(rig.pair.a.rail); /* it begins */
+	assert_int_equal(s->n_done, 0);
+	while (ops->region_hide(rig.pair.b.rail, 9))
+		(void)fake_turn(rig.pair.b.rail);
+	memset(memory, 1, sizeof(memory));
+	for (int i = 0; i < 10; i++)
+		fake_progress(&rig.pair);
+	for (size_t i = 0; i < sizeof(memory); i++)
+		assert_int_equal(memory[i], 1);
+	ops->region_remove(rig.pair.b.rail, 9);
+	(void)ofi_rig_settle(&s, 1);
+	fake_slice_destroy(s);
+}
+
+/* And nothing but a log line comes of a key that is refused there. */
+static void emulated_write_with_a_wrong_key_is_refused(void **state)
+{
+	struct fake_slice *s;
+
+	(void)state;
+	if (rig.shape != FAKE_OFI_EFA)
+		return;
+	fake_ofi_limits(1)->emulated = true;
+	s = ofi_rig_slice(TEI_WRITE, 0, LENGTH);
+	s->key[OFI_KEY_LEN] ^= 1;
+	assert_int_equal(fake_post(&rig.pair, s), 0);
+	(void)ofi_rig_settle(&s, 1);
+	assert_int_equal(s->err, -EACCES);
+	fake_slice_destroy(s);
+	fake_progress(&rig.pair);
+}
+
 /* What was begun by its key goes on until the connection is closed. */
 static void region_is_not_hidden_while_a_peer_is_connected(void **state)
 {
@@ -538,6 +593,8 @@ int main(void)
 		TEST(region_whose_key_stays_is_not_hidden),
 		TEST(region_is_not_hidden_while_a_peer_is_connected),
 		TEST(dead_rail_hides_its_regions),
+		TEST(emulated_write_is_over_when_its_region_is_hidden),
+		TEST(emulated_write_with_a_wrong_key_is_refused),
 	};
 
 	return ofi_rig_run("trouble", tests, TEST_COUNT(tests));
