@@ -261,6 +261,8 @@ static void take_success(struct ofi_work *work)
 		finish_lost(work);
 		return;
 	}
+	if (!work->slice)
+		return; /* it has ended already */
 	rail = ofi_rail_of(ep);
 	ep->has_done = true;
 	finish_work(work, 0, 0);
@@ -374,10 +376,19 @@ static int read_error(struct ofi_rail *rail)
 	return 1;
 }
 
+/* Peers may have a target's queue told of what they do, with any context. */
+static bool is_of_ours(const struct fi_cq_msg_entry *entry)
+{
+	const uint64_t of_peers =
+		FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+
+	return entry->op_context && !(entry->flags & of_peers);
+}
+
 /* Reads up to @most completions; how many, or -FI_EAVAIL, or -EIO. */
 static int read_some(struct ofi_rail *rail, size_t most)
 {
-	struct fi_cq_entry entries[OFI_POLL_MAX];
+	struct fi_cq_msg_entry entries[OFI_POLL_MAX];
 	ssize_t n;
 
 	tei_ofi_nic_lock(&rail->nic);
@@ -392,7 +403,7 @@ static int read_some(struct ofi_rail *rail, size_t most)
 	if (n < 0)
 		return cq_died(rail, n);
 	for (ssize_t i = 0; i < n; i++) {
-		if (entries[i].op_context)
+		if (is_of_ours(&entries[i]))
 			take_success(entries[i].op_context);
 	}
 	return (int)n;

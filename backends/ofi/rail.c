@@ -89,7 +89,7 @@ static int open_cq(struct ofi_rail *rail, enum fi_wait_obj wait)
 
 	for (;; size /= 2) {
 		attr = (struct fi_cq_attr){.size = size,
-					   .format = FI_CQ_FORMAT_CONTEXT,
+					   .format = FI_CQ_FORMAT_MSG,
 					   .wait_obj = wait};
 		rc = api->cq_open(rail->nic.domain, &attr, &rail->cq, NULL);
 		if ((rc != -FI_EINVAL && rc != -FI_ENOMEM) ||

@@ -33,7 +33,7 @@ int fake_ofi_cq_open(struct fid_domain *base, struct fi_cq_attr *attr,
 
 	if (rc)
 		return rc;
-	if (attr->format != FI_CQ_FORMAT_CONTEXT)
+	if (attr->format != FI_CQ_FORMAT_MSG)
 		return -FI_ENOSYS;
 	if (attr->size > ((struct fake_ofi_domain *)(void *)base)
 				 ->device->limits.completions)
@@ -101,14 +101,15 @@ static void take_first(struct fake_ofi_cq *cq)
 	cq->n--;
 }
 
-static ssize_t read_good(struct fake_ofi_cq *cq, struct fi_cq_entry *entries,
-			 size_t count)
+static ssize_t read_good(struct fake_ofi_cq *cq,
+			 struct fi_cq_msg_entry *entries, size_t count)
 {
 	struct fake_ofi_done *done;
 	size_t n = 0;
 
 	while (n < count && (done = first_of(cq)) && !done->err) {
-		entries[n++].op_context = done->context;
+		entries[n++] = (struct fi_cq_msg_entry){done->context,
+							done->flags, done->len};
 		take_first(cq);
 	}
 	if (n)

@@ -153,6 +153,11 @@ void fake_ofi_lose(unsigned int device, unsigned int looks);
  * operation, FI_E* @err with the provider's own number @code.
  */
 void fake_ofi_fail_aside(unsigned int device, int err, int code);
+/*
+ * Each endpoint of the domain has its completion queue told that a peer wrote
+ * with data, with @context as operations have it.
+ */
+void fake_ofi_tell_of_write(unsigned int device, void *context);
 /* The domain takes no memory any more, with FI_E* @err; 0: it does. */
 void fake_ofi_refuse_memory(unsigned int device, int err);
 /* Dma-bufs are refused, with FI_E* @err; 0: they are not. */

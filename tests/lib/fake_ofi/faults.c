@@ -159,6 +159,23 @@ void fake_ofi_fail_aside(unsigned int device, int err, int code)
 	tei_mutex_unlock(&ofi_net.mu);
 }
 
+void fake_ofi_tell_of_write(unsigned int device, void *context)
+{
+	const struct fake_ofi_done done = {.context = context,
+					   .flags = FI_RMA | FI_REMOTE_WRITE |
+						    FI_REMOTE_CQ_DATA};
+
+	tei_mutex_lock(&ofi_net.mu);
+	for (uint32_t i = 0; i < FAKE_OFI_EPS_MAX; i++) {
+		struct fake_ofi_ep *ep = ofi_net.eps[i];
+
+		if (ep && ep->cq &&
+		    ep->domain->device == &ofi_net.devices[device])
+			fake_ofi_cq_add(ep->cq, &done);
+	}
+	tei_mutex_unlock(&ofi_net.mu);
+}
+
 void fake_ofi_refuse_memory(unsigned int device, int err)
 {
 	tei_mutex_lock(&ofi_net.mu);

@@ -59,7 +59,7 @@ static struct fi_info *ask(const char *device, uint64_t caps)
 static void open_domain(struct half *h, const char *device)
 {
 	struct fi_cq_attr cq = {.size = 100,
-				.format = FI_CQ_FORMAT_CONTEXT,
+				.format = FI_CQ_FORMAT_MSG,
 				.wait_obj = FI_WAIT_FD};
 	struct fi_eq_attr eq = {.wait_obj = FI_WAIT_FD};
 
@@ -184,7 +184,7 @@ static ssize_t post(size_t i)
 static struct fi_cq_err_entry await_one(unsigned int looks)
 {
 	struct fi_cq_err_entry e = {.err = 0};
-	struct fi_cq_entry entry;
+	struct fi_cq_msg_entry entry;
 	ssize_t rc = -FI_EAGAIN;
 
 	for (unsigned int i = 0; i < looks && rc == -FI_EAGAIN; i++)

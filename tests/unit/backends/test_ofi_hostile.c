@@ -335,6 +335,23 @@ static void stranger_without_a_token_is_refused(void **state)
 	goes_well();
 }
 
+/* The initiator's own completions carry contexts that are memory of ours. */
+static void writes_of_peers_with_data_are_nobodys_completions(void **state)
+{
+	static uint8_t junk[256];
+
+	(void)state;
+	memset(junk, 0xa5, sizeof(junk));
+	for (unsigned int d = 0; d < 2; d++) {
+		fake_ofi_tell_of_write(d, NULL);
+		fake_ofi_tell_of_write(d, junk);
+	}
+	fake_progress(&rig.pair);
+	goes_well();
+	for (size_t i = 0; i < sizeof(junk); i++)
+		assert_int_equal(junk[i], 0xa5);
+}
+
 /* ---- providers that lie ---- */
 
 static void take_address(struct fi_info *info)
@@ -583,6 +600,7 @@ int main(void)
 		TEST(address_of_nonsense_connects_nobody),
 		TEST(address_named_twice_serves_both),
 		TEST(stranger_without_a_token_is_refused),
+		TEST(writes_of_peers_with_data_are_nobodys_completions),
 		TEST(provider_that_lies_is_refused_or_fails),
 		TEST(provider_of_short_keys_is_refused),
 		TEST(provider_that_lets_keys_outlive_their_end_is_left_out),
