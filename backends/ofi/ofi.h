@@ -131,6 +131,12 @@ struct ofi_slice {
 	bool canceled;      /* ended as soon as nothing of it is posted */
 };
 
+/* A slice by what it asks for, whatever became of it. */
+struct ofi_suspect {
+	uint64_t remote, length; /* length 0: none */
+	uint32_t op;
+};
+
 struct ofi_rail {
 	struct tei_rail *base; /* not owned */
 	struct ofi_nic nic;
@@ -152,8 +158,10 @@ struct ofi_rail {
 	uint64_t fence; /* the last one for which endpoints were closed */
 	struct tei_list endpoints; /* all that are open */
 	struct tei_list waiting, broken, stuck;
-	struct tei_list refused;   /* slices: done() is due */
-	struct tei_list lost;      /* windows of closed endpoints */
+	struct tei_list refused; /* slices: done() is due */
+	struct tei_list lost;    /* windows of closed endpoints */
+	/* The oldest posted one of the last connection that a peer closed. */
+	struct ofi_suspect suspect;
 	struct tei_slice *watched; /* NULL once it has ended; for cancel() */
 };
 

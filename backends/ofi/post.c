@@ -208,7 +208,7 @@ static void finish_lost(struct ofi_work *work)
 	window->n_posted--;
 }
 
-static struct ofi_work *oldest(const struct ofi_endpoint *ep)
+static struct ofi_work *oldest_work(const struct ofi_endpoint *ep)
 {
 	struct ofi_work *found = NULL;
 
@@ -221,14 +221,29 @@ static struct ofi_work *oldest(const struct ofi_endpoint *ep)
 	return found;
 }
 
+/* Notes the slice; true: the one noted last asked for the same. */
+static bool is_suspected_again(struct ofi_rail *rail,
+			       const struct tei_slice *slice)
+{
+	struct ofi_suspect last = rail->suspect;
+
+	rail->suspect = (struct ofi_suspect){
+		.remote = slice->remote,
+		.length = slice->length,
+		.op = slice->op,
+	};
+	return last.length == slice->length && last.remote == slice->remote &&
+	       last.op == slice->op;
+}
+
 /*
  * The peer's end is closed, so the way to it works. If it did something since
- * it was connected, nobody is to blame, and the core opens another endpoint at
- * once.
+ * it was connected, the core opens another endpoint at once.
  *
  * A provider that is software refuses an operation, for its key, by closing the
  * connection, and tells neither side which one it was. Peers handle operations
- * in order: so if nothing was done, it may have been the oldest, and its slice
+ * in order: so it may have been the oldest that is posted. If nothing was done,
+ * or if the last connection ended with the same one as its oldest, its slice
  * ends with -EACCES. That has the core ask the owner, and try again if it says
  * that the key is right.
  */
@@ -242,8 +257,11 @@ void tei_ofi_lose(struct ofi_endpoint *ep)
 		tei_ofi_break(ep, -ECONNRESET);
 		return;
 	}
-	if (ep->window && !ep->has_done && ofi_rail_of(ep)->nic.kind->software)
-		work = oldest(ep);
+	if (ep->window && ofi_rail_of(ep)->nic.kind->software)
+		work = oldest_work(ep);
+	if (work && !is_suspected_again(ofi_rail_of(ep), work->slice) &&
+	    ep->has_done)
+		work = NULL;
 	if (work && !ofi_slice(work->slice)->err) {
 		ofi_slice(work->slice)->err = -EACCES;
 		work->slice->provider_code = FI_EKEYREJECTED;

@@ -123,6 +123,29 @@ static void refused_key_is_the_fault_of_its_slice(void **state)
 	assert_untouched();
 }
 
+/* Good ones that are done before it on each connection do not excuse it. */
+static void refused_key_is_found_among_good_ones(void **state)
+{
+	bool found = false;
+
+	(void)state;
+	for (int round = 0; round < 3 && !found; round++) {
+		struct fake_slice *s[9];
+
+		for (size_t i = 0; i < TEST_COUNT(s); i++)
+			s[i] = ofi_rig_slice(TEI_WRITE, i * LENGTH, LENGTH);
+		s[8]->key[KEY_AT] ^= 1;
+		for (size_t i = 0; i < TEST_COUNT(s); i++)
+			assert_int_equal(fake_post(&rig.pair, s[i]), 0);
+		(void)ofi_rig_settle(s, TEST_COUNT(s));
+		found = s[8]->err == -EACCES;
+		(void)ofi_rig_count_good(s, TEST_COUNT(s));
+	}
+	assert_true(found);
+	memset(rig.far, 0, RIG_LEN);
+	goes_well();
+}
+
 /* From when it is hidden on, also before it is removed. */
 static void key_of_a_region_that_has_gone_changes_nothing(void **state)
 {
@@ -593,6 +616,7 @@ int main(void)
 		TEST(forged_key_changes_nothing),
 		TEST(key_without_its_token_changes_nothing),
 		TEST(refused_key_is_the_fault_of_its_slice),
+		TEST(refused_key_is_found_among_good_ones),
 		TEST(key_of_a_region_that_has_gone_changes_nothing),
 		TEST(range_outside_is_refused_here),
 		TEST(range_outside_is_refused_there),
