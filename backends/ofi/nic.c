@@ -82,9 +82,8 @@ static int cxi_error(int code)
 
 static const struct ofi_kind kinds[] = {
 	{"efa", .rdm = true, .emulates = true, .waits = true, .pieces = 1,
-	 .caps = FI_REMOTE_COMM, .driver = DRIVERS "efa",
-	 .error_of = efa_error,
-	 .gpus_without = "FI_EFA_ENABLE_SHM_TRANSFER",
+	 .receives = 256, .caps = FI_REMOTE_COMM, .driver = DRIVERS "efa",
+	 .error_of = efa_error, .gpus_without = "FI_EFA_ENABLE_SHM_TRANSFER",
 	 .gpus_why = "its provider would copy such memory on this host by the "
 		     "processor, and crash"},
 	{"cxi", .rdm = true, .bound = true, .driver = "/sys/class/cxi",
@@ -645,13 +644,16 @@ static int find_by_name(struct ofi_nic *nic)
 
 static void take_limits(struct ofi_nic *nic)
 {
-	const struct fi_info *info = nic->info;
+	struct fi_info *info = nic->info;
 	uint32_t pieces = nic->kind->pieces;
 
 	nic->depth = (uint32_t)least(nic->config->depth, info->tx_attr->size);
 	nic->pieces = (uint32_t)least(pieces ? pieces : OFI_PIECES_MAX,
 				      info->tx_attr->iov_limit);
 	nic->message = info->ep_attr->max_msg_size;
+	if (nic->kind->receives)
+		info->rx_attr->size =
+			least(nic->kind->receives, info->rx_attr->size);
 	/* This fabric of efa is the bare device, which forgets operations. */
 	nic->waits =
 		nic->kind->waits && strcmp(nic->self.fabric, "efa-direct") != 0;

@@ -60,6 +60,12 @@ struct ofi_kind {
 	 */
 	uint32_t pieces;
 	/*
+	 * Most buffers to receive messages of an endpoint, of which we send
+	 * none, 0: as many as it says. efa has 8192 of 8.9 KB each, and uses
+	 * some for itself.
+	 */
+	uint32_t receives;
+	/*
 	 * Asked for, too. FI_REMOTE_COMM without FI_LOCAL_COMM: efa reaches
 	 * this host by its device, not by its own shared memory, which touches
 	 * memory after an endpoint is closed.

@@ -87,6 +87,8 @@ int fake_ofi_endpoint(struct fid_domain *base, struct fi_info *info,
 		return -FI_ENOMEM;
 	ep->base.fid = (struct fid){.fclass = FI_CLASS_EP, .context = context};
 	tei_mutex_lock(&ofi_net.mu);
+	if (ofi_net.counts.receives < info->rx_attr->size)
+		ofi_net.counts.receives = info->rx_attr->size;
 	if (!place_ep(ep))
 		rc = -FI_ENOMEM;
 	else if (!take_request(ep, info->handle))

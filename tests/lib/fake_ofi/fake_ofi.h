@@ -206,6 +206,7 @@ struct fake_ofi_counts {
 	uint64_t refused; /* by the target: key, range, right */
 	uint64_t events;  /* of memory that asked for FI_RMA_EVENT */
 	uint64_t waited;  /* closes that waited for what was posted */
+	size_t receives;  /* buffers for messages, of the endpoint with most */
 	uint64_t by_shm;  /* domains of efa that go by shm on this host */
 	uint64_t strangers_refused, strangers_accepted;
 	uint64_t calls[FAKE_OFI_CALLS]; /* that may fail */

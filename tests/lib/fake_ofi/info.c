@@ -282,6 +282,8 @@ void fake_ofi_device_init(unsigned int i)
 	info->mode = rules->mode;
 	info->addr_format = rules->addr_format;
 	info->tx_attr->size = info->rx_attr->size = rules->limits.depth;
+	if (ofi_net.shape == FAKE_OFI_EFA)
+		info->rx_attr->size = 8192;
 	info->tx_attr->iov_limit =
 		ofi_net.shape == FAKE_OFI_EFA ? 2 : rules->limits.pieces;
 	info->tx_attr->rma_iov_limit = 1;
