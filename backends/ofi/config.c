@@ -8,7 +8,7 @@ const struct tei_setting tei_ofi_settings[OFI_SETTINGS] = {
 	{TEI_SETTING_AS(struct ofi_config, provider, "ofi.provider"),
 	 .type = TEI_CONF_STRING, .env = "TE_OFI_PROVIDER",
 	 .def = "efa,cxi,opx,psm3",
-	 .help = "providers of libfabric that are used, best first; verbs and tcp only if named here"},
+	 .help = "providers of libfabric that are used, best first; verbs, tcp and net only if named here"},
 	{TEI_SETTING_AS(struct ofi_config, devices, "ofi.devices"),
 	 .type = TEI_CONF_STRING, .env = "TE_OFI_DEVICES",
 	 .help = "domains of the providers (rdmap0s6, eth0), each a rail; default: all but lo"},

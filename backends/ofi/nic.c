@@ -21,26 +21,35 @@
 #define DRIVERS "/sys/bus/pci/drivers/"
 #define LAYERED "is a layer over other providers and breaks with its peers"
 
-/* Statuses of EFA's devices, for all of which libfabric says FI_EIO. */
+/* Statuses of EFA's devices and provider, for all of which libfabric says FI_EIO. */
 enum efa_status {
-	EFA_BAD_ADDRESS = 7, /* the peer refuses key, range or right */
-	EFA_ABORTED = 8,     /* the peer's endpoint is reset, */
-	EFA_BAD_QUEUE = 9,   /* or closed, */
-	EFA_UNRESPONSIVE = 13,
-	EFA_UNKNOWN_PEER = 14, /* or does not have our address */
-	EFA_UNREACHABLE = 15,
+	EFA_BAD_ADDRESS = 7,   /* the peer refuses key, range or right */
+	EFA_ABORTED = 8,       /* the peer's endpoint is reset */
+	EFA_BAD_QUEUE = 9,     /* the peer's endpoint is closed */
+	EFA_NOT_READY = 10,    /* the peer takes no messages */
+	EFA_UNRESPONSIVE = 13, /* the peer has answered before */
+	EFA_UNKNOWN_PEER = 14, /* the peer does not have our address */
+	EFA_UNREACHABLE = 15,  /* nobody has answered yet */
+	/* Of the provider. */
+	EFA_REFUSED_ADDRESS = 4111,
+	EFA_RECEIVER_UNRESPONSIVE = 4124,
+	EFA_HANDSHAKE_UNRESPONSIVE = 4126,
 };
 
 static int efa_error(int code)
 {
 	switch (code) {
 	case EFA_BAD_ADDRESS:
+	case EFA_REFUSED_ADDRESS:
 		return FI_EACCES;
 	case EFA_ABORTED:
 	case EFA_BAD_QUEUE:
 	case EFA_UNKNOWN_PEER:
 		return FI_ECONNRESET;
+	case EFA_NOT_READY:
 	case EFA_UNRESPONSIVE:
+	case EFA_RECEIVER_UNRESPONSIVE:
+	case EFA_HANDSHAKE_UNRESPONSIVE:
 		return FI_ETIMEDOUT;
 	case EFA_UNREACHABLE:
 		return FI_EHOSTUNREACH;
@@ -351,7 +360,7 @@ static bool is_loopback(const struct tei_address *address)
 	       IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
 }
 
-/* Peers would have to know by which interface. */
+/* Peers would have to know which of their interfaces leads to it. */
 static bool is_link_local(const struct tei_address *address)
 {
 	const struct sockaddr_in6 *in6 = (const void *)&address->ss;

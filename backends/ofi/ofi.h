@@ -114,7 +114,7 @@ struct ofi_endpoint {
 	uint8_t token[OFI_TOKEN_LEN]; /* of the target's half */
 	struct ofi_window *window;    /* NULL at a target */
 	struct tei_list queue; /* slices taken, whose rest is to be posted */
-	struct tei_list held;  /* done but for the news, until flush() */
+	struct tei_list held;  /* ended with an error that flush() reports */
 	uint32_t n_queue;
 	uint32_t room; /* completions reserved */
 };
@@ -127,7 +127,7 @@ struct ofi_slice {
 	struct ofi_key key; /* of the target's region, decoded */
 	int err;            /* of what failed first */
 	bool queued;        /* in the endpoint's queue: there is more to post */
-	bool waits;         /* failed, and the news waits for flush() */
+	bool waits;         /* failed with an error that flush() reports */
 	bool canceled;      /* ended as soon as nothing of it is posted */
 };
 

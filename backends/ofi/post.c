@@ -19,7 +19,8 @@
 /* ---- causes ---- */
 
 /*
- * A request that is wrong in itself accuses nobody, and its slice ends at once.
+ * A request that is wrong in itself ends its slice at once, and breaks the
+ * endpoint with -ESTALE, so no rail is paused.
  * All else that comes back is held until the core, which has heard that the
  * endpoint is down, calls flush().
  */
@@ -383,11 +384,13 @@ static int cq_died(struct ofi_rail *rail, ssize_t rc)
 
 static int read_error(struct ofi_rail *rail)
 {
-	struct fi_cq_err_entry e = {.err_data_size = 0};
+	uint64_t data[8] = {0}; /* else some providers need memory for it */
+	struct fi_cq_err_entry e = {.err_data = data,
+				    .err_data_size = sizeof(data)};
 	ssize_t rc = rail->nic.api->cq_readerr(rail->cq, &e, 0);
 
-	if (rc == -FI_EAGAIN)
-		return 0;
+	if (rc == -FI_EAGAIN || rc == -FI_ENOMEM)
+		return 0; /* it is tried again */
 	if (rc < 0)
 		return cq_died(rail, rc);
 	take_error(rail, &e);

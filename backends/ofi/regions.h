@@ -103,8 +103,8 @@ uint64_t tei_ofi_fence_asked(struct ofi_regions *regions);
 void tei_ofi_fence_done(struct ofi_regions *regions, uint64_t fence);
 
 /*
- * Locks for several look-ups in a row: the calls with TEI_REQUIRES need it. It
- * is never held while the provider is asked for anything.
+ * Locks for several look-ups in a row: the calls with TEI_REQUIRES need it. The
+ * provider is asked for nothing with it but descriptors, which it has at hand.
  */
 void tei_ofi_regions_lock(struct ofi_regions *regions)
 	TEI_ACQUIRES(regions->mu);

@@ -35,6 +35,8 @@ int fake_ofi_cq_open(struct fid_domain *base, struct fi_cq_attr *attr,
 		return rc;
 	if (attr->format != FI_CQ_FORMAT_MSG)
 		return -FI_ENOSYS;
+	if (attr->wait_obj == FI_WAIT_FD && ofi_net.rules->polled)
+		return -FI_ENOSYS;
 	if (attr->size > ((struct fake_ofi_domain *)(void *)base)
 				 ->device->limits.completions)
 		return -FI_EINVAL;

@@ -66,7 +66,7 @@ const struct fake_ofi_rules fake_ofi_shapes[FAKE_OFI_SHAPES] = {
 				   FI_MR_ALLOCATED | FI_MR_PROV_KEY,
 			.mode = FI_CONTEXT,
 			.addr_format = FI_ADDR_EFA,
-			.key_size = 8,
+			.key_size = 4,
 			.limits = {.depth = 8,
 				   .pieces = 1, /* and says 2 */
 				   .message = 1u << 30,
@@ -80,6 +80,7 @@ const struct fake_ofi_rules fake_ofi_shapes[FAKE_OFI_SHAPES] = {
 			.av_of_one = true,
 			.needs_eq = true,
 			.waits = true,
+			.polled = true,
 			.refused_err = FI_EIO,
 			.refused_code = 7,
 			.lost_err = FI_EIO,

@@ -47,6 +47,7 @@ struct fake_ofi_rules {
 	bool unordered;
 	bool av_of_one; /* a vector is of one endpoint, knows each address once */
 	bool waits;     /* closing an endpoint waits for what it has posted */
+	bool polled;    /* no descriptor tells of completions */
 	bool needs_eq; /* who has none is ended by an error of no operation */
 	size_t padded; /* what is said with a connection comes in so many */
 	/* How an operation ends that the target refuses, that finds nobody. */

@@ -65,6 +65,8 @@ static void open_domain(struct half *h, const char *device)
 
 	memset(h, 0, sizeof(*h));
 	h->info = ask(device, hmem);
+	if (!strcmp(h->info->fabric_attr->prov_name, "efa"))
+		cq.wait_obj = FI_WAIT_NONE; /* it has no descriptors */
 	assert_int_equal(api->fabric(h->info->fabric_attr, &h->fabric, NULL),
 			 0);
 	assert_int_equal(api->domain(h->fabric, h->info, &h->domain, NULL), 0);
@@ -686,7 +688,7 @@ static void armed_queue_tells_by_its_descriptor(void **state)
 	int fd;
 
 	(void)state;
-	start_rdm(FAKE_OFI_EFA);
+	start_rdm(FAKE_OFI_CXI);
 	queue = &near.cq->fid;
 	assert_int_equal(api->getwait(queue, &fd), 0);
 	assert_int_equal(api->trywait(near.fabric, &queue, 1), 0);
