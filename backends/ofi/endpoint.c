@@ -504,7 +504,7 @@ void tei_ofi_ended(struct ofi_rail *rail, const struct fid *fid, int err)
 
 	if (!ep)
 		return;
-	/* What came back tells the cause: it is handled before the endpoint goes down. */
+	/* What came back tells the cause: handled before it goes down. */
 	await_posted(ep);
 	if (err)
 		tei_ofi_break(ep, err);
@@ -581,7 +581,7 @@ static bool close_fid(struct ofi_endpoint *ep)
 		finish_connecting(rail);
 	} else {
 		tei_ofi_sever(ep);
-		/* Ends the connection even if a forked child holds the socket.*/
+		/* Ends it also where a forked child holds the socket. */
 		(void)api->shutdown(ep->fid, 0);
 	}
 	/* Providers use the endpoint for that, so it comes first. */

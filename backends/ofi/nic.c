@@ -21,7 +21,7 @@
 #define DRIVERS "/sys/bus/pci/drivers/"
 #define LAYERED "is a layer over other providers and breaks with its peers"
 
-/* Statuses of EFA's devices and provider, for all of which libfabric says FI_EIO. */
+/* Statuses of EFA's devices and provider; libfabric says FI_EIO of all. */
 enum efa_status {
 	EFA_BAD_ADDRESS = 7,   /* the peer refuses key, range or right */
 	EFA_ABORTED = 8,       /* the peer's endpoint is reset */

@@ -45,8 +45,8 @@ struct ofi_kind {
 	 */
 	const char *gpus_without, *gpus_why;
 	/*
-	 * Where the device does not read and write by itself, the process does,
-	 * as one of software; an option of each endpoint tells.
+	 * Emulates reads and writes by the processor where the device has none:
+	 * an option of each endpoint tells. It is then as one of software.
 	 */
 	bool emulates;
 	/*

@@ -92,8 +92,8 @@ struct ofi_endpoint {
 	struct tei_list link;
 	struct fid_ep *fid; /* NULL: not made yet, or closed */
 	/*
-	 * Of FI_EP_RDM: knows the other half only, as `to`. Some providers bind
-	 * a vector to one endpoint, or know an address once in it.
+	 * Addresses of FI_EP_RDM: the other half's only, `to`. Some providers
+	 * bind a vector to one endpoint, or know an address once in it.
 	 */
 	struct fid_av *av; /* NULL: as fid */
 	fi_addr_t to;
@@ -228,8 +228,8 @@ void tei_ofi_connected(struct ofi_rail *rail, const struct fid *fid);
 /* @err: 0: in order; else a negative errno. */
 void tei_ofi_ended(struct ofi_rail *rail, const struct fid *fid, int err);
 /*
- * Closes all by which peers may touch memory whose key has ended. False: the provider keeps
- * some; to be tried again. From inside progress().
+ * Closes all by which peers may touch memory whose key has ended. False: the
+ * provider keeps some; to be tried again. From inside progress().
  */
 bool tei_ofi_close_targets(struct ofi_rail *rail);
 /* Tries once more to close what the provider refused to. Same. */

@@ -111,7 +111,7 @@ struct ofi_provider {
 			struct fid_ep **ep, void *context);
 	int (*ep_bind)(struct fid_ep *ep, struct fid *bfid, uint64_t flags);
 	int (*enable)(struct fid_ep *ep);
-	/* Of level FI_OPT_ENDPOINT. */
+	/* Reads an option of level FI_OPT_ENDPOINT. */
 	int (*getopt)(struct fid_ep *ep, int name, void *value, size_t *len);
 	int (*connect)(struct fid_ep *ep, const void *addr, const void *param,
 		       size_t paramlen);
