@@ -103,7 +103,7 @@ static const struct ofi_kind kinds[] = {
 	{"psm3", .why = UNTRIED, .rdm = true, .driver = DRIVERS "hfi1"},
 	{"verbs", .software = false},
 	{"tcp", .software = true},
-	{"net", .software = true, .rdm = true},
+	{"net", .renamed = "tcp", .software = true, .rdm = true},
 	{"shm", .why = "tells nothing of a dead peer; the backend shm does"},
 	{"sockets", .why = "is deprecated and loses completions"},
 	{"udp", .why = "cannot read or write a peer's memory"},
@@ -119,6 +119,15 @@ static const struct ofi_kind *find_kind(const char *name, size_t len)
 			return &kinds[i];
 	}
 	return NULL;
+}
+
+static const char *called_by(const struct ofi_provider *api,
+			     const struct ofi_kind *kind)
+{
+	bool renamed = kind->renamed &&
+		       FI_VERSION_GE(api->version(), FI_VERSION(1, 18));
+
+	return renamed ? kind->renamed : kind->name;
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -276,7 +285,7 @@ static struct fi_info *hints_for(const struct ofi_provider *api,
 	/* By who drives, so that the provider starts no thread of its own. */
 	hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
 	hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
-	hints->fabric_attr->prov_name = tei_strdup(kind->name);
+	hints->fabric_attr->prov_name = tei_strdup(called_by(api, kind));
 	if (hints->fabric_attr->prov_name)
 		return hints;
 	api->freeinfo(hints);
@@ -403,10 +412,12 @@ static bool is_all(const char *list)
 /* getinfo() also answers with layers over the provider that it is asked for. */
 static bool is_of_kind(const struct ofi_kind *kind, const struct fi_info *info)
 {
+	const char *provider = info->fabric_attr->prov_name;
 	const char *name = name_of(info);
 
-	return !strcmp(info->fabric_attr->prov_name, kind->name) && *name &&
-	       strlen(name) < sizeof(((struct ofi_nic *)NULL)->name) &&
+	return (!strcmp(provider, kind->name) ||
+		(kind->renamed && !strcmp(provider, kind->renamed))) &&
+	       *name && strlen(name) < sizeof(((struct ofi_nic *)NULL)->name) &&
 	       strlen(kind->name) <= OFI_PROVIDER_LEN_MAX;
 }
 

@@ -22,6 +22,8 @@
 /* Facts about a provider that it does not tell by itself. */
 struct ofi_kind {
 	const char *name;
+	/* Name in libfabric from version 1.18 on; NULL: the same. */
+	const char *renamed;
 	/* NULL: it is used. Else why it is not, for people. */
 	const char *why;
 	/*
