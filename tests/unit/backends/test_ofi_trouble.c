@@ -53,6 +53,20 @@ static void bytes_arrive_both_ways(void **state)
 	fake_slice_destroy(s);
 }
 
+/* Providers do not tell how many completions their queues take. */
+static void queue_is_as_long_as_the_provider_lets_it_be(void **state)
+{
+	static const char *const more[] = {"ofi.completions=16777216", NULL};
+	struct fake_slice *s;
+
+	(void)state;
+	ofi_rig_reopen(more);
+	s = ofi_rig_slice(TEI_WRITE, 0, LENGTH);
+	ofi_rig_carry(s);
+	assert_int_equal(s->err, 0);
+	fake_slice_destroy(s);
+}
+
 /* ---- operations that fail ---- */
 
 static void every_error_ends_each_slice_once(void **state)
@@ -574,6 +588,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(errors_come_whole_or_cut),
 		TEST(bytes_arrive_both_ways),
+		TEST(queue_is_as_long_as_the_provider_lets_it_be),
 		TEST(every_error_ends_each_slice_once),
 		TEST(error_without_a_number_is_one),
 		TEST(refused_post_ends_each_slice_once),
