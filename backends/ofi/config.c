@@ -16,7 +16,7 @@ const struct tei_setting tei_ofi_settings[OFI_SETTINGS] = {
 	 .type = TEI_CONF_UINT, .def = "128", .min = 1, .max = OFI_DEPTH_MAX,
 	 .help = "operations in flight of an endpoint, if the provider has room"},
 	{TEI_SETTING_AS(struct ofi_config, completions, "ofi.completions"),
-	 .expert = true, .type = TEI_CONF_UINT, .def = "32768", .min = 16,
+	 .expert = true, .type = TEI_CONF_UINT, .def = "32767", .min = 16,
 	 .max = 1 << 24, .help = "that a rail has room for"},
 	{TEI_SETTING_AS(struct ofi_config, chunk, "ofi.chunk"), .expert = true,
 	 .type = TEI_CONF_SIZE, .def = "0", .unit = "bytes", .max = 1LL << 46,
