@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -693,6 +694,55 @@ static void describe_self(struct ofi_nic *nic)
 		       fabric ? fabric : "");
 }
 
+/* Registers memory[len] twice. 1: both are one; negative: FI_E*. */
+static int register_twice(const struct ofi_nic *nic, void *memory, size_t len)
+{
+	struct iovec iov = {memory, len};
+	const struct fi_mr_attr attr = {
+		.mr_iov = &iov, .iov_count = 1, .access = FI_READ | FI_WRITE};
+	struct fid_mr *first, *second;
+	int rc = nic->api->mr_regattr(nic->domain, &attr, 0, &first);
+
+	if (rc)
+		return rc;
+	rc = nic->api->mr_regattr(nic->domain, &attr, 0, &second);
+	if (!rc) {
+		rc = first == second;
+		(void)nic->api->close(&second->fid);
+	}
+	(void)nic->api->close(&first->fid);
+	return rc;
+}
+
+/*
+ * Refuses a domain whose keys outlive their registration. Providers may keep
+ * what was registered, to give it out again when the same memory is: then
+ * peers reach memory that was taken back, whatever their rights.
+ */
+static int check_registering(const struct ofi_nic *nic)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	void *memory;
+	int rc;
+
+	if (!(nic->info->domain_attr->mr_mode & FI_MR_PROV_KEY))
+		return 0;
+	memory = mmap(NULL, page, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		return -ENOMEM;
+	rc = register_twice(nic, memory, page);
+	munmap(memory, page);
+	if (rc < 0)
+		return tei_ofi_nic_failed(nic, "register a page", rc);
+	if (!rc)
+		return 0;
+	LOG_ERROR("rail %s: provider %s is not used: it keeps keys of memory "
+		  "that was taken back: set FI_MR_CACHE_MAX_COUNT=0",
+		  nic->name, nic->kind->name);
+	return -EOPNOTSUPP;
+}
+
 int tei_ofi_nic_open(struct ofi_nic *nic, const struct ofi_provider *api,
 		     const struct ofi_config *config, const char *name)
 {
@@ -724,6 +774,10 @@ int tei_ofi_nic_open(struct ofi_nic *nic, const struct ofi_provider *api,
 	rc = api->domain(nic->fabric, nic->info, &nic->domain, NULL);
 	if (rc) {
 		rc = tei_ofi_nic_failed(nic, "open its domain", rc);
+		goto close;
+	}
+	rc = check_registering(nic);
+	if (rc) {
 		goto close;
 	}
 	LOG_INFO("rail %s: provider %s of libfabric %u.%u, fabric %s, %u "

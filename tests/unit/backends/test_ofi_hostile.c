@@ -539,6 +539,63 @@ static void provider_of_short_keys_is_refused(void **state)
 	assert_int_equal(ofi_rig_open(NULL), 0);
 }
 
+/*
+ * A provider that keeps what was registered, and gives it out again when the
+ * same memory is.
+ */
+static struct fid_mr *kept;
+static uint64_t kept_at;
+static unsigned int n_more;
+
+static int register_or_find(struct fid_domain *domain,
+			    const struct fi_mr_attr *attr, uint64_t flags,
+			    struct fid_mr **out)
+{
+	uint64_t at = (uintptr_t)attr->mr_iov->iov_base;
+	int rc;
+
+	if (kept && kept_at == at) {
+		n_more++;
+		*out = kept;
+		return 0;
+	}
+	rc = fake_ofi.mr_regattr(domain, attr, flags, out);
+	if (!rc) {
+		kept = *out;
+		kept_at = at;
+	}
+	return rc;
+}
+
+static int keep_or_close(struct fid *fid)
+{
+	if (!kept || fid != &kept->fid)
+		return fake_ofi.close(fid);
+	if (n_more) {
+		n_more--;
+		return 0;
+	}
+	kept = NULL;
+	return fake_ofi.close(fid);
+}
+
+static void provider_that_keeps_keys_is_refused(void **state)
+{
+	struct ofi_provider keeping = fake_ofi;
+
+	(void)state;
+	if (!(fake_ofi_info(0)->domain_attr->mr_mode & FI_MR_PROV_KEY))
+		return;
+	keeping.mr_regattr = register_or_find;
+	keeping.close = keep_or_close;
+	ofi_rig_close();
+	tei_ofi_use(&keeping);
+	assert_int_equal(ofi_rig_open(NULL), -EOPNOTSUPP);
+	assert_null(kept);
+	tei_ofi_use(&fake_ofi);
+	assert_int_equal(ofi_rig_open(NULL), 0);
+}
+
 /* ---- names ---- */
 
 static unsigned int n_found;
@@ -628,6 +685,7 @@ int main(void)
 		TEST(provider_that_lies_is_refused_or_fails),
 		TEST(provider_of_short_keys_is_refused),
 		TEST(provider_that_lets_keys_outlive_their_end_is_left_out),
+		TEST(provider_that_keeps_keys_is_refused),
 		TEST(domains_without_a_fit_name_are_not_found),
 	};
 
