@@ -90,6 +90,41 @@ static int cxi_error(int code)
 	}
 }
 
+/* Statuses of libibverbs, for all of which libfabric says FI_EIO. */
+enum verbs_status {
+	VERBS_TOO_LONG = 1,
+	VERBS_NOT_REGISTERED = 4, /* or not any more; local memory */
+	VERBS_NO_RIGHT = 8,       /* the same memory */
+	VERBS_REFUSED = 9,
+	VERBS_BAD_KEY = 10, /* the peer refuses key, range or right */
+	VERBS_CANNOT = 11,  /* the peer's device cannot do it, */
+	VERBS_UNRESPONSIVE = 12,
+	VERBS_NOT_READY = 13, /* or never receives */
+	VERBS_LATE = 20,
+};
+
+static int verbs_error(int code)
+{
+	switch (code) {
+	case VERBS_TOO_LONG:
+		return FI_EMSGSIZE;
+	case VERBS_NOT_REGISTERED:
+	case VERBS_NO_RIGHT:
+		return FI_EFAULT;
+	case VERBS_BAD_KEY:
+		return FI_EACCES;
+	case VERBS_REFUSED:
+	case VERBS_CANNOT:
+	case VERBS_NOT_READY:
+		return FI_EREMOTEIO;
+	case VERBS_UNRESPONSIVE:
+	case VERBS_LATE:
+		return FI_ETIMEDOUT;
+	default:
+		return 0;
+	}
+}
+
 static const struct ofi_kind kinds[] = {
 	{"efa", .rdm = true, .emulates = true, .waits = true, .pieces = 1,
 	 .receives = 256, .caps = FI_REMOTE_COMM, .driver = DRIVERS "efa",
@@ -102,7 +137,7 @@ static const struct ofi_kind kinds[] = {
 		    "environment has FI_CXI_MR_MATCH_EVENTS=1"},
 	{"opx", .why = UNTRIED, .rdm = true, .driver = DRIVERS "hfi1"},
 	{"psm3", .why = UNTRIED, .rdm = true, .driver = DRIVERS "hfi1"},
-	{"verbs", .software = false},
+	{"verbs", .error_of = verbs_error},
 	{"tcp", .software = true},
 	{"net", .renamed = "tcp", .software = true, .rdm = true},
 	{"shm", .why = "tells nothing of a dead peer; the backend shm does"},
@@ -777,9 +812,8 @@ int tei_ofi_nic_open(struct ofi_nic *nic, const struct ofi_provider *api,
 		goto close;
 	}
 	rc = check_registering(nic);
-	if (rc) {
+	if (rc)
 		goto close;
-	}
 	LOG_INFO("rail %s: provider %s of libfabric %u.%u, fabric %s, %u "
 		 "operations in flight of %u pieces, memory of GPUs %s",
 		 nic->name, nic->kind->name, FI_MAJOR(api->version()),

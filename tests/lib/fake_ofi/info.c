@@ -53,9 +53,9 @@ const struct fake_ofi_rules fake_ofi_shapes[FAKE_OFI_SHAPES] = {
 				   .registered = UINT64_MAX},
 			.comes_back = true,
 			.padded = 56,
-			.refused_err = FI_EACCES,
+			.refused_err = FI_EIO,
 			.refused_code = 10,
-			.lost_err = FI_ETIMEDOUT,
+			.lost_err = FI_EIO,
 			.lost_code = 12,
 		},
 	[FAKE_OFI_EFA] =
