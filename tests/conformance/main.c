@@ -28,6 +28,9 @@ static const char *const ofi_tcp[] = {"ofi.provider", "tcp", "ofi.devices",
 
 static const char *const ofi_net[] = {"ofi.provider", "net", "ofi.devices",
 				      "lo", NULL};
+/* The lab has such devices. */
+static const char *const ofi_verbs[] = {"ofi.provider", "verbs", NULL};
+
 #ifdef RIG_FAKE_VERBS
 /* NICs in memory, which get to a GPU's by dma-buf. */
 static void start_verbs(int unused)
@@ -76,6 +79,7 @@ static const struct {
 	{"verbs", "verbs", .arena = false, .nic = true},
 	{"ofi.tcp", "ofi", .nic = true, .settings = ofi_tcp},
 	{"ofi.net", "ofi", .nic = true, .settings = ofi_net},
+	{"ofi.verbs", "ofi", .nic = true, .settings = ofi_verbs},
 #ifdef RIG_FAKE_VERBS
 	{"verbs.fake", "verbs", .one_process = true, .nic = true,
 	 .start = start_verbs},

@@ -24,6 +24,10 @@ const struct late_way late_ofi_net = {.name = "ofi, provider net",
 				      .backends = "loop,ofi",
 				      .mapped = true,
 				      .by_device = true};
+const struct late_way late_ofi_verbs = {.name = "ofi, provider verbs",
+					.backends = "loop,ofi",
+					.mapped = true,
+					.by_device = true};
 const struct late_way late_mapped = {.name = "shm, mapped",
 				     .mapped = true,
 				     .by_itself = true,

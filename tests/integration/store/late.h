@@ -23,7 +23,7 @@ struct late_way {
 };
 
 extern const struct late_way late_tcp, late_verbs, late_ofi_tcp, late_ofi_net,
-	late_mapped, late_foreign;
+	late_ofi_verbs, late_mapped, late_foreign;
 
 struct late {
 	const struct late_way *way; /* not owned */

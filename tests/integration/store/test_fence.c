@@ -207,6 +207,14 @@ static void late_writes_by_libfabric_find_their_endpoints_gone(void **state)
 	run_by("net", &late_ofi_net);
 }
 
+/* In the lab. */
+static void
+late_writes_by_libfabrics_verbs_find_their_connections_gone(void **state)
+{
+	(void)state;
+	run_by("verbs", &late_ofi_verbs);
+}
+
 static void late_writes_to_mapped_memory_touch_no_object(void **state)
 {
 	(void)state;
@@ -231,6 +239,8 @@ int main(int argc, char **argv)
 			late_writes_by_libfabric_find_their_connections_gone),
 		cmocka_unit_test(
 			late_writes_by_libfabric_find_their_endpoints_gone),
+		cmocka_unit_test(
+			late_writes_by_libfabrics_verbs_find_their_connections_gone),
 		cmocka_unit_test(late_writes_to_mapped_memory_touch_no_object),
 		cmocka_unit_test(late_writes_to_foreign_memory_touch_no_object),
 	};
