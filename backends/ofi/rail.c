@@ -84,16 +84,16 @@ static int open_cq(struct ofi_rail *rail, enum fi_wait_obj wait)
 {
 	const struct ofi_provider *api = rail->nic.api;
 	uint32_t size = (uint32_t)rail->nic.config->completions;
+	uint32_t least = (uint32_t)rail->nic.depth;
 	struct fi_cq_attr attr;
 	int rc;
 
-	for (;; size /= 2) {
+	for (;; size = size / 2 > least ? size / 2 : least) {
 		attr = (struct fi_cq_attr){.size = size,
 					   .format = FI_CQ_FORMAT_MSG,
 					   .wait_obj = wait};
 		rc = api->cq_open(rail->nic.domain, &attr, &rail->cq, NULL);
-		if ((rc != -FI_EINVAL && rc != -FI_ENOMEM) ||
-		    size / 2 < rail->nic.depth)
+		if ((rc != -FI_EINVAL && rc != -FI_ENOMEM) || size <= least)
 			break;
 	}
 	if (rc) {
