@@ -722,6 +722,19 @@ static bool is_left(const struct ofi_endpoint *ep)
 		tei_now_ns() - ep->stuck_since > LEAVE_MS * TEI_NS_PER_MS);
 }
 
+#define PATIENT_MS 1000 /* from when on stuck endpoints are tried less often */
+#define SELDOM_MS  100
+
+/* Time until stuck endpoints are tried again, by the youngest of them. */
+static uint64_t again_ms(const struct ofi_rail *rail)
+{
+	const struct ofi_endpoint *youngest =
+		tei_list_entry(rail->stuck.prev, struct ofi_endpoint, link);
+	uint64_t since = tei_now_ns() - youngest->stuck_since;
+
+	return since > PATIENT_MS * TEI_NS_PER_MS ? SELDOM_MS : 1;
+}
+
 void tei_ofi_retry_stuck(struct ofi_rail *rail)
 {
 	tei_list_for_each_safe (node, tmp, &rail->stuck) {
@@ -741,7 +754,7 @@ void tei_ofi_retry_stuck(struct ofi_rail *rail)
 		}
 	}
 	if (!tei_list_empty(&rail->stuck))
-		tei_ofi_kick_later(rail);
+		tei_ofi_kick_after(rail, again_ms(rail));
 }
 
 bool tei_ofi_close_targets(struct ofi_rail *rail)

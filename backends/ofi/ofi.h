@@ -196,6 +196,7 @@ void tei_ofi_arm(struct tei_rail *rail);
 void tei_ofi_kick(const struct ofi_rail *rail);
 /* The same some time from now, where no descriptor tells. Token. */
 void tei_ofi_kick_later(const struct ofi_rail *rail);
+void tei_ofi_kick_after(const struct ofi_rail *rail, uint64_t ms);
 
 /* ---- ofi.c ---- */
 

@@ -35,10 +35,17 @@ void tei_ofi_kick(const struct ofi_rail *rail)
 	(void)eventfd_write(rail->kick_fd, 1);
 }
 
+void tei_ofi_kick_after(const struct ofi_rail *rail, uint64_t ms)
+{
+	uint64_t at = tei_now_ns() + ms * TEI_NS_PER_MS;
+
+	if (!rail->base->timer_ns || at < rail->base->timer_ns)
+		rail->base->timer_ns = at;
+}
+
 void tei_ofi_kick_later(const struct ofi_rail *rail)
 {
-	if (!rail->base->timer_ns)
-		rail->base->timer_ns = tei_now_ns() + LATER_MS * TEI_NS_PER_MS;
+	tei_ofi_kick_after(rail, LATER_MS);
 }
 
 /* ---- opened ---- */
@@ -249,8 +256,11 @@ int tei_ofi_rail_open(struct tei_rail *base)
 		goto close_all;
 	}
 	rc = open_fds(rail);
-	if (rc)
+	if (rc) {
+		LOG_ERROR("rail %s: descriptors to wait on: %s", rail->nic.name,
+			  strerror(-rc));
 		goto close_all;
+	}
 	tei_ofi_regions_init(&rail->regions, &rail->nic, base->core);
 	base->endpoints = limit_of(&rail->nic);
 	return 0;

@@ -10,6 +10,7 @@
  * is shut down first, and the provider makes progress until all has come back.
  */
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "backends/ofi/ofi.h"
@@ -56,7 +57,10 @@ static bool has_names(int fd, const struct names *names)
  */
 static int find_socket(const struct names *names)
 {
-	for (int fd = 0; fd < FDS_MAX; fd++) {
+	struct rlimit limit = {.rlim_cur = FDS_MAX};
+
+	(void)getrlimit(RLIMIT_NOFILE, &limit);
+	for (int fd = 0; fd < FDS_MAX && (rlim_t)fd < limit.rlim_cur; fd++) {
 		if (has_names(fd, names))
 			return fd;
 	}
