@@ -16,156 +16,6 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-/* ---- providers ---- */
-
-#define UNTRIED "not driven yet, for want of hardware to try it with"
-#define DRIVERS "/sys/bus/pci/drivers/"
-#define LAYERED "is a layer over other providers and breaks with its peers"
-
-/* Statuses of EFA's devices and provider; libfabric says FI_EIO of all. */
-enum efa_status {
-	EFA_BAD_ADDRESS = 7,   /* the peer refuses key, range or right */
-	EFA_ABORTED = 8,       /* the peer's endpoint is reset */
-	EFA_BAD_QUEUE = 9,     /* the peer's endpoint is closed */
-	EFA_NOT_READY = 10,    /* the peer takes no messages */
-	EFA_UNRESPONSIVE = 13, /* the peer has answered before */
-	EFA_UNKNOWN_PEER = 14, /* the peer does not have our address */
-	EFA_UNREACHABLE = 15,  /* nobody has answered yet */
-	/* Of the provider. */
-	EFA_REFUSED_ADDRESS = 4111,
-	EFA_RECEIVER_UNRESPONSIVE = 4124,
-	EFA_HANDSHAKE_UNRESPONSIVE = 4126,
-};
-
-static int efa_error(int code)
-{
-	switch (code) {
-	case EFA_BAD_ADDRESS:
-	case EFA_REFUSED_ADDRESS:
-		return FI_EACCES;
-	case EFA_ABORTED:
-	case EFA_BAD_QUEUE:
-	case EFA_UNKNOWN_PEER:
-		return FI_ECONNRESET;
-	case EFA_NOT_READY:
-	case EFA_UNRESPONSIVE:
-	case EFA_RECEIVER_UNRESPONSIVE:
-	case EFA_HANDSHAKE_UNRESPONSIVE:
-		return FI_ETIMEDOUT;
-	case EFA_UNREACHABLE:
-		return FI_EHOSTUNREACH;
-	default:
-		return 0;
-	}
-}
-
-/* What Slingshot's NICs answer, for nearly all of which it says FI_EIO. */
-enum cxi_status {
-	CXI_UNDELIVERABLE = 2,
-	CXI_NO_TABLE = 3, /* the peer's endpoint is disabled, */
-	CXI_BAD_RIGHT = 5,
-	CXI_BAD_OPERATION = 6,
-	CXI_NO_MATCH = 8,
-	CXI_NO_ENTRY = 18, /* no such key */
-	CXI_NO_NETWORK = 25,
-	CXI_NO_ENDPOINT = 26, /* or closed */
-};
-
-static int cxi_error(int code)
-{
-	switch (code) {
-	case CXI_BAD_RIGHT:
-	case CXI_BAD_OPERATION:
-	case CXI_NO_MATCH:
-	case CXI_NO_ENTRY:
-		return FI_EACCES;
-	case CXI_NO_TABLE:
-	case CXI_NO_ENDPOINT:
-		return FI_ECONNRESET;
-	case CXI_UNDELIVERABLE:
-	case CXI_NO_NETWORK:
-		return FI_EHOSTUNREACH;
-	default:
-		return 0;
-	}
-}
-
-/* Statuses of libibverbs, for all of which libfabric says FI_EIO. */
-enum verbs_status {
-	VERBS_TOO_LONG = 1,
-	VERBS_NOT_REGISTERED = 4, /* or not any more; local memory */
-	VERBS_NO_RIGHT = 8,       /* the same memory */
-	VERBS_REFUSED = 9,
-	VERBS_BAD_KEY = 10, /* the peer refuses key, range or right */
-	VERBS_CANNOT = 11,  /* the peer's device cannot do it, */
-	VERBS_UNRESPONSIVE = 12,
-	VERBS_NOT_READY = 13, /* or never receives */
-	VERBS_LATE = 20,
-};
-
-static int verbs_error(int code)
-{
-	switch (code) {
-	case VERBS_TOO_LONG:
-		return FI_EMSGSIZE;
-	case VERBS_NOT_REGISTERED:
-	case VERBS_NO_RIGHT:
-		return FI_EFAULT;
-	case VERBS_BAD_KEY:
-		return FI_EACCES;
-	case VERBS_REFUSED:
-	case VERBS_CANNOT:
-	case VERBS_NOT_READY:
-		return FI_EREMOTEIO;
-	case VERBS_UNRESPONSIVE:
-	case VERBS_LATE:
-		return FI_ETIMEDOUT;
-	default:
-		return 0;
-	}
-}
-
-static const struct ofi_kind kinds[] = {
-	{"efa", .rdm = true, .emulates = true, .waits = true, .pieces = 1,
-	 .receives = 256, .caps = FI_REMOTE_COMM, .driver = DRIVERS "efa",
-	 .error_of = efa_error, .gpus_without = "FI_EFA_ENABLE_SHM_TRANSFER",
-	 .gpus_why = "its provider would copy such memory on this host by the "
-		     "processor, and crash"},
-	{"cxi", .rdm = true, .bound = true, .driver = "/sys/class/cxi",
-	 .error_of = cxi_error, .variable = "FI_CXI_MR_MATCH_EVENTS",
-	 .without = "lets peers reach memory whose key has ended, unless the "
-		    "environment has FI_CXI_MR_MATCH_EVENTS=1"},
-	{"opx", .why = UNTRIED, .rdm = true, .driver = DRIVERS "hfi1"},
-	{"psm3", .why = UNTRIED, .rdm = true, .driver = DRIVERS "hfi1"},
-	{"verbs", .error_of = verbs_error},
-	{"tcp", .software = true},
-	{"net", .renamed = "tcp", .software = true, .rdm = true},
-	{"shm", .why = "tells nothing of a dead peer; the backend shm does"},
-	{"sockets", .why = "is deprecated and loses completions"},
-	{"udp", .why = "cannot read or write a peer's memory"},
-	{"ofi_rxm", .why = LAYERED},
-	{"ofi_rxd", .why = LAYERED},
-};
-
-static const struct ofi_kind *find_kind(const char *name, size_t len)
-{
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (strlen(kinds[i].name) == len &&
-		    !strncmp(kinds[i].name, name, len))
-			return &kinds[i];
-	}
-	return NULL;
-}
-
-static const char *called_by(const struct ofi_provider *api,
-			     const struct ofi_kind *kind)
-{
-	bool renamed = kind->renamed &&
-		       FI_VERSION_GE(api->version(), FI_VERSION(1, 18));
-
-	return renamed ? kind->renamed : kind->name;
-}
-
 static uint64_t least(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
@@ -250,7 +100,7 @@ int tei_ofi_wants(const struct ofi_config *config, bool look,
 	size_t n;
 
 	for (; (n = tei_word(&at)); at += n) {
-		const struct ofi_kind *kind = find_kind(at, n);
+		const struct ofi_kind *kind = tei_ofi_kind_find(at, n);
 		const char *why = kind ? refusal_of(kind) : NULL;
 
 		if (!kind) {
@@ -321,7 +171,8 @@ static struct fi_info *hints_for(const struct ofi_provider *api,
 	/* By who drives, so that the provider starts no thread of its own. */
 	hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
 	hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
-	hints->fabric_attr->prov_name = tei_strdup(called_by(api, kind));
+	hints->fabric_attr->prov_name =
+		tei_strdup(tei_ofi_kind_called(kind, api->version()));
 	if (hints->fabric_attr->prov_name)
 		return hints;
 	api->freeinfo(hints);
@@ -631,7 +482,7 @@ int tei_ofi_nics_find(const struct ofi_provider *api,
 	size_t n;
 
 	for (; !rc && (n = tei_word(&at)); at += n) {
-		const struct ofi_kind *kind = find_kind(at, n);
+		const struct ofi_kind *kind = tei_ofi_kind_find(at, n);
 
 		if (!kind || refusal_of(kind))
 			continue;
@@ -687,7 +538,7 @@ static int find_by_name(struct ofi_nic *nic)
 	size_t n;
 
 	for (; !rc && !nic->info && (n = tei_word(&at)); at += n) {
-		const struct ofi_kind *kind = find_kind(at, n);
+		const struct ofi_kind *kind = tei_ofi_kind_find(at, n);
 
 		if (kind && !refusal_of(kind))
 			rc = find_info(nic, kind);
