@@ -353,7 +353,8 @@ static int connect_to(struct ofi_endpoint *ep, const struct ofi_address *theirs)
 }
 
 /* Without connections it is enough to know the other half. */
-static int learn(struct ofi_endpoint *ep, const struct ofi_address *theirs)
+static int insert_peer(struct ofi_endpoint *ep,
+		       const struct ofi_address *theirs)
 {
 	struct ofi_nic *nic = &ofi_rail_of(ep)->nic;
 	int rc;
@@ -393,7 +394,7 @@ int tei_ofi_endpoint_connect(struct tei_endpoint *base, const void *addr,
 		return -EPROTO;
 	}
 	if (rdm)
-		return learn(ep, &theirs);
+		return insert_peer(ep, &theirs);
 	if (!base->target)
 		return connect_to(ep, &theirs);
 	ep->state = OFI_CONNECTING;
@@ -401,8 +402,8 @@ int tei_ofi_endpoint_connect(struct tei_endpoint *base, const void *addr,
 }
 
 /* The target that waits for this token, or NULL. */
-static struct ofi_endpoint *claim(const struct ofi_rail *rail, const void *data,
-				  size_t len)
+static struct ofi_endpoint *find_by_token(const struct ofi_rail *rail,
+					  const void *data, size_t len)
 {
 	if (len < OFI_TOKEN_LEN) /* providers may pad what was said */
 		return NULL;
@@ -450,7 +451,7 @@ void tei_ofi_came(struct ofi_rail *rail, struct fi_info *info, const void *data,
 		  size_t len)
 {
 	static struct tei_log_limit limit = {.per_minute = 6};
-	struct ofi_endpoint *ep = claim(rail, data, len);
+	struct ofi_endpoint *ep = find_by_token(rail, data, len);
 
 	if (!ep) {
 		rail->base->bad_frames++;
@@ -580,7 +581,7 @@ static bool close_fid(struct ofi_endpoint *ep)
 	if (rail->nic.kind->rdm) {
 		finish_connecting(rail);
 	} else {
-		tei_ofi_sever(ep);
+		tei_ofi_shut_socket(ep);
 		/* Ends it also where a forked child holds the socket. */
 		(void)api->shutdown(ep->fid, 0);
 	}

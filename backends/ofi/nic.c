@@ -202,8 +202,8 @@ static int ask_for_gpus(const struct ofi_provider *api, struct fi_info *hints,
 }
 
 /* Asks for the domains of a provider; *out: NULL where it has none. */
-static int ask(const struct ofi_provider *api, const struct ofi_kind *kind,
-	       struct fi_info **out)
+static int get_domains(const struct ofi_provider *api,
+		       const struct ofi_kind *kind, struct fi_info **out)
 {
 	struct fi_info *hints = hints_for(api, kind);
 	int rc;
@@ -404,8 +404,8 @@ static void tell_used(const struct finding *f, const struct ofi_kind *kind,
 	       (uint32_t)least(f->config->depth, info->tx_attr->size));
 }
 
-static int report(struct finding *f, const struct ofi_kind *kind,
-		  const struct fi_info *list)
+static int report_domains(struct finding *f, const struct ofi_kind *kind,
+			  const struct fi_info *list)
 {
 	struct tei_device device;
 	int rc = 0;
@@ -486,10 +486,10 @@ int tei_ofi_nics_find(const struct ofi_provider *api,
 
 		if (!kind || refusal_of(kind))
 			continue;
-		rc = ask(api, kind, &list);
+		rc = get_domains(api, kind, &list);
 		if (rc)
 			break;
-		rc = report(&f, kind, list);
+		rc = report_domains(&f, kind, list);
 		tell_left(&f, kind, list);
 		if (list)
 			api->freeinfo(list);
@@ -514,7 +514,7 @@ int tei_ofi_nic_failed(const struct ofi_nic *nic, const char *what, int rc)
 static int find_info(struct ofi_nic *nic, const struct ofi_kind *kind)
 {
 	struct fi_info *list;
-	int rc = ask(nic->api, kind, &list);
+	int rc = get_domains(nic->api, kind, &list);
 
 	/* The first one of several of a name, as the probe does. */
 	for (struct fi_info *at = list; at && !nic->info && !rc;

@@ -40,7 +40,7 @@ const struct ofi_provider *tei_ofi_in_use(void)
 }
 
 /* NULL: it cannot be loaded, or is too old; @why says so. */
-static const struct ofi_provider *load(const char *path, char *why)
+static const struct ofi_provider *load_module(const char *path, char *why)
 {
 	const struct ofi_provider *api = tei_ofi_in_use();
 	uint32_t version;
@@ -69,7 +69,7 @@ struct count {
 	unsigned int n;
 };
 
-static int found(const struct tei_device *device, void *arg)
+static int count_found(const struct tei_device *device, void *arg)
 {
 	struct count *count = arg;
 
@@ -90,10 +90,10 @@ static int find_domains(const struct tei_search *search, struct count *count,
 	rc = tei_fds_spare(DESCRIPTORS);
 	if (rc)
 		return rc;
-	api = load(search->module_path, why);
+	api = load_module(search->module_path, why);
 	if (!api)
 		return 0;
-	return tei_ofi_nics_find(api, config, found, count, choice);
+	return tei_ofi_nics_find(api, config, count_found, count, choice);
 }
 
 static void tell_choice(const struct ofi_choice *choice)

@@ -5,13 +5,14 @@
  * config.c    settings; absent.c: the backend in builds without libfabric
  * provider.h  the calls of libfabric, as a table; module.c: the real ones
  * ofi.c       the provider, loaded when the settings want one; probe; the table
+ * kinds.c     what is known of providers beyond what they tell
  * nic.c       domains of providers: found, opened, limits
  * wire.c      blobs for peers, and which rails of two hosts go together
  * regions.c   registered memory
  * grants.c    keys that hold for one endpoint
  * rail.c      the rail: opened, driven, closed; events of connections
  * endpoint.c  endpoints: open, connect, drop, flush, close
- * sever.c     connections that end before the provider closes them
+ * socket.c    connections that end before the provider closes them
  * post.c      slices to operations, completions to slices, causes of errors
  *
  * An endpoint is one connection (FI_EP_MSG), or has a provider's endpoint of
@@ -240,14 +241,14 @@ void tei_ofi_window_free(struct ofi_window *window);
 /* Frees all windows of closed endpoints. Token. */
 void tei_ofi_windows_free(struct ofi_rail *rail);
 
-/* ---- sever.c ---- */
+/* ---- socket.c ---- */
 
 /*
  * Ends the connection of an endpoint that is about to be closed, where the
  * provider must not close it with reads under way. Handles completions; all
  * that was posted comes back. May look at every descriptor. Token.
  */
-void tei_ofi_sever(struct ofi_endpoint *ep);
+void tei_ofi_shut_socket(struct ofi_endpoint *ep);
 
 /* ---- post.c ---- */
 

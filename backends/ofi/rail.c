@@ -50,7 +50,7 @@ void tei_ofi_kick_later(const struct ofi_rail *rail)
 
 /* ---- opened ---- */
 
-static int watch(const struct ofi_rail *rail, int fd)
+static int watch_fd(const struct ofi_rail *rail, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN};
 
@@ -62,7 +62,7 @@ static int watch_queue(const struct ofi_rail *rail, struct fid *queue)
 {
 	int fd, rc = rail->nic.api->getwait(queue, &fd);
 
-	return rc ? tei_ofi_error(rc) : watch(rail, fd);
+	return rc ? tei_ofi_error(rc) : watch_fd(rail, fd);
 }
 
 static int open_fds(struct ofi_rail *rail)
@@ -75,7 +75,7 @@ static int open_fds(struct ofi_rail *rail)
 	rail->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (rail->epoll_fd < 0 || rail->kick_fd < 0)
 		return -errno;
-	rc = watch(rail, rail->kick_fd);
+	rc = watch_fd(rail, rail->kick_fd);
 	if (!rc && !rail->polled)
 		rc = watch_queue(rail, &rail->cq->fid);
 	if (!rc && !rail->nic.kind->rdm)

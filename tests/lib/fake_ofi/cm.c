@@ -226,7 +226,7 @@ int fake_ofi_connect(struct fid_ep *base, const void *addr, const void *param,
 	return rc;
 }
 
-unsigned int fake_ofi_knock(const void *param, size_t len)
+unsigned int fake_ofi_strangers(const void *param, size_t len)
 {
 	const struct sockaddr_in from = {.sin_family = AF_INET};
 	unsigned int n = 0;

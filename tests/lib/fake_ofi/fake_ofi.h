@@ -172,7 +172,7 @@ void fake_ofi_reset_all(void);
  * A stranger connects to every listener and says @param[len]; returns to how
  * many. What becomes of it: counts.strangers_refused, .strangers_accepted.
  */
-unsigned int fake_ofi_knock(const void *param, size_t len);
+unsigned int fake_ofi_strangers(const void *param, size_t len);
 
 /*
  * Where a domain finds the bytes of an address that is registered as memory of

@@ -197,7 +197,7 @@ static void make_trouble(struct chaos *c)
 		change_extra(c);
 		break;
 	case 5:
-		(void)fake_ofi_knock(&c->chance, pick(c, 32));
+		(void)fake_ofi_strangers(&c->chance, pick(c, 32));
 		break;
 	default:
 		fake_ofi_be_busy((unsigned)pick(c, 30));

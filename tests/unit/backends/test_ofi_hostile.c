@@ -346,7 +346,7 @@ static void stranger_without_a_token_is_refused(void **state)
 
 		for (size_t k = 0; k < len; k++)
 			token[k] = (uint8_t)tei_chance(&chance);
-		asked += fake_ofi_knock(token, len);
+		asked += fake_ofi_strangers(token, len);
 	}
 	while (fake_ofi_counts().requests)
 		fake_progress(&rig.pair);

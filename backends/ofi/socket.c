@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sever.c - the end of a connection that the provider finds by itself
+ * socket.c - end a connection so that the provider finds that out by itself
  *
  * libfabric's provider tcp frees the entry of a read twice if its endpoint is
  * shut down or closed while the answer comes in: the entry is in the queue of
@@ -85,7 +85,7 @@ static bool shut_socket(const struct ofi_endpoint *ep)
 	return true;
 }
 
-void tei_ofi_sever(struct ofi_endpoint *ep)
+void tei_ofi_shut_socket(struct ofi_endpoint *ep)
 {
 	struct ofi_rail *rail = ofi_rail_of(ep);
 
