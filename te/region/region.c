@@ -427,9 +427,10 @@ static bool await_hidden(struct te_engine *engine, struct tei_region *region,
 		if (now >= until)
 			return false;
 		if (now >= warn) {
-			LOG_WARN("engine %s: a region cannot be removed before "
-				 "a process of this host that copies, or has a "
-				 "GPU's memory open, goes on or ends",
+			LOG_WARN("engine %s: a region cannot be removed yet: a "
+				 "process of this host copies or has a GPU's "
+				 "memory open, and does not go on, or "
+				 "connections of peers are not closed",
 				 engine->name);
 			warn = UINT64_MAX;
 		}
