@@ -216,7 +216,7 @@ def test_the_last_line_of_the_benchmark_has_the_rate(target, flags, rate):
     (["--operation=x"], "read|write"), (["--gpu_id=all", "--segment_id=x"], "--gpu_id"),
     (["--block_size=0"], "block_size"), (["--threads=0"], "threads"),
     (["--block_size=1g", "--threads=1024"], "more than 1 TiB"),
-    (["--report_unit=XB"], "report_unit"), (["--protocol=pigeon"], "rdma|tcp"),
+    (["--report_unit=XB"], "report_unit"), (["--protocol=pigeon"], "rdma|efa|tcp"),
     (["--device_name=mlx5_99", "--segment_id=127.0.0.1:1"], "no such device"),
     (["--metadata_server=ftp://x", "--segment_id=x"], "metadata_server"),
     (["--speed=max"], "speed"),
