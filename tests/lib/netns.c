@@ -111,6 +111,16 @@ static bool set_up(pid_t pid, const char *side, int index, int host,
 			       side, index, mbit, mbit > 1000 ? 1024 : 256);
 }
 
+/* The kernel tells of a carrier some time after both ends are up. */
+static bool await_carrier(pid_t pid, const char *side, int index)
+{
+	return !test_netns_run(
+		pid,
+		"n=0; until ip -o link show dev %s%d | grep -q 'state UP'; do "
+		"n=$((n + 1)); [ $n -lt 1000 ] || exit 1; sleep 0.01; done",
+		side, index);
+}
+
 bool test_netns_join(pid_t pid, int index, unsigned int mbit)
 {
 	if (test_netns_run(0,
@@ -119,5 +129,7 @@ bool test_netns_join(pid_t pid, int index, unsigned int mbit)
 			   index, index, (int)pid))
 		return false;
 	return set_up(0, "rail", index, 1, mbit) &&
-	       set_up(pid, "peer", index, 2, mbit);
+	       set_up(pid, "peer", index, 2, mbit) &&
+	       await_carrier(0, "rail", index) &&
+	       await_carrier(pid, "peer", index);
 }
