@@ -142,7 +142,7 @@ static void be_target(int out)
 	struct fi_eq_cm_entry entry;
 	struct fi_cq_entry done;
 	struct fid_pep *pep;
-	struct side s = {NULL};
+	struct side s = {.fabric = NULL};
 	struct target t;
 	size_t len = sizeof(t.addr);
 
@@ -231,7 +231,7 @@ int main(int argc, char **argv)
 	unsigned int batch = argc == 4 ? (unsigned int)atoi(argv[2]) : 0;
 	size_t len = argc == 4 ? strtoul(argv[1], NULL, 10) : 0;
 	struct fi_eq_cm_entry entry;
-	struct side s = {NULL};
+	struct side s = {.fabric = NULL};
 	struct target t;
 	int fds[2];
 	pid_t child;

@@ -145,7 +145,7 @@ ssize_t fake_ofi_cq_read(struct fid_cq *base, void *buf, size_t count)
  * is none, in memory of the queue that the next read may change.
  */
 static void give_data(struct fake_ofi_cq *cq, const struct fake_ofi_done *done,
-		      struct fi_cq_err_entry *buf)
+		      struct fi_cq_err_entry *buf) TEI_REQUIRES(ofi_net.mu)
 {
 	size_t room = buf->err_data_size;
 	int n = snprintf(cq->text, sizeof(cq->text), "code %d of %s",

@@ -243,7 +243,7 @@ static void take(struct fake_ofi_ep *ep, const struct fi_msg_rma *msg,
 }
 
 static ssize_t post_one(struct fake_ofi_ep *ep, const struct fi_msg_rma *msg,
-			uint64_t flags, bool read)
+			uint64_t flags, bool read) TEI_REQUIRES(ofi_net.mu)
 {
 	enum fake_ofi_state usable = ofi_net.rules->type == FI_EP_MSG
 					     ? FAKE_OFI_CONNECTED

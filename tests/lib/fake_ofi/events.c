@@ -73,7 +73,7 @@ static bool is_empty(struct fid *fid)
 }
 
 /* Arms a queue: while nobody reads it, its endpoints go on by themselves. */
-static bool arm(struct fid *fid)
+static bool arm(struct fid *fid) TEI_REQUIRES(ofi_net.mu)
 {
 	struct fake_ofi_wait *wait = wait_of(fid);
 	eventfd_t times;

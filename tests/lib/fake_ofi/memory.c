@@ -145,6 +145,7 @@ static int find_memory(struct fake_ofi_mr *mr, const struct fi_mr_attr *attr,
 
 /* Unless the provider chooses keys, the caller's must be free and fit. */
 static int choose_key(struct fake_ofi_mr *mr, uint64_t asked)
+	TEI_REQUIRES(ofi_net.mu)
 {
 	const struct fake_ofi_rules *rules = ofi_net.rules;
 
@@ -157,7 +158,7 @@ static int choose_key(struct fake_ofi_mr *mr, uint64_t asked)
 }
 
 static int refusal(const struct fake_ofi_device *device,
-		   const struct fake_ofi_mr *mr)
+		   const struct fake_ofi_mr *mr) TEI_REQUIRES(ofi_net.mu)
 {
 	if (device->refuses_memory)
 		return -device->refuses_memory;
@@ -171,6 +172,7 @@ static int refusal(const struct fake_ofi_device *device,
 }
 
 static int place_mr(struct fake_ofi_mr *mr, uint64_t asked)
+	TEI_REQUIRES(ofi_net.mu)
 {
 	struct fake_ofi_device *device = mr->domain->device;
 	int rc = refusal(device, mr);

@@ -301,7 +301,7 @@ void fake_ofi_end_one(struct fake_ofi_ep *ep, struct fake_ofi_work *work,
 void fake_ofi_cq_add(struct fake_ofi_cq *cq, const struct fake_ofi_done *done);
 
 /* run.c: carry out what is posted to endpoints of the queue, so much each. */
-void fake_ofi_run(struct fake_ofi_cq *cq, size_t each);
+void fake_ofi_run(struct fake_ofi_cq *cq, size_t each) TEI_REQUIRES(ofi_net.mu);
 
 /* ---- entries of the table, as provider.h has them ---- */
 
@@ -369,6 +369,6 @@ int fake_ofi_cq_close(struct fid *fid);
 int fake_ofi_mr_close(struct fid *fid);
 int fake_ofi_av_close(struct fid *fid);
 int fake_ofi_pep_close(struct fid *fid);
-int fake_ofi_ep_close(struct fid *fid);
+int fake_ofi_ep_close(struct fid *fid) TEI_REQUIRES(ofi_net.mu);
 
 #endif

@@ -137,6 +137,7 @@ static struct fate refuse(const struct fake_ofi_work *work)
 }
 
 static struct fate perform(struct fake_ofi_ep *ep, struct fake_ofi_work *work)
+	TEI_REQUIRES(ofi_net.mu)
 {
 	const struct fake_ofi_rules *rules = ofi_net.rules;
 	const struct fake_ofi_device *device;
@@ -193,7 +194,7 @@ static struct fake_ofi_work *choose(const struct fake_ofi_ep *ep)
 }
 
 /* Carries out one operation. False: that has to wait, with all behind it. */
-static bool run_one(struct fake_ofi_ep *ep)
+static bool run_one(struct fake_ofi_ep *ep) TEI_REQUIRES(ofi_net.mu)
 {
 	struct fake_ofi_work *work = choose(ep);
 	struct fate fate;

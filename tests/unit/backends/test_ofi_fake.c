@@ -564,17 +564,13 @@ static struct fid_pep *listener;
 static struct fi_eq_cm_entry await_event(struct half *h, uint32_t want)
 {
 	struct fi_eq_cm_entry entry = {.info = NULL};
-	struct {
-		struct fi_eq_cm_entry entry;
-		uint8_t data[64];
-	} buf;
+	uint8_t buf[sizeof(entry) + 64]; /* with the data of the connection */
 	uint32_t event = 0;
 
-	assert_true(api->eq_read(h->eq, &event, &buf, sizeof(buf), 0) >=
-		    (ssize_t)sizeof(buf.entry));
+	assert_true(api->eq_read(h->eq, &event, buf, sizeof(buf), 0) >=
+		    (ssize_t)sizeof(entry));
 	assert_int_equal(event, want);
-	entry.fid = buf.entry.fid;
-	entry.info = buf.entry.info;
+	memcpy(&entry, buf, sizeof(entry));
 	return entry;
 }
 
