@@ -84,6 +84,7 @@ void tei_probe_libfabric(struct tei_probes *out)
 	uint32_t (*version)(void);
 	/* For good: its providers may have threads. */
 	void *lib = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	const char *waits;
 
 	if (!lib) {
 		(void)snprintf(out->libfabric_why, sizeof(out->libfabric_why),
@@ -93,8 +94,8 @@ void tei_probe_libfabric(struct tei_probes *out)
 	*(void **)&version = dlsym(lib, "fi_version");
 	if (!version)
 		return;
-	out->cxi_waits =
-		getenv(MATCH_EVENTS) && !strcmp(getenv(MATCH_EVENTS), "1");
+	waits = getenv(MATCH_EVENTS);
+	out->cxi_waits = waits && !strcmp(waits, "1");
 	/* Or else EFA's provider takes memory of the first GPU. */
 	(void)setenv("FI_HMEM", "system", 0);
 	out->libfabric = version();
