@@ -11,6 +11,8 @@ if(TARGET te_ofi)
 		TESTS libfabric
 		SOURCES hosts.c)
 	add_dependencies(integration_rails_libfabric rails_owner te_ofi)
+	set_property(TEST integration.rails.libfabric APPEND PROPERTY ENVIRONMENT
+		${te_libfabric})
 endif()
 # Ten seconds of doing nothing: first in line, beside the others.
 set_tests_properties(integration.rails.still PROPERTIES COST 100)

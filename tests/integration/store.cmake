@@ -24,6 +24,8 @@ te_tests(integration store
 		tasks tenants traffic trouble turns users
 	SOURCES chaos.c cram.c daemon.c emptied.c late.c leak.c load.c ../../lib/wall.c
 	LIBRARIES te_test_pool te_test_master)
+set_property(TEST integration.store.fence integration.store.survivor APPEND PROPERTY
+	ENVIRONMENT ${te_libfabric})
 target_compile_definitions(integration_store PRIVATE
 	TEST_WALL_LIBRARY="$<TARGET_FILE:te_test_wall_step>")
 add_dependencies(integration_store mooncake_client mooncake_master store_attacker store_dummy

@@ -21,6 +21,7 @@ te_tests(unit te PROGRAM unit_te_libfabric
 	TESTS libfabric)
 if(TARGET te_ofi)
 	add_dependencies(unit_te_libfabric te_ofi)
+	set_tests_properties(unit.te.libfabric PROPERTIES ENVIRONMENT ${te_libfabric})
 endif()
 if(TARGET te_test_fake_verbs)
 	te_tests(unit te PROGRAM unit_te_verbs
