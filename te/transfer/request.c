@@ -251,14 +251,18 @@ static bool awaits_rail(const struct tei_request *r)
 	return may_come && !(r->flags & TE_FAIL_FAST);
 }
 
+static uint32_t access_of(const struct tei_request *r)
+{
+	return r->op == TE_READ ? TE_ACCESS_REMOTE_READ
+				: TE_ACCESS_REMOTE_WRITE;
+}
+
 /*
  * 0: may go. -EAGAIN: the peer must describe itself first, or a rail have its
  * link. Else final.
  */
 static int resolve(struct tei_request *r)
 {
-	uint32_t access = r->op == TE_READ ? TE_ACCESS_REMOTE_READ
-					   : TE_ACCESS_REMOTE_WRITE;
 	struct tei_peer_work *peer = r->peer;
 	const struct tei_remote_region *region;
 
@@ -275,7 +279,7 @@ static int resolve(struct tei_request *r)
 	region = tei_remote_find(peer->remote, r->remote, r->length);
 	if (!region)
 		return ask_again(r, -EFAULT);
-	if (!(region->access & access))
+	if (!(region->access & access_of(r)))
 		return ask_again(r, -EACCES);
 	/* A processor that copies it, as for an arena, would get a signal. */
 	if (tei_request_reach(r, peer->remote, region) && tei_local_is_gone(r))
@@ -346,22 +350,48 @@ static void request_reconsider(struct tei_request *r)
 	tei_peer_run(r->peer);
 }
 
-void tei_request_rematch(struct tei_request *r, int err)
+/* Finds its rails to @region. False: there are none, and all is as before. */
+static bool reach_anew(struct tei_request *r, const struct tei_remote *remote,
+		       const struct tei_remote_region *region)
 {
 	uint64_t reach = r->reach;
 	bool staged = r->staged, direct = r->direct;
 
-	(void)err;
-	if (r->op == TE_NOTIFY || !r->region)
-		return;
-	(void)tei_request_reach(r, r->held, r->region);
-	if (r->reach & ~r->avoid) {
-		r->near = tei_near_of(r);
-		return;
-	}
+	(void)tei_request_reach(r, remote, region);
+	if (r->reach & ~r->avoid)
+		return true;
 	r->reach = reach;
 	r->staged = staged;
 	r->direct = direct;
+	return false;
+}
+
+bool tei_request_renew(struct tei_request *r)
+{
+	struct tei_peer_work *peer = r->peer;
+	const struct tei_remote_region *region;
+
+	assert(!r->n_out);
+	region = tei_remote_find(peer->remote, r->remote, r->length);
+	if (!region || !(region->access & access_of(r)) ||
+	    !reach_anew(r, peer->remote, region))
+		return false;
+	tei_remote_release(r->held, peer->worker->index);
+	r->held = tei_remote_hold(peer->remote, peer->worker->index);
+	r->region = region;
+	r->near = tei_near_of(r);
+	return true;
+}
+
+void tei_request_rematch(struct tei_request *r, int err)
+{
+	(void)err;
+	if (r->op == TE_NOTIFY || !r->region)
+		return;
+	if (reach_anew(r, r->held, r->region)) {
+		r->near = tei_near_of(r);
+		return;
+	}
 	if (r->n_out || r->n_redo || r->merged || tei_request_is_final(r)) {
 		/* With what it has, until that has ended; then it may leave. */
 		if (tei_request_better_part(r))

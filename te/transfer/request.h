@@ -152,6 +152,11 @@ void tei_request_refuse(struct tei_request *r, int err);
  * description of the region may have no key. @err: unused. Token.
  */
 void tei_request_rematch(struct tei_request *r, int err);
+/*
+ * Takes the region of a queued request, of which nothing is out, as its owner
+ * describes it now. False: no rail of ours reaches that; all is as before.
+ */
+bool tei_request_renew(struct tei_request *r);
 /* List of the peer's queue that the request belongs to. */
 struct tei_list *tei_request_class(const struct tei_request *r);
 /* Look (again) whether and where the request may go: queue, park or end it. */

@@ -355,6 +355,28 @@ static bool has_key(const struct tei_request *r, const struct tei_link *link)
 	       r->region->key[link->out.remote_pos].bytes;
 }
 
+/*
+ * Tells whether the request may go by the link. Where its description of the
+ * region is older than the link's partner, and has no key for that, it takes
+ * the one that is known now, once nothing of it is out: nobody tells of a key
+ * that comes after the partner. Another worker has it where that has a key.
+ */
+static bool may_go(struct schedule *s, struct tei_request *r,
+		   const struct tei_link *link)
+{
+	uint64_t reach = r->reach;
+
+	if (has_key(r, link))
+		return true;
+	if (!tei_request_rests(r))
+		return false;
+	if (tei_request_renew(r))
+		s->more |= r->reach != reach;
+	else if (tei_request_better_part(r))
+		r->reach = 0; /* it is stranded here */
+	return has_key(r, link);
+}
+
 /* Requests in a row are mostly of the same memory. */
 static uint64_t nearest(struct schedule *s, uint64_t able, uint64_t near)
 {
@@ -420,7 +442,7 @@ static bool make_part(struct schedule *s, struct tei_request *r, int i,
 	uint64_t before = link->out.bytes;
 	bool made;
 
-	if (!has_key(r, link))
+	if (!may_go(s, r, link))
 		return false;
 	if (r->n_redo)
 		made = tei_work_make_again(r, link);

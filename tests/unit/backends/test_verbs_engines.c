@@ -336,7 +336,7 @@ static bool has_retired(void *arg)
 	return test_stat(arg, "te_endpoints_retired_total", NULL) > 0;
 }
 
-static struct te_engine *engine_of_two(const char *devices)
+static struct te_engine *engine_of_some(const char *devices)
 {
 	const char *const settings[] = {"backends", "verbs",         "topology",
 					file,       "verbs.devices", devices,
@@ -349,7 +349,7 @@ static struct te_engine *engine_of_two(const char *devices)
  * Memory near the user's first rail, which has another partner in the middle of a
  * request: what is left of it has no key of that one.
  */
-static void request_goes_on_when_its_rail_has_another_partner(void **state)
+static void change_partner(const char *devices)
 {
 	struct iovec piece = {local, HALF};
 	struct te_completion completion;
@@ -357,10 +357,9 @@ static void request_goes_on_when_its_rail_has_another_partner(void **state)
 	struct te_batch *batch;
 	struct two two;
 
-	(void)state;
 	fake_verbs_link(1, 1, false);
-	two.owner = engine_of_two("fake1,fake3");
-	two.user = engine_of_two("fake0,fake2");
+	two.owner = engine_of_some("fake1,fake3");
+	two.user = engine_of_some(devices);
 	fake_verbs_refuse_memory(1, ENOMEM);
 	add(two.owner, remote);
 	fake_verbs_refuse_memory(1, 0);
@@ -382,6 +381,18 @@ static void request_goes_on_when_its_rail_has_another_partner(void **state)
 	assert_int_equal(completion.error, 0);
 	assert_memory_equal(remote, local, HALF);
 	close_two(&two);
+}
+
+static void request_goes_on_when_its_rail_has_another_partner(void **state)
+{
+	(void)state;
+	change_partner("fake0,fake2");
+}
+
+static void request_goes_on_when_its_only_rail_has_another_partner(void **state)
+{
+	(void)state;
+	change_partner("fake0");
 }
 
 static int n_waiting;
@@ -504,6 +515,8 @@ int main(void)
 		WITH_NICS(smaller_mtu_costs_connections_and_no_request),
 		WITH_NICS(port_gets_its_link_later_and_is_used),
 		WITH_NICS(request_goes_on_when_its_rail_has_another_partner),
+		WITH_NICS(
+			request_goes_on_when_its_only_rail_has_another_partner),
 		WITH_NICS(engines_start_before_any_port_has_a_link),
 		WITH_NICS(nic_without_room_serves_all_peers_by_turns),
 	};
