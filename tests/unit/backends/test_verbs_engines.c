@@ -6,6 +6,7 @@
  * it. What they share is one fabric, so each rail reaches each.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -301,10 +302,44 @@ static void smaller_mtu_costs_connections_and_no_request(void **state)
 
 /* ---- links that come ---- */
 
+struct rail_use {
+	struct two *two;
+	uint32_t rail;
+	uint64_t before; /* bytes that it had carried */
+};
+
+static void *move_near(void *arg)
+{
+	const struct two *two = arg;
+
+	move(two->user, two->segment, 0);
+	return NULL;
+}
+
+/*
+ * Moves from a thread of its own each time: requests of a thread go by the rails
+ * of one worker, and threads have workers by turns.
+ */
+static bool rail_is_used(void *arg)
+{
+	const struct rail_use *use = arg;
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, move_near, use->two), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	return carried(use->two->user, use->rail) > use->before;
+}
+
+static void await_use(struct two *two, uint32_t i)
+{
+	struct rail_use use = {two, i, carried(two->user, i)};
+
+	assert_true(test_wait_until(rail_is_used, &use, RIG_WAIT_MS));
+}
+
 static void port_gets_its_link_later_and_is_used(void **state)
 {
 	struct two two;
-	uint64_t before;
 
 	(void)state;
 	fake_verbs_link(0, 1, false);
@@ -322,9 +357,7 @@ static void port_gets_its_link_later_and_is_used(void **state)
 	for (uint32_t i = 0; i < 2; i++) {
 		await_state(two.user, i, TE_RAIL_UP);
 		await_state(two.owner, i, TE_RAIL_UP);
-		before = carried(two.user, i);
-		while (carried(two.user, i) == before)
-			move(two.user, two.segment, 0);
+		await_use(&two, i);
 	}
 	close_two(&two);
 }
@@ -439,25 +472,27 @@ static void engines_start_before_any_port_has_a_link(void **state)
 
 /* ---- endpoints ---- */
 
+#define N_OWNERS (N_NICS + 1) /* one more than all NICs have endpoints for */
+
 /* As many completions as one endpoint reserves. */
 static void nic_without_room_serves_all_peers_by_turns(void **state)
 {
 	struct te_engine *user = engine_with("verbs.completions", "512");
-	struct te_engine *owners[3];
-	te_segment_id segments[3];
+	struct te_engine *owners[N_OWNERS];
+	te_segment_id segments[N_OWNERS];
 
 	(void)state;
 	add(user, local);
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < N_OWNERS; i++) {
 		owners[i] = engine_with(NULL, NULL);
 		add(owners[i], remote);
 		segments[i] = rig_segment(user, owners[i]);
 	}
-	for (int i = 0; i < 6; i++)
-		move(user, segments[i % 3], i & 1);
+	for (int i = 0; i < 2 * N_OWNERS; i++)
+		move(user, segments[i % N_OWNERS], i & 1);
 	assert_true(test_stat(user, "te_endpoints_retired_total", NULL) > 0);
 	te_engine_destroy(user);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < N_OWNERS; i++)
 		te_engine_destroy(owners[i]);
 }
 
