@@ -203,8 +203,8 @@ static void measure(struct side *s, const struct target *t, size_t len,
 {
 	static uint64_t times[TIMES_MAX];
 	static struct fi_context contexts[BATCH_MAX];
-	uint64_t begun = tei_now_ns(), now = begun, last, at = 0;
-	size_t n = 0;
+	uint64_t begun = tei_now_ns(), now = begun, last, at = 0, median;
+	size_t n = 0, kept;
 
 	while ((double)(now - begun) < seconds * 1e9) {
 		last = now;
@@ -217,13 +217,14 @@ static void measure(struct side *s, const struct target *t, size_t len,
 		times[n++ % TIMES_MAX] = now - last;
 	}
 	seconds = (double)(now - begun) / 1e9;
-	qsort(times, n < TIMES_MAX ? n : TIMES_MAX, sizeof(times[0]), by_time);
+	kept = n < TIMES_MAX ? n : TIMES_MAX;
+	qsort(times, kept, sizeof(times[0]), by_time);
+	median = times[kept / 2];
 	(void)printf(
 		"%zu bytes x %u: %.2f GB/s, %.1f thousand a second, median "
 		"of a batch %.1f us\n",
 		len, batch, (double)n * batch * (double)len / seconds / 1e9,
-		(double)n * batch / seconds / 1e3,
-		(double)times[(n < TIMES_MAX ? n : TIMES_MAX) / 2] / 1e3);
+		(double)n * batch / seconds / 1e3, (double)median / 1e3);
 }
 
 int main(int argc, char **argv)
