@@ -130,7 +130,7 @@ static void close_addresses(struct ofi_endpoint *ep)
 		(void)log_failure(rail, "close an endpoint's addresses", rc);
 }
 
-/* What follows when the provider's endpoint is closed. */
+/* Ends what was the provider's endpoint's, which is closed. */
 static void fid_closed(struct ofi_endpoint *ep)
 {
 	ep->fid = NULL;
@@ -505,7 +505,7 @@ void tei_ofi_ended(struct ofi_rail *rail, const struct fid *fid, int err)
 
 	if (!ep)
 		return;
-	/* What came back tells the cause: handled before it goes down. */
+	/* Completions tell the cause: they are handled before it is down. */
 	await_posted(ep);
 	if (err)
 		tei_ofi_break(ep, err);
@@ -652,7 +652,7 @@ static void end_posted(struct ofi_endpoint *ep)
 	ep->state = OFI_CLOSED;
 }
 
-/* It is closed as soon as that can be, and is counted until then. */
+/* Has an endpoint closed as soon as that can be, and counted until then. */
 static void set_stuck(struct ofi_endpoint *ep)
 {
 	struct ofi_rail *rail = ofi_rail_of(ep);

@@ -21,7 +21,7 @@ enum efa_status {
 	EFA_UNRESPONSIVE = 13, /* the peer has answered before */
 	EFA_UNKNOWN_PEER = 14, /* the peer does not have our address */
 	EFA_UNREACHABLE = 15,  /* nobody has answered yet */
-	/* Of the provider. */
+	/* The provider's own begin here. */
 	EFA_REFUSED_ADDRESS = 4111,
 	EFA_RECEIVER_UNRESPONSIVE = 4124,
 	EFA_HANDSHAKE_UNRESPONSIVE = 4126,
@@ -49,7 +49,7 @@ static int efa_error(int code)
 	}
 }
 
-/* What Slingshot's NICs answer, for nearly all of which it says FI_EIO. */
+/* Answers of Slingshot's NICs; its provider says FI_EIO of nearly all. */
 enum cxi_status {
 	CXI_UNDELIVERABLE = 2,
 	CXI_NO_TABLE = 3, /* the peer's endpoint is disabled */

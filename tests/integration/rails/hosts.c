@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hosts.c - two hosts with two networks between them, for tests */
 #include "tests/integration/rails/hosts.h"
+#include "base/clock.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "tests/lib/netns.h"
 #include "tests/lib/stat.h"
 #include "tests/lib/test.h"
@@ -312,4 +314,31 @@ bool hosts_forget(struct hosts *h, int network)
 	assert_true(n || !feof(f)); /* there is one, or no filter for it */
 	fclose(f);
 	return n > 0;
+}
+
+/* ---- all pieces ---- */
+
+void hosts_begin(struct hosts *h)
+{
+	hosts_submit(h, N_PIECES);
+	hosts_await(h, N_PIECES / 8);
+}
+
+void hosts_finish(struct hosts *h)
+{
+	hosts_await(h, N_PIECES);
+	hosts_expect_bytes(h, N_PIECES);
+}
+
+void hosts_await_use(struct hosts *h, const char *rail)
+{
+	uint64_t before = hosts_sent(h, rail);
+	uint64_t until = tei_now_ms() + WAIT_MS;
+
+	while (hosts_sent(h, rail) == before) {
+		assert_true(tei_now_ms() < until);
+		hosts_again(h);
+		hosts_submit(h, N_PIECES);
+		hosts_await(h, N_PIECES);
+	}
 }

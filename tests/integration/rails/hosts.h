@@ -67,6 +67,13 @@ uint64_t hosts_stat(struct hosts *h, const char *name, const char *label);
 /* Bytes of payload that our @rail ("rail0") has sent. */
 uint64_t hosts_sent(struct hosts *h, const char *rail);
 
+/* Submit all pieces, of which some are sent over both networks then. */
+void hosts_begin(struct hosts *h);
+/* Await all pieces, and their bytes. */
+void hosts_finish(struct hosts *h);
+/* Submit all pieces again and again until our @rail has sent some. */
+void hosts_await_use(struct hosts *h, const char *rail);
+
 /* Take both interfaces of a network away; make them again. */
 void hosts_remove(int network);
 void hosts_join(struct hosts *h, int network);

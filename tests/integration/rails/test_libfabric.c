@@ -11,41 +11,15 @@
 
 #define DEADLINE_MS 2000
 
-/* All is submitted, and some of it was sent. */
-static void begin(struct hosts *h)
-{
-	hosts_submit(h, N_PIECES);
-	hosts_await(h, N_PIECES / 8);
-}
-
-static void finish(struct hosts *h)
-{
-	hosts_await(h, N_PIECES);
-	hosts_expect_bytes(h, N_PIECES);
-}
-
-static void await_use_of(struct hosts *h, const char *rail)
-{
-	uint64_t before = hosts_sent(h, rail);
-	uint64_t until = tei_now_ms() + WAIT_MS;
-
-	while (hosts_sent(h, rail) == before) {
-		assert_true(tei_now_ms() < until);
-		hosts_again(h);
-		hosts_submit(h, N_PIECES);
-		hosts_await(h, N_PIECES);
-	}
-}
-
 static void link_that_goes_down_costs_no_byte_and_comes_back(void **state)
 {
 	struct hosts *h = *state;
 
-	begin(h);
+	hosts_begin(h);
 	hosts_set_link(h, 1, true, false);
-	finish(h);
+	hosts_finish(h);
 	hosts_set_link(h, 1, true, true);
-	await_use_of(h, "rail1");
+	hosts_await_use(h, "rail1");
 	hosts_expect_bytes(h, N_PIECES);
 }
 
@@ -53,11 +27,11 @@ static void link_that_goes_down_at_the_owner_costs_no_byte(void **state)
 {
 	struct hosts *h = *state;
 
-	begin(h);
+	hosts_begin(h);
 	hosts_set_link(h, 1, false, false);
-	finish(h);
+	hosts_finish(h);
 	hosts_set_link(h, 1, false, true);
-	await_use_of(h, "rail1");
+	hosts_await_use(h, "rail1");
 	hosts_expect_bytes(h, N_PIECES);
 }
 
@@ -65,9 +39,9 @@ static void silent_network_costs_no_byte(void **state)
 {
 	struct hosts *h = *state;
 
-	begin(h);
+	hosts_begin(h);
 	hosts_silence(1);
-	finish(h);
+	hosts_finish(h);
 }
 
 /* One request with a deadline of its own; what it ended with. */

@@ -1,37 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_networks.c - networks that go down, come back, or fall silent */
-#include "base/clock.h"
 #include "tests/integration/rails/hosts.h"
 #include "tests/lib/test.h"
 #include "tests/lib/wait.h"
 
 #define REROUTED "te_control_rerouted_total"
-
-/* All is submitted, and some of it was sent over both networks. */
-static void begin(struct hosts *h)
-{
-	hosts_submit(h, N_PIECES);
-	hosts_await(h, N_PIECES / 8);
-}
-
-static void finish(struct hosts *h)
-{
-	hosts_await(h, N_PIECES);
-	hosts_expect_bytes(h, N_PIECES);
-}
-
-static void await_use_of(struct hosts *h, const char *rail)
-{
-	uint64_t before = hosts_sent(h, rail);
-	uint64_t until = tei_now_ms() + WAIT_MS;
-
-	while (hosts_sent(h, rail) == before) {
-		assert_true(tei_now_ms() < until);
-		hosts_again(h);
-		hosts_submit(h, N_PIECES);
-		hosts_await(h, N_PIECES);
-	}
-}
 
 static void both_networks_carry_their_share(void **state)
 {
@@ -39,7 +12,7 @@ static void both_networks_carry_their_share(void **state)
 	uint64_t fast, slow;
 
 	hosts_submit(h, N_PIECES);
-	finish(h);
+	hosts_finish(h);
 	fast = hosts_sent(h, "rail0");
 	slow = hosts_sent(h, "rail1");
 	assert_true(fast + slow >= REGION_LEN);
@@ -51,11 +24,11 @@ static void link_that_goes_down_costs_no_byte_and_comes_back(void **state)
 {
 	struct hosts *h = *state;
 
-	begin(h);
+	hosts_begin(h);
 	hosts_set_link(h, 1, true, false);
-	finish(h);
+	hosts_finish(h);
 	hosts_set_link(h, 1, true, true);
-	await_use_of(h, "rail1");
+	hosts_await_use(h, "rail1");
 	hosts_expect_bytes(h, N_PIECES);
 }
 
@@ -64,12 +37,12 @@ static void first_network_may_go_down_too(void **state)
 {
 	struct hosts *h = *state;
 
-	begin(h);
+	hosts_begin(h);
 	hosts_set_link(h, 0, true, false);
-	finish(h);
+	hosts_finish(h);
 	assert_true(hosts_stat(h, REROUTED, "") > 0);
 	hosts_set_link(h, 0, true, true);
-	await_use_of(h, "rail0");
+	hosts_await_use(h, "rail0");
 	hosts_expect_bytes(h, N_PIECES);
 }
 
@@ -77,11 +50,11 @@ static void link_that_goes_down_at_the_owner_costs_no_byte(void **state)
 {
 	struct hosts *h = *state;
 
-	begin(h);
+	hosts_begin(h);
 	hosts_set_link(h, 0, false, false);
-	finish(h);
+	hosts_finish(h);
 	hosts_set_link(h, 0, false, true);
-	await_use_of(h, "rail0");
+	hosts_await_use(h, "rail0");
 	hosts_expect_bytes(h, N_PIECES);
 }
 
@@ -90,11 +63,11 @@ static void interfaces_that_are_removed_may_come_back(void **state)
 {
 	struct hosts *h = *state;
 
-	begin(h);
+	hosts_begin(h);
 	hosts_remove(1);
-	finish(h);
+	hosts_finish(h);
 	hosts_join(h, 1);
-	await_use_of(h, "rail1");
+	hosts_await_use(h, "rail1");
 	hosts_expect_bytes(h, N_PIECES);
 }
 
@@ -103,20 +76,20 @@ static void no_network_at_all_is_waited_out(void **state)
 {
 	struct hosts *h = *state;
 
-	begin(h);
+	hosts_begin(h);
 	hosts_set_link(h, 0, true, false);
 	hosts_set_link(h, 1, true, false);
 	hosts_set_link(h, 1, true, true);
-	finish(h);
+	hosts_finish(h);
 }
 
 static void silent_network_costs_no_byte(void **state)
 {
 	struct hosts *h = *state;
 
-	begin(h);
+	hosts_begin(h);
 	hosts_silence(1);
-	finish(h);
+	hosts_finish(h);
 }
 
 /* Where half a second is too short for an answer it goes to and fro. */
@@ -144,9 +117,9 @@ static void silent_network_that_control_uses_costs_no_byte(void **state)
 {
 	struct hosts *h = *state;
 
-	begin(h);
+	hosts_begin(h);
 	hosts_silence(0);
-	finish(h);
+	hosts_finish(h);
 }
 
 int main(void)

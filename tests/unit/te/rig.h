@@ -35,6 +35,18 @@ static inline struct te_engine *rig_engine(const char *const settings[])
 	return engine;
 }
 
+/* @name: of the host, or its address with a port. */
+static inline struct te_engine *rig_engine_named(const char *name)
+{
+	struct te_config *config;
+	struct te_engine *engine;
+
+	assert_int_equal(te_config_create(&config), 0);
+	assert_int_equal(te_engine_create(config, name, &engine), 0);
+	te_config_destroy(config);
+	return engine;
+}
+
 static inline te_region_id rig_region(struct te_engine *engine, void *addr,
 				      uint64_t length, uint32_t access)
 {

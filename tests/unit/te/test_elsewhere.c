@@ -285,17 +285,18 @@ static void requests_to_an_unmet_peer_are_as_many_as_one_likes(void **state)
 
 /* ---- what other workers see of a rail ---- */
 
+static const char *const soon[] = {"workers",
+				   "2",
+				   "connect_timeout",
+				   "10m",
+				   "reroute_after",
+				   "50ms",
+				   "suspect_after",
+				   "10m",
+				   NULL};
+
 static void connect_that_hangs_is_not_waited_for(void **state)
 {
-	static const char *const soon[] = {"workers",
-					   "2",
-					   "connect_timeout",
-					   "10m",
-					   "reroute_after",
-					   "50ms",
-					   "suspect_after",
-					   "10m",
-					   NULL};
 	struct te_request request;
 	struct te_batch *batch;
 
@@ -417,15 +418,6 @@ static bool all_are_overdue(void *arg)
 /* It comes up when the request is at the other worker, and nothing is live. */
 static void link_that_comes_up_late_elsewhere_is_used(void **state)
 {
-	static const char *const soon[] = {"workers",
-					   "2",
-					   "connect_timeout",
-					   "10m",
-					   "reroute_after",
-					   "50ms",
-					   "suspect_after",
-					   "10m",
-					   NULL};
 	struct te_request request;
 	struct te_batch *batch;
 

@@ -56,17 +56,6 @@ static int result(struct te_batch *batch, uint32_t index)
 	return c.error;
 }
 
-static struct te_engine *engine_named(const char *name)
-{
-	struct te_config *config;
-	struct te_engine *engine;
-
-	assert_int_equal(te_config_create(&config), 0);
-	assert_int_equal(te_engine_create(config, name, &engine), 0);
-	te_config_destroy(config);
-	return engine;
-}
-
 /* "127.0.0.1:port", where somebody was who has gone: nobody takes it at once. */
 static void name_of_nobody(char out[64])
 {
@@ -121,7 +110,7 @@ static void engine_that_comes_later_is_waited_for(void **state)
 	request.timeout_ms = RIG_WAIT_MS;
 	batch = submit(&request, 1);
 	assert_int_equal(te_batch_wait(batch, 50), -ETIMEDOUT);
-	owner = engine_named(name);
+	owner = rig_engine_named(name);
 	assert_int_equal(result(batch, 0), 0);
 	assert_int_equal(te_notify_take(owner, &notify), 0);
 	assert_int_equal(notify.length, LEN);
@@ -198,7 +187,7 @@ static void end_before_a_notification(bool cancel)
 		assert_int_equal(te_request_cancel(batch, 0), 0);
 	while (te_batch_result(batch, 0, &(struct te_completion){0}) == -EAGAIN)
 		(void)te_batch_wait(batch, 10);
-	owner = engine_named(name);
+	owner = rig_engine_named(name);
 	assert_int_equal(result(batch, 0), cancel ? -ECANCELED : -ETIMEDOUT);
 	assert_int_equal(result(batch, 1), -ECANCELED);
 	assert_int_equal(te_notify_take(owner, &notify), -EAGAIN);
@@ -308,7 +297,7 @@ restart_makes_it_stale_and_the_next_one_is_of_the_new_life(void **state)
 	rig_region(owner, memory, LEN, RIG_ANY);
 	assert_int_equal(rig_move(user, id, TE_WRITE, memory, local, LEN), 0);
 	te_engine_destroy(owner);
-	owner = engine_named(name);
+	owner = rig_engine_named(name);
 	rig_region(owner, memory, LEN, RIG_ANY);
 	assert_int_equal(rig_move(user, id, TE_WRITE, memory, local, LEN),
 			 -ESTALE);

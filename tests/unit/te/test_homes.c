@@ -51,17 +51,6 @@ static int set_up(void **state)
 
 /* ---- notifications ---- */
 
-static struct te_engine *engine_named(const char *name)
-{
-	struct te_config *config;
-	struct te_engine *engine;
-
-	assert_int_equal(te_config_create(&config), 0);
-	assert_int_equal(te_engine_create(config, name, &engine), 0);
-	te_config_destroy(config);
-	return engine;
-}
-
 static bool first_has_ended(void *batch)
 {
 	struct te_completion c;
@@ -92,7 +81,7 @@ notification_of_an_unmet_peer_follows_the_writes_elsewhere(void **state)
 	atomic_store(&fake.refuse_at, (uintptr_t)memory);
 	batch = submit_to_second(requests, 2);
 	assert_int_equal(te_batch_wait(batch, 50), -ETIMEDOUT);
-	owner = engine_named(name);
+	owner = rig_engine_named(name);
 	rig_region(owner, memory, LEN, RIG_ANY);
 	assert_int_equal(result(batch, 0), -EFAULT);
 	assert_int_equal(result(batch, 1), -ECANCELED);
@@ -121,7 +110,7 @@ static void failed_write_of_an_unmet_peer(const char *const settings[])
 	assert_int_equal(te_batch_create(user, 2, &batch), 0);
 	assert_int_equal(te_batch_submit(batch, requests, 2), 0);
 	assert_true(test_wait_until(first_has_ended, batch, RIG_WAIT_MS));
-	owner = engine_named(name);
+	owner = rig_engine_named(name);
 	assert_int_equal(result(batch, 0), -ETIMEDOUT);
 	assert_int_equal(result(batch, 1), -ECANCELED);
 	te_batch_destroy(batch);
