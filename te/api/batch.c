@@ -526,14 +526,15 @@ int te_batch_reset(struct te_batch *batch)
 		return -EDEADLK;
 	await_untouched(batch);
 	tei_pieces_reset(&batch->chunks);
-	atomic_store(&batch->cancel_all, false);
-	atomic_store(&batch->n_canceled, 0);
-	atomic_store(&batch->used, 0);
+	/* Nothing is in flight: the next submission releases all of it. */
+	atomic_store_explicit(&batch->cancel_all, false, memory_order_relaxed);
+	atomic_store_explicit(&batch->n_canceled, 0, memory_order_relaxed);
+	atomic_store_explicit(&batch->used, 0, memory_order_relaxed);
 	batch->n_taken = 0;
 	batch->n_called = 0;
 	batch->n_final = 0;
 	batch->well_peer = NULL;
-	atomic_store(&batch->n_done, 0);
+	atomic_store_explicit(&batch->n_done, 0, memory_order_relaxed);
 	atomic_store_explicit(&batch->n_submitted, 0, memory_order_release);
 	clear_event(batch);
 	return 0;

@@ -107,7 +107,7 @@ struct tei_worker *tei_own_worker(const struct te_engine *engine)
 struct target {
 	te_segment_id id;
 	struct tei_peer *peer;
-	struct tei_peer_work *part; /* of the worker that is to have it */
+	struct tei_peer_work *part; /* to which the last one went, or NULL */
 	uint32_t life;
 	uint64_t epoch;
 };
@@ -162,15 +162,13 @@ static int check_request(const struct te_request *req, uint64_t *length)
 static int look_up_target(struct te_engine *engine, te_segment_id id,
 			  struct target *t) TEI_REQUIRES(engine->mu)
 {
-	struct tei_segment *segment;
+	struct tei_segment *segment = tei_handle_get(&engine->segments, id);
 
-	if (t->peer && t->id == id)
-		return 0;
-	segment = tei_handle_get(&engine->segments, id);
 	if (!segment)
 		return -ENOENT;
 	t->id = id;
 	t->peer = segment->peer;
+	t->part = NULL;
 	t->life = segment->life;
 	t->epoch = segment->peer->announced.epoch;
 	if (t->epoch == segment->peer->announced.epoch_over)
@@ -373,8 +371,9 @@ static int copy_next(struct submission *s, uint64_t length)
 	if (!s->n_copied && engine->n_workers > 1)
 		plan_sharing(s->batch, s->reqs, s->n, s->first, s->last.peer,
 			     &s->sharing);
-	s->last.part = part_for(s->batch, &s->sharing, s->last.peer, s->bytes,
-				req->op);
+	if (s->sharing.share || !s->last.part)
+		s->last.part = part_for(s->batch, &s->sharing, s->last.peer,
+					s->bytes, req->op);
 	copy(req, length, &s->last, r);
 	r->batch = s->batch;
 	r->index = s->first + s->n_copied++;
@@ -384,32 +383,11 @@ static int copy_next(struct submission *s, uint64_t length)
 	return copy_pieces(s->batch, req, r);
 }
 
-/* One worker: takes the engine's lock once, as threads do not share it much. */
-static int copy_all(struct submission *s)
-{
-	struct te_engine *engine = s->batch->engine;
-	uint64_t length;
-	int rc = 0;
-
-	tei_mutex_lock(&engine->mu);
-	while (!rc && s->n_copied < s->n) {
-		const struct te_request *req = &s->reqs[s->n_copied];
-
-		rc = check_request(req, &length);
-		if (!rc)
-			rc = look_up_target(engine, req->segment, &s->last);
-		if (!rc)
-			rc = copy_next(s, length);
-	}
-	tei_mutex_unlock(&engine->mu);
-	return rc;
-}
-
 /*
- * Several workers: the lock is not held while requests are copied, as threads
- * that submit share it. Peers live as long as the engine.
+ * The engine's lock is not held while requests are copied: threads that submit
+ * share it. Peers live as long as the engine.
  */
-static int copy_all_apart(struct submission *s)
+static int copy_all(struct submission *s)
 {
 	struct te_engine *engine = s->batch->engine;
 	uint64_t length;
@@ -433,7 +411,6 @@ static int copy_all_apart(struct submission *s)
 int tei_batch_take(struct te_batch *batch, const struct te_request *reqs,
 		   size_t n, uint32_t *first)
 {
-	struct te_engine *engine = batch->engine;
 	struct tei_request *head;
 	struct submission s;
 	int rc;
@@ -450,7 +427,7 @@ int tei_batch_take(struct te_batch *batch, const struct te_request *reqs,
 				.n = n,
 				.first = *first,
 				.now = tei_now_ns()};
-	rc = engine->n_workers > 1 ? copy_all_apart(&s) : copy_all(&s);
+	rc = copy_all(&s);
 	if (rc)
 		return rc;
 	head = &batch->requests[*first];

@@ -131,7 +131,7 @@ static inline bool tei_in_callback(void)
  */
 static inline bool tei_must_not_drive(const struct te_engine *engine)
 {
-	return tei_calling_back && engine->n_workers > 1;
+	return engine->n_workers > 1 && tei_calling_back;
 }
 
 #endif

@@ -164,10 +164,11 @@ bool tei_cohort_is_silent(struct tei_cohort *cohort, uint64_t now)
 
 uint64_t tei_cohort_next_look(const struct tei_cohort *cohort)
 {
-	uint64_t at = silent_since(cohort) + patience_of(cohort);
-	uint64_t deadline = cohort->first->deadline;
+	uint64_t deadline = cohort->first->deadline, at;
 
-	if (cohort->doubted_at)
-		at = cohort->doubted_at + GRACE;
-	return heeds_silence(cohort) && at < deadline ? at : deadline;
+	if (!heeds_silence(cohort))
+		return deadline;
+	at = cohort->doubted_at ? cohort->doubted_at + GRACE
+				: silent_since(cohort) + patience_of(cohort);
+	return at < deadline ? at : deadline;
 }

@@ -783,10 +783,10 @@ void tei_worker_submit(struct tei_worker *w, struct tei_call *call,
 
 	tei_mpsc_push(&w->queue, &call->node);
 	if (!tei_must_not_drive(w->engine) && tei_token_take(w, TEI_SOON)) {
-		from = tei_now_ns();
-		do {
+		drive_round(w, with);
+		from = w->now; /* at which that has begun */
+		while (!tei_mpsc_empty(&w->queue) && ++i < ROUNDS_MAX)
 			drive_round(w, with);
-		} while (!tei_mpsc_empty(&w->queue) && ++i < ROUNDS_MAX);
 		if (patient) /* sending is no gap between waits */
 			w->let_go_at += tei_now_ns() - from;
 		tei_token_release(w, patient);
