@@ -7,13 +7,6 @@
 
 #define SLICES_A_SECOND 2000
 
-/* Sums over the rails that may carry a request, and their parts. */
-struct sums {
-	double rate, taken;
-	double end; /* seconds until all that waits were done by all of them */
-	double of[TEI_PLAN_RAILS]; /* of[rail]: taken(), only of these */
-};
-
 /* Below 2^63, which a processor converts by one instruction. */
 static double number(uint64_t n)
 {
@@ -37,28 +30,70 @@ static double taken(const struct tei_plan_rail *rail)
 	return left > pipe ? left : pipe;
 }
 
-/* Seconds until rail @i had done what it has and @more, if nothing changes. */
-static double end_of(const struct tei_plan *plan, const struct sums *sums,
-		     int i, uint64_t more)
+static int64_t room_of(const struct tei_plan_rail *rail)
 {
-	return (sums->of[i] + number(more)) / number(plan->rails[i].rate);
+	/* Far below 0, whatever a request may have beyond the window. */
+	return rail->full ? INT64_MIN / 2
+			  : (int64_t)(rail->window - rail->in_flight);
 }
 
-static bool has_room(const struct tei_plan *plan, int i)
+void tei_plan_begin(struct tei_plan *plan, const struct tei_plan_limits *limits)
 {
-	const struct tei_plan_rail *rail = &plan->rails[i];
+	plan->limits = *limits;
+	plan->waiting = plan->extra = plan->summed = 0;
+}
 
-	return !rail->full && rail->in_flight < rail->window + plan->extra;
+void tei_plan_look(struct tei_plan *plan, int rail)
+{
+	const struct tei_plan_rail *from = &plan->rails[rail];
+	struct tei_plan_seen *seen = &plan->seen[rail];
+	struct tei_plan_seen now = {.rate = number(from->rate),
+				    .inverse = 1 / number(from->rate),
+				    .taken = taken(from),
+				    .room = room_of(from)};
+
+	if (plan->summed >> rail & 1) {
+		plan->rate += now.rate - seen->rate;
+		plan->taken += now.taken - seen->taken;
+	}
+	*seen = now;
+}
+
+/* Adds up the rails of @may, unless these are what has been added up. */
+static void sum_up(struct tei_plan *plan, uint64_t may)
+{
+	if (plan->summed == may)
+		return;
+	plan->rate = plan->taken = 0;
+	for (uint64_t left = may; left; left &= left - 1) {
+		const struct tei_plan_seen *seen =
+			&plan->seen[__builtin_ctzll(left)];
+
+		plan->rate += seen->rate;
+		plan->taken += seen->taken;
+	}
+	plan->summed = may;
+}
+
+/* Seconds until all that waits were done by all of them. */
+static double end_of_all(const struct tei_plan *plan)
+{
+	return (plan->taken + number(plan->waiting)) / plan->rate;
+}
+
+/* Seconds until rail @i had done what it has and @more, if nothing changes. */
+static double end_of(const struct tei_plan *plan, int i, uint64_t more)
+{
+	return (plan->seen[i].taken + number(more)) * plan->seen[i].inverse;
 }
 
 /* True: the rail has room, and half of the part at least is in its window. */
 static bool has_room_for(const struct tei_plan *plan, int i, uint64_t part)
 {
-	const struct tei_plan_rail *rail = &plan->rails[i];
+	int64_t room = plan->seen[i].room + (int64_t)plan->extra;
 
-	return has_room(plan, i) &&
-	       (!rail->in_flight ||
-		rail->in_flight + part / 2 <= rail->window + plan->extra);
+	return room > 0 &&
+	       (!plan->rails[i].in_flight || (int64_t)(part / 2) <= room);
 }
 
 void tei_plan_size(struct tei_plan_rail *rail, uint64_t rate,
@@ -98,16 +133,16 @@ static uint64_t cut(uint64_t rest, uint64_t most, uint64_t crumb)
  * slices shrink as the end comes near; all of it where halves were crumbs.
  */
 static uint64_t part_of(const struct tei_plan *plan, int i, uint64_t rest,
-			const struct sums *sums)
+			double end)
 {
 	const struct tei_plan_limits *limits = &plan->limits;
-	const struct tei_plan_rail *rail = &plan->rails[i];
-	double share = sums->end * number(rail->rate) - sums->of[i];
-	double least = number(limits->slice_min);
-	uint64_t most = rail->slice;
+	const struct tei_plan_seen *seen = &plan->seen[i];
+	double least = number(limits->slice_min), share;
+	uint64_t most = plan->rails[i].slice;
 
 	if (rest < 2 * limits->slice_min)
 		return rest;
+	share = end * seen->rate - seen->taken;
 	if (share * 0.5 >= least)
 		share *= 0.5;
 	if (share < number(most))
@@ -115,35 +150,22 @@ static uint64_t part_of(const struct tei_plan *plan, int i, uint64_t rest,
 	return cut(rest, most, limits->slice_min / 4);
 }
 
-static void sum_up(const struct tei_plan *plan, uint64_t may, struct sums *out)
-{
-	out->rate = out->taken = 0;
-	for (; may; may &= may - 1) {
-		int i = __builtin_ctzll(may);
-
-		out->of[i] = taken(&plan->rails[i]);
-		out->rate += number(plan->rails[i].rate);
-		out->taken += out->of[i];
-	}
-	out->end = (out->taken + number(plan->waiting)) / out->rate;
-}
-
 /*
  * Tells whether @rail's part ends before the others were done without its help:
  * with all that waits, and were it only with this part.
  */
 static bool helps(const struct tei_plan *plan, uint64_t may, int rail,
-		  uint64_t length, const struct sums *sums)
+		  uint64_t length)
 {
-	double end = end_of(plan, sums, rail, length);
-	double others = sums->taken - sums->of[rail] + number(plan->waiting);
+	const struct tei_plan_seen *seen = &plan->seen[rail];
+	double end = end_of(plan, rail, length);
+	double others = plan->taken - seen->taken + number(plan->waiting);
 	bool is_first = true;
 
-	if (others / (sums->rate - number(plan->rails[rail].rate)) >= end)
+	if (others >= end * (plan->rate - seen->rate))
 		return true;
 	for (may &= ~(1ull << rail); may && is_first; may &= may - 1)
-		is_first =
-			end <= end_of(plan, sums, __builtin_ctzll(may), length);
+		is_first = end <= end_of(plan, __builtin_ctzll(may), length);
 	return is_first;
 }
 
@@ -156,45 +178,38 @@ static int one_alone(const struct tei_plan *plan, int rail, uint64_t rest,
 	return has_room_for(plan, rail, *length) ? rail : -1;
 }
 
-uint64_t tei_plan_part(const struct tei_plan *plan, uint64_t may, int rail)
+uint64_t tei_plan_part(struct tei_plan *plan, uint64_t may, int rail)
 {
-	struct sums sums;
-
 	if (!(may & (may - 1)))
 		return plan->rails[rail].slice;
-	sum_up(plan, may, &sums);
-	return part_of(plan, rail, plan->waiting, &sums);
+	sum_up(plan, may);
+	return part_of(plan, rail, plan->waiting, end_of_all(plan));
 }
 
-int tei_plan_next(const struct tei_plan *plan, uint64_t may, uint64_t rest,
+int tei_plan_next(struct tei_plan *plan, uint64_t may, uint64_t rest,
 		  uint64_t *length)
 {
-	struct sums sums;
-	uint64_t left;
-	double first = 0;
+	uint64_t left, chosen = 0;
+	double all, first = 0;
 	int best = -1;
 
 	if (!(may & (may - 1)))
 		return one_alone(plan, __builtin_ctzll(may), rest, length);
-	sum_up(plan, may, &sums);
+	sum_up(plan, may);
+	all = end_of_all(plan);
 	for (left = may; left; left &= left - 1) {
 		int i = __builtin_ctzll(left);
-		uint64_t part;
-		double end;
+		uint64_t part = part_of(plan, i, rest, all);
+		double end = end_of(plan, i, part);
 
-		if (!has_room(plan, i))
-			continue;
-		part = part_of(plan, i, rest, &sums);
-		if (!has_room_for(plan, i, part))
-			continue;
-		end = end_of(plan, &sums, i, part);
-		if (best >= 0 && end >= first)
+		if ((best >= 0 && end >= first) || !has_room_for(plan, i, part))
 			continue;
 		best = i;
 		first = end;
-		*length = part;
+		chosen = part;
 	}
-	if (best >= 0 && !helps(plan, may, best, *length, &sums))
+	if (best < 0 || !helps(plan, may, best, chosen))
 		return -1;
+	*length = chosen;
 	return best;
 }

@@ -40,12 +40,35 @@ struct tei_plan_limits {
 	uint64_t slice_min, slice_max; /* bytes; min <= max, min >= 1 */
 };
 
+/* What follows of a rail's fields; see tei_plan_look(). The planner's own. */
+struct tei_plan_seen {
+	double rate, inverse; /* bytes a second; 1 / rate */
+	double taken;         /* bytes: see plan.c */
+	int64_t room;         /* bytes that its window has left; may be < 0 */
+};
+
 struct tei_plan {
+	/* The caller's. */
 	struct tei_plan_rail rails[TEI_PLAN_RAILS];
 	uint64_t waiting; /* bytes given to no rail; a lower bound will do */
 	uint64_t extra;   /* bytes by which this request may exceed a window */
 	struct tei_plan_limits limits;
+
+	/* The planner's own. */
+	struct tei_plan_seen seen[TEI_PLAN_RAILS];
+	uint64_t summed; /* rails whose sums these are, a bit each; 0: none */
+	double rate, taken; /* of those, added up */
 };
+
+/* Begins with no rail looked at, and nothing waiting. */
+void tei_plan_begin(struct tei_plan *plan,
+		    const struct tei_plan_limits *limits);
+
+/*
+ * Works out what follows of the fields of @rail: before the others below read
+ * it, and again after each change of these.
+ */
+void tei_plan_look(struct tei_plan *plan, int rail);
 
 /*
  * @may: bit set of the rails that may carry the request, >= 1 of them
@@ -53,14 +76,14 @@ struct tei_plan {
  *
  * Returns the rail and sets *length to 1 .. rest, or -1: none just now.
  */
-int tei_plan_next(const struct tei_plan *plan, uint64_t may, uint64_t rest,
+int tei_plan_next(struct tei_plan *plan, uint64_t may, uint64_t rest,
 		  uint64_t *length);
 
 /*
  * Returns how much @rail, of @may, should get at once of what waits, were all
  * that one request: how much of small ones it may carry together.
  */
-uint64_t tei_plan_part(const struct tei_plan *plan, uint64_t may, int rail);
+uint64_t tei_plan_part(struct tei_plan *plan, uint64_t may, int rail);
 
 /*
  * Set @rail's slice and window: enough to keep it busy, and no more. @rate: as

@@ -301,6 +301,18 @@ static void look_at_link(struct schedule *s, int i, uint64_t prior)
 		rail->window = shared;
 }
 
+static void look_at_links(struct schedule *s)
+{
+	uint64_t left, prior = best_rate(s);
+
+	for (left = s->up; left; left &= left - 1) {
+		int i = __builtin_ctzll(left);
+
+		look_at_link(s, i, prior);
+		tei_plan_look(&s->plan, i);
+	}
+}
+
 static uint64_t count_waiting(const struct tei_queue *q)
 {
 	uint64_t sum = 0;
@@ -334,17 +346,14 @@ static void look_at_pairs(struct schedule *s)
 static void read_state(struct schedule *s)
 {
 	const struct tei_config *config = &s->peer->engine->config;
-	uint64_t left, prior;
+	struct tei_plan_limits limits = {config->slice_min, config->slice_max};
 
 	s->more = false;
-	s->plan.limits =
-		(struct tei_plan_limits){config->slice_min, config->slice_max};
+	tei_plan_begin(&s->plan, &limits);
 	look_at_pairs(s);
-	prior = best_rate(s);
-	for (left = s->up; left; left &= left - 1)
-		look_at_link(s, __builtin_ctzll(left), prior);
-	s->plan.waiting =
-		s->up & (s->up - 1) ? count_waiting(&s->peer->queue) : 0;
+	look_at_links(s);
+	if (s->up & (s->up - 1))
+		s->plan.waiting = count_waiting(&s->peer->queue);
 }
 
 /* ---- one slice ---- */
@@ -460,6 +469,8 @@ static bool make_part(struct schedule *s, struct tei_request *r, int i,
 	s->plan.waiting -= length < s->plan.waiting ? length : s->plan.waiting;
 	if (link->out.n_ready >= READY_MAX)
 		rail->full = s->more = true;
+	if (s->up & BIT(i)) /* else it is on trial, and not planned with */
+		tei_plan_look(&s->plan, i);
 	return true;
 }
 

@@ -9,7 +9,7 @@
 #define DEPTH       1048576u /* of a rail's queue, in bytes */
 
 /* te/transfer/plan.c, built under other names: this file takes its place. */
-int our_plan_next(const struct tei_plan *plan, uint64_t may, uint64_t rest,
+int our_plan_next(struct tei_plan *plan, uint64_t may, uint64_t rest,
 		  uint64_t *length);
 void our_plan_size(struct tei_plan_rail *rail, uint64_t rate,
 		   const struct tei_plan_limits *limits);
@@ -60,7 +60,7 @@ static int cheapest(const struct tei_plan *plan, uint64_t may, uint64_t length)
 	return best;
 }
 
-int tei_plan_next(const struct tei_plan *plan, uint64_t may, uint64_t rest,
+int tei_plan_next(struct tei_plan *plan, uint64_t may, uint64_t rest,
 		  uint64_t *length)
 {
 	uint64_t part = rest < SLICE ? rest : SLICE;

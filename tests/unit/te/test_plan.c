@@ -23,6 +23,15 @@
 
 static const struct tei_plan_limits limits = {KIB(64), KIB(1024)};
 
+/* Looks at the rails of @may first, which a test may have changed. */
+static int next_of(struct tei_plan *plan, uint64_t may, uint64_t rest,
+		   uint64_t *length)
+{
+	for (uint64_t left = may; left; left &= left - 1)
+		tei_plan_look(plan, __builtin_ctzll(left));
+	return tei_plan_next(plan, may, rest, length);
+}
+
 /* ---- rails that move ---- */
 
 struct slice {
@@ -96,7 +105,7 @@ static void fill(struct race *race, uint64_t size, uint64_t *rest)
 		if (!*rest)
 			*rest = size < race->plan.waiting ? size
 							  : race->plan.waiting;
-		i = tei_plan_next(&race->plan, all, *rest, &length);
+		i = next_of(&race->plan, all, *rest, &length);
 		if (i < 0)
 			return;
 		assert_in_range(length, 1, *rest);
@@ -190,7 +199,7 @@ static void small_request_stays_whole(void **state)
 	(void)state;
 	for (uint64_t n = 1; n <= KIB(1024); n += 4099) {
 		plan.waiting = n;
-		assert_int_equal(tei_plan_next(&plan, 1, n, &length), 0);
+		assert_int_equal(next_of(&plan, 1, n, &length), 0);
 		assert_int_equal(length, n);
 	}
 }
@@ -207,7 +216,7 @@ static void one_rail_gets_every_byte_in_slices_without_crumbs(void **state)
 
 		for (; rest; rest -= n) {
 			plan.waiting = rest;
-			assert_int_equal(tei_plan_next(&plan, 1, rest, &n), 0);
+			assert_int_equal(next_of(&plan, 1, rest, &n), 0);
 			assert_true(n >= 1 && n <= rest);
 			assert_true(n <= limits.slice_max);
 			if (whole > limits.slice_max)
@@ -224,10 +233,10 @@ static void full_window_takes_nothing(void **state)
 	(void)state;
 	plan.waiting = MIB(1);
 	plan.rails[0].in_flight = MIB(16);
-	assert_int_equal(tei_plan_next(&plan, 1, MIB(1), &length), -1);
+	assert_int_equal(next_of(&plan, 1, MIB(1), &length), -1);
 	plan.rails[0].in_flight = 0;
 	plan.rails[0].full = true;
-	assert_int_equal(tei_plan_next(&plan, 1, MIB(1), &length), -1);
+	assert_int_equal(next_of(&plan, 1, MIB(1), &length), -1);
 }
 
 /* ---- several ---- */
@@ -240,15 +249,15 @@ static void small_request_goes_to_the_rail_that_ends_it_first(void **state)
 	(void)state;
 	plan.waiting = KIB(8);
 	plan.rails[0].in_flight = KIB(512);
-	assert_int_equal(tei_plan_next(&plan, 3, KIB(8), &length), 0);
+	assert_int_equal(next_of(&plan, 3, KIB(8), &length), 0);
 	assert_int_equal(length, KIB(8));
 	/* Nor to the slow one when the other has no room just now. */
 	plan.rails[0].full = true;
-	assert_int_equal(tei_plan_next(&plan, 3, KIB(8), &length), -1);
+	assert_int_equal(next_of(&plan, 3, KIB(8), &length), -1);
 	/* Of equals the one with the shorter way. */
 	plan = plan_of(2, (uint64_t[]){GUESS, GUESS});
 	plan.rails[0].delay = 100000;
-	assert_int_equal(tei_plan_next(&plan, 3, KIB(8), &length), 1);
+	assert_int_equal(next_of(&plan, 3, KIB(8), &length), 1);
 }
 
 static void many_small_requests_use_all_rails(void **state)
@@ -260,7 +269,7 @@ static void many_small_requests_use_all_rails(void **state)
 	(void)state;
 	plan.waiting = 128 * KIB(4);
 	for (int i = 0; i < 128; i++) {
-		int rail = tei_plan_next(&plan, 3, KIB(4), &length);
+		int rail = next_of(&plan, 3, KIB(4), &length);
 
 		assert_in_range(rail, 0, 1);
 		assert_int_equal(length, KIB(4));
@@ -272,6 +281,41 @@ static void many_small_requests_use_all_rails(void **state)
 	assert_int_equal(taken[1], 64);
 }
 
+/* What is kept between slices is what all rails looked at anew would give. */
+static void looking_at_what_has_changed_is_enough(void **state)
+{
+	static struct tei_plan kept, anew;
+	uint64_t length, expected;
+	int rail;
+
+	(void)state;
+	srand(11);
+	tei_plan_begin(&kept, &limits);
+	for (int i = 0; i < RAILS_MAX; i++) {
+		kept.rails[i].rate = between(GUESS / 8, 5 * GUESS);
+		kept.rails[i].delay = between(0, 300000);
+		tei_plan_size(&kept.rails[i], kept.rails[i].rate, &limits);
+		tei_plan_look(&kept, i);
+	}
+	for (int n = 0; n < 20000; n++) {
+		uint64_t may = between(1, (1u << RAILS_MAX) - 1);
+		uint64_t rest = between(1, n % 2 ? KIB(100) : MIB(16));
+
+		kept.waiting = rest + between(0, MIB(4));
+		anew = kept;
+		anew.summed = 0;
+		rail = tei_plan_next(&kept, may, rest, &length);
+		assert_int_equal(next_of(&anew, may, rest, &expected), rail);
+		if (rail < 0)
+			rail = (int)between(0, RAILS_MAX - 1);
+		else
+			assert_int_equal(length, expected);
+		kept.rails[rail].in_flight =
+			n % 3 ? kept.rails[rail].in_flight + KIB(64) : 0;
+		tei_plan_look(&kept, rail);
+	}
+}
+
 static void only_rails_that_may_carry_it_are_chosen(void **state)
 {
 	struct tei_plan plan =
@@ -281,8 +325,8 @@ static void only_rails_that_may_carry_it_are_chosen(void **state)
 	(void)state;
 	plan.waiting = MIB(8);
 	for (int i = 0; i < 16; i++)
-		assert_in_range(tei_plan_next(&plan, 6, MIB(8), &length), 1, 2);
-	assert_int_equal(tei_plan_next(&plan, 4, MIB(8), &length), 2);
+		assert_in_range(next_of(&plan, 6, MIB(8), &length), 1, 2);
+	assert_int_equal(next_of(&plan, 4, MIB(8), &length), 2);
 }
 
 static void known_rails_end_within_5_percent_of_the_optimum(void **state)
@@ -378,6 +422,8 @@ static void small_ones_that_go_together_are_shared_among_rails(void **state)
 		tei_plan_size(&plan.rails[i], GUESS, &limits);
 	}
 	plan.waiting = KIB(400);
+	for (int i = 0; i < 2; i++)
+		tei_plan_look(&plan, i);
 	many = tei_plan_part(&plan, 3, 0);
 	assert_true(many >= KIB(64) && many <= KIB(200));
 	plan.waiting = KIB(100);
@@ -397,6 +443,7 @@ int main(void)
 		cmocka_unit_test(
 			small_request_goes_to_the_rail_that_ends_it_first),
 		cmocka_unit_test(many_small_requests_use_all_rails),
+		cmocka_unit_test(looking_at_what_has_changed_is_enough),
 		cmocka_unit_test(only_rails_that_may_carry_it_are_chosen),
 		cmocka_unit_test(
 			known_rails_end_within_5_percent_of_the_optimum),
