@@ -457,6 +457,7 @@ static void take_remote(struct tei_peer_work *peer, struct tei_remote *remote)
 	}
 	tei_remote_put(peer->remote);
 	peer->remote = remote;
+	peer->seen.region = NULL;
 	match(peer);
 }
 
@@ -525,6 +526,7 @@ void tei_peer_sync_self(struct tei_peer_work *peer)
 		return;
 	tei_remote_put(peer->remote);
 	peer->remote = remote;
+	peer->seen.region = NULL;
 }
 
 void tei_peer_link_gone(struct tei_peer *peer, uint64_t number, bool wanted)

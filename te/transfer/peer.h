@@ -116,6 +116,11 @@ struct tei_peer_work {
 	struct tei_list starving; /* in transfer.starving */
 	struct tei_due retry;     /* open links again */
 	struct tei_pair *pairs;   /* pairs[n_rails] */
+	/* The region of remote that pairs were last asked about, and those. */
+	struct {
+		const struct tei_remote_region *region; /* NULL: none */
+		uint64_t reach, across;
+	} seen;
 	const struct tei_backend_ops *choice; /* as logged; NULL: none */
 	bool chosen;                          /* it was logged */
 	/* Hints, which other workers read relaxed. */

@@ -199,6 +199,7 @@ bool tei_pairs_match(struct tei_peer_work *peer)
 	struct choice best;
 	bool changed;
 
+	peer->seen.region = NULL;
 	place_remotes(peer->remote, &remotes);
 	for (i = 0; i < n; i++) {
 		before[i] = partner_of(peer, i);
@@ -260,10 +261,10 @@ static bool is_across(const struct tei_peer_work *peer, uint32_t rail,
 	       ops->region_is_across(key->bytes, key->len);
 }
 
-uint64_t tei_pairs_that_reach(const struct tei_peer_work *peer,
-			      const struct tei_remote *remote,
-			      const struct tei_remote_region *region,
-			      uint64_t *across)
+static uint64_t look_at_keys(const struct tei_peer_work *peer,
+			     const struct tei_remote *remote,
+			     const struct tei_remote_region *region,
+			     uint64_t *across)
 {
 	uint64_t reach = 0;
 	uint32_t i;
@@ -280,6 +281,23 @@ uint64_t tei_pairs_that_reach(const struct tei_peer_work *peer,
 			*across |= (uint64_t)1 << i;
 	}
 	return reach;
+}
+
+/* Requests in a row are mostly for the same region. */
+uint64_t tei_pairs_that_reach(struct tei_peer_work *peer,
+			      const struct tei_remote *remote,
+			      const struct tei_remote_region *region,
+			      uint64_t *across)
+{
+	if (remote != peer->remote) /* an earlier one, which a request holds */
+		return look_at_keys(peer, remote, region, across);
+	if (region != peer->seen.region) {
+		peer->seen.reach =
+			look_at_keys(peer, remote, region, &peer->seen.across);
+		peer->seen.region = region;
+	}
+	*across = peer->seen.across;
+	return peer->seen.reach;
 }
 
 uint64_t tei_pairs_elsewhere(const struct tei_peer_work *peer,

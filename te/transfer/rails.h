@@ -41,7 +41,7 @@ bool tei_pairs_may_come(const struct tei_peer_work *peer, uint32_t mine);
  * A bit for each rail of ours by which @region of @remote is reached; *@across:
  * for those of them that move only between memory of GPUs. Token.
  */
-uint64_t tei_pairs_that_reach(const struct tei_peer_work *peer,
+uint64_t tei_pairs_that_reach(struct tei_peer_work *peer,
 			      const struct tei_remote *remote,
 			      const struct tei_remote_region *region,
 			      uint64_t *across);
