@@ -161,9 +161,9 @@ static int make_key(const struct ofi_nic *nic, const struct ofi_shared *region,
 		    struct fid_mr **out)
 {
 	const struct ofi_provider *api = nic->api;
-	uint64_t from = i * region->chunk, rest = region->length - from;
-	struct iovec iov = {(void *)(uintptr_t)(region->base + from),
-			    rest < region->chunk ? rest : region->chunk};
+	const struct rdma_range *range = &region->range;
+	struct iovec iov = {(void *)(uintptr_t)(range->base + i * range->chunk),
+			    tei_rdma_chunk_length(range, i)};
 	struct fi_mr_attr attr = {
 		.mr_iov = &iov,
 		.iov_count = 1,
@@ -190,14 +190,14 @@ static int make_grant(const struct ofi_grants *grants,
 	TEI_REQUIRES(grants->mu)
 {
 	struct grant *grant = tei_calloc(
-		1, sizeof(*grant) + region->n * sizeof(grant->mrs[0]));
+		1, sizeof(*grant) + region->range.n * sizeof(grant->mrs[0]));
 	int rc = 0;
 
 	if (!grant)
 		return -FI_ENOMEM;
 	tei_list_add_tail(&region->grants, &grant->of_region);
 	tei_list_add_tail(&inbound->grants, &grant->of_inbound);
-	while (!rc && grant->n < region->n) {
+	while (!rc && grant->n < region->range.n) {
 		rc = make_key(grants->nic, region, inbound, grant->n,
 			      &grant->mrs[grant->n]);
 		grant->n += !rc;

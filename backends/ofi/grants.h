@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "backends/ofi/nic.h"
+#include "backends/rdma/range.h"
 #include "base/list.h"
 #include "base/thread.h"
 
@@ -29,10 +30,10 @@ struct ofi_grants {
 
 /* A region that peers may reach. Fields but the lists stay as they are. */
 struct ofi_shared {
-	struct tei_list link;   /* ofi_grants.regions; guarded by its mu */
-	struct tei_list grants; /* of_region; guarded by ofi_grants.mu */
-	uint64_t base, length, chunk, rights;
-	uint32_t n;      /* chunks */
+	struct tei_list link;    /* ofi_grants.regions; guarded by its mu */
+	struct tei_list grants;  /* of_region; guarded by ofi_grants.mu */
+	struct rdma_range range; /* range.n: all chunks of the region */
+	uint64_t rights;
 	uint64_t secret; /* of the first one; each next one has 1 more */
 };
 

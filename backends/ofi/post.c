@@ -580,7 +580,7 @@ static int find_local(struct ofi_rail *rail, struct ofi_work *work,
 		return tei_is_there(addr, *n, work->slice->op == TEI_READ)
 			       ? 0
 			       : -EFAULT;
-	*n = least(*n, region->base + region->length - addr);
+	*n = least(*n, tei_rdma_range_rest(&region->range, addr));
 	if (!needs_local(&rail->nic))
 		return 0;
 	if (!add_use(&rail->regions, work, region))
@@ -825,7 +825,8 @@ static bool is_ours(struct ofi_rail *rail, const struct tei_slice *slice)
 				tei_ofi_region_find(&rail->regions, addr);
 
 			ours = region;
-			there = region ? region->base + region->length - addr
+			there = region ? tei_rdma_range_rest(&region->range,
+							     addr)
 				       : n;
 			there = least(there, n);
 		}

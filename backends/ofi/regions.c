@@ -37,7 +37,7 @@ static size_t place_behind(const struct ofi_regions *regions, uint64_t addr)
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (regions->sorted[middle]->base <= addr)
+		if (regions->sorted[middle]->range.base <= addr)
 			low = middle + 1;
 		else
 			high = middle;
@@ -54,7 +54,7 @@ struct ofi_region *tei_ofi_region_find(struct ofi_regions *regions,
 	if (!place)
 		return NULL;
 	region = regions->sorted[place - 1];
-	if (region->hidden || addr - region->base >= region->length)
+	if (region->hidden || !tei_rdma_range_has(&region->range, addr))
 		return NULL;
 	return region;
 }
@@ -74,7 +74,7 @@ static int insert_region(struct ofi_regions *regions, struct ofi_region *region)
 		regions->sorted = grown;
 		regions->room = room;
 	}
-	place = place_behind(regions, region->base);
+	place = place_behind(regions, region->range.base);
 	memmove(&regions->sorted[place + 1], &regions->sorted[place],
 		(regions->n - place) * sizeof(struct ofi_region *));
 	regions->sorted[place] = region;
@@ -110,12 +110,8 @@ void *tei_ofi_region_desc(const struct ofi_regions *regions,
 			  const struct ofi_region *region, uint64_t addr,
 			  uint64_t *room)
 {
-	uint64_t at = addr - region->base, place = at / region->chunk;
-	uint64_t end = place + 1 == region->n ? region->length
-					      : (place + 1) * region->chunk;
-
-	*room = end - at;
-	return regions->nic->api->mr_desc(region->mrs[place]);
+	return regions->nic->api->mr_desc(
+		region->mrs[tei_rdma_chunk_at(&region->range, addr, room)]);
 }
 
 /* ---- registering ---- */
@@ -241,8 +237,8 @@ static int take_keys_back(const struct ofi_regions *regions,
 	static struct tei_log_limit limit = {.per_minute = 6};
 	int rc;
 
-	for (; region->n; region->n--) {
-		rc = close_key(regions, region->mrs[region->n - 1]);
+	for (; region->range.n; region->range.n--) {
+		rc = close_key(regions, region->mrs[region->range.n - 1]);
 		if (!rc)
 			continue;
 		if (tei_log_allowed(&limit))
@@ -259,7 +255,7 @@ static void leave_keys(const struct ofi_regions *regions,
 		       struct ofi_region *region)
 {
 	while (take_keys_back(regions, region))
-		region->n--;
+		region->range.n--;
 }
 
 static int log_refusal(const struct ofi_regions *regions,
@@ -271,8 +267,8 @@ static int log_refusal(const struct ofi_regions *regions,
 	if (tei_log_allowed(&limit))
 		LOG_ERROR("rail %s: %" PRIu64 " bytes %sat %#" PRIx64
 			  " cannot be registered: %s",
-			  nic->name, region->length,
-			  region->gpu ? "of a GPU " : "", region->base,
+			  nic->name, region->range.length,
+			  region->gpu ? "of a GPU " : "", region->range.base,
 			  nic->api->strerror(-rc));
 	rc = tei_ofi_error(rc);
 	if (region->gpu && rc != -ENOMEM && rc != -ENOSPC)
@@ -285,20 +281,18 @@ static int register_chunks(const struct ofi_regions *regions,
 			   struct ofi_region *region, uint32_t n,
 			   uint64_t rights)
 {
-	struct ofi_nic *nic = regions->nic;
+	struct rdma_range *range = &region->range;
 	int rc;
 
-	for (; region->n < n; region->n++) {
-		uint64_t from = region->n * region->chunk;
-		uint64_t rest = region->length - from;
-		uint64_t length = rest < region->chunk ? rest : region->chunk;
-		struct fid_mr **mr = &region->mrs[region->n];
+	for (; range->n < n; range->n++) {
+		uint64_t at = range->base + range->n * range->chunk;
+		uint64_t length = tei_rdma_chunk_length(range, range->n);
+		struct fid_mr **mr = &region->mrs[range->n];
 
-		rc = region->gpu ? register_dmabuf(regions, region->id,
-						   region->base + from, length,
-						   rights, mr)
-				 : register_chunk(nic, region->base + from,
-						  length, rights, mr);
+		rc = region->gpu ? register_dmabuf(regions, region->id, at,
+						   length, rights, mr)
+				 : register_chunk(regions->nic, at, length,
+						  rights, mr);
 		if (!rc)
 			continue;
 		leave_keys(regions, region);
@@ -314,11 +308,9 @@ static int share(struct ofi_regions *regions, struct ofi_region *region,
 	struct ofi_shared *shared = &region->shared;
 	int rc;
 
-	shared->base = region->base;
-	shared->length = region->length;
-	shared->chunk = region->chunk;
+	shared->range = region->range;
+	shared->range.n = n;
 	shared->rights = rights;
-	shared->n = n;
 	rc = tei_ofi_share(&regions->grants, shared);
 	return rc ? log_refusal(regions, region, rc) : 0;
 }
@@ -328,17 +320,17 @@ static int encode_key(const struct ofi_regions *regions,
 {
 	const struct ofi_nic *nic = regions->nic;
 	struct ofi_key k = {.offsets = !(mr_mode(nic) & FI_MR_VIRT_ADDR),
-			    .base = region->base,
-			    .chunk = region->chunk,
-			    .length = region->length};
+			    .range = region->range};
 	int rc;
 
-	if (region->remote)
-		k.n = is_bound(nic) ? region->shared.n : region->n;
+	if (!region->remote)
+		k.range.n = 0;
+	else if (is_bound(nic))
+		k.range.n = region->shared.range.n;
 	if (is_bound(nic))
 		k.bound = (unsigned int)nic->info->domain_attr->mr_key_size;
 	rc = tei_ofi_key_encode(&k, key, len);
-	for (uint32_t i = 0; i < k.n && !rc; i++)
+	for (uint32_t i = 0; i < k.range.n && !rc; i++)
 		tei_ofi_key_set(key, i,
 				k.bound ? region->shared.secret + i
 					: nic->api->mr_key(region->mrs[i]));
@@ -348,7 +340,7 @@ static int encode_key(const struct ofi_regions *regions,
 static uint32_t chunks_of(const struct ofi_nic *nic, uint64_t length,
 			  uint64_t chunk)
 {
-	uint64_t n = (length - 1) / chunk + 1;
+	uint64_t n = tei_rdma_chunks(length, chunk);
 
 	if (n <= OFI_CHUNKS_MAX)
 		return (uint32_t)n;
@@ -449,9 +441,8 @@ int tei_ofi_region_add(struct ofi_regions *regions, uint64_t id, void *addr,
 	if (!region)
 		return -ENOMEM;
 	region->id = id;
-	region->base = (uintptr_t)addr;
-	region->length = length;
-	region->chunk = chunk;
+	region->range = (struct rdma_range){
+		.base = (uintptr_t)addr, .length = length, .chunk = chunk};
 	region->remote = of_peers;
 	region->gpu = gpu;
 	tei_ofi_shared_init(&region->shared);

@@ -26,12 +26,13 @@
 
 #include "backends/ofi/grants.h"
 #include "backends/ofi/nic.h"
+#include "backends/rdma/range.h"
 #include "base/bounce.h"
 #include "base/thread.h"
 
 struct ofi_region {
-	uint64_t id, base, length;
-	uint64_t chunk;           /* bytes; the last one may have fewer */
+	uint64_t id;
+	struct rdma_range range;  /* range.n: keys; 0: none, or taken back */
 	bool remote;              /* peers may reach it */
 	bool gpu;                 /* no processor may touch it */
 	struct ofi_shared shared; /* where keys are bound to endpoints */
@@ -42,8 +43,7 @@ struct ofi_region {
 	 * it, with release, which hide() reads with acquire.
 	 */
 	_Atomic uint32_t n_uses;
-	uint32_t n;           /* keys; 0: none, or taken back */
-	struct fid_mr *mrs[]; /* mrs[n] */
+	struct fid_mr *mrs[]; /* mrs[range.n] */
 };
 
 struct ofi_regions {

@@ -144,7 +144,7 @@ const char *tei_ofi_address_decode(const void *bytes, size_t len,
 
 int tei_ofi_key_encode(const struct ofi_key *key, void *out, size_t *len)
 {
-	size_t size = OFI_KEY_LEN + 8 * (size_t)key->n;
+	size_t size = OFI_KEY_LEN + 8 * (size_t)key->range.n;
 	struct tei_writer w;
 
 	if (size > *len)
@@ -154,9 +154,9 @@ int tei_ofi_key_encode(const struct ofi_key *key, void *out, size_t *len)
 	tei_write_u8(&w, (uint8_t)((key->offsets ? KEY_OFFSETS : 0) |
 				   (key->bound ? KEY_BOUND : 0) |
 				   key->bound << KEY_BYTES_SHIFT));
-	tei_write_u64(&w, key->base);
-	tei_write_u64(&w, key->chunk);
-	tei_write_u64(&w, key->length);
+	tei_write_u64(&w, key->range.base);
+	tei_write_u64(&w, key->range.chunk);
+	tei_write_u64(&w, key->range.length);
 	*len = size;
 	return 0;
 }
@@ -168,17 +168,6 @@ void tei_ofi_key_set(void *out, uint32_t chunk, uint64_t key)
 	tei_writer_init(&w, (uint8_t *)out + OFI_KEY_LEN + 8 * (size_t)chunk,
 			8);
 	tei_write_u64(&w, key);
-}
-
-static const char *key_fault(const struct ofi_key *k)
-{
-	if (!k->length || k->base + (k->length - 1) < k->base)
-		return "region of no or too many bytes";
-	if (k->n && (!k->chunk || (k->length - 1) / k->chunk + 1 != k->n))
-		return "chunks do not cover the region";
-	if (k->bound > sizeof(uint64_t))
-		return "keys are too long";
-	return NULL;
 }
 
 const char *tei_ofi_key_decode(const void *bytes, size_t len,
@@ -196,12 +185,14 @@ const char *tei_ofi_key_decode(const void *bytes, size_t len,
 	 */
 	out->offsets = at[1] & KEY_OFFSETS;
 	out->bound = at[1] & KEY_BOUND ? at[1] >> KEY_BYTES_SHIFT : 0;
-	out->base = tei_load_u64(at + 2);
-	out->chunk = tei_load_u64(at + 10);
-	out->length = tei_load_u64(at + 18);
-	out->n = (uint32_t)(len - OFI_KEY_LEN) / 8;
+	out->range.base = tei_load_u64(at + 2);
+	out->range.chunk = tei_load_u64(at + 10);
+	out->range.length = tei_load_u64(at + 18);
+	out->range.n = (uint32_t)(len - OFI_KEY_LEN) / 8;
 	out->keys = at + OFI_KEY_LEN;
-	return key_fault(out);
+	if (out->bound > sizeof(uint64_t))
+		return "keys are too long";
+	return tei_rdma_range_fault(&out->range);
 }
 
 static uint64_t turn(uint64_t x, int by)
@@ -250,17 +241,14 @@ uint64_t tei_ofi_bound_key(const uint8_t token[OFI_TOKEN_LEN], uint64_t chunk,
 bool tei_ofi_key_at(const struct ofi_key *key, uint64_t address,
 		    struct ofi_place *out)
 {
-	uint64_t at = address - key->base, place, begin, chunk_end;
+	const struct rdma_range *range = &key->range;
+	uint64_t i;
 
-	if (!key->n || address < key->base || at >= key->length)
+	if (!range->n || !tei_rdma_range_has(range, address))
 		return false;
-	place = at / key->chunk;
-	begin = place * key->chunk;
-	chunk_end = begin + key->chunk;
-	if (place + 1 == key->n)
-		chunk_end = key->length; /* the last one may be shorter */
-	out->key = tei_load_u64(key->keys + 8 * place);
-	out->addr = key->offsets ? at - begin : address;
-	out->room = chunk_end - at;
+	i = tei_rdma_chunk_at(range, address, &out->room);
+	out->key = tei_load_u64(key->keys + 8 * i);
+	out->addr = key->offsets ? address - range->base - i * range->chunk
+				 : address;
 	return true;
 }

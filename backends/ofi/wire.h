@@ -35,6 +35,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backends/rdma/range.h"
 #include "te/backend.h"
 
 #define OFI_PROVIDER_LEN_MAX 31
@@ -60,9 +61,9 @@ struct ofi_address { /* of an endpoint */
 struct ofi_key {            /* of a region */
 	bool offsets;       /* remote addresses count from a chunk's begin */
 	unsigned int bound; /* bytes of a key that is bound; 0: none is */
-	uint64_t base, chunk, length;
-	uint32_t n;          /* of chunks; 0: not for peers */
-	const uint8_t *keys; /* keys[8 * n], in what was decoded; not owned */
+	struct rdma_range range; /* range.n 0: not for peers */
+	/* keys[8 * range.n], in what was decoded; not owned. */
+	const uint8_t *keys;
 };
 
 /* A range of a region, as an operation names it. */
@@ -79,7 +80,7 @@ int tei_ofi_address_encode(const struct ofi_address *address, void *out,
 			   size_t *len);
 const char *tei_ofi_address_decode(const void *bytes, size_t len,
 				   struct ofi_address *out);
-/* Encodes with room for the keys of the @key->n chunks, each to be set. */
+/* Encodes with room for the keys of @key->range.n chunks, each to be set. */
 int tei_ofi_key_encode(const struct ofi_key *key, void *out, size_t *len);
 void tei_ofi_key_set(void *out, uint32_t chunk, uint64_t key);
 /* @bytes are borrowed for as long as @out is asked for places. */

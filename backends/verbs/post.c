@@ -730,7 +730,8 @@ static bool is_ours(struct verbs_rail *rail, const struct tei_slice *slice)
 
 			if (!region)
 				return false;
-			there = least(region->base + region->length - addr, n);
+			there = least(tei_rdma_range_rest(&region->range, addr),
+				      n);
 			addr += there;
 			n -= there;
 		}

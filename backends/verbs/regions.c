@@ -152,7 +152,7 @@ static size_t place_behind(const struct verbs_regions *regions, uint64_t addr)
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (regions->sorted[middle]->base <= addr)
+		if (regions->sorted[middle]->range.base <= addr)
 			low = middle + 1;
 		else
 			high = middle;
@@ -169,7 +169,7 @@ struct verbs_region *tei_verbs_region_find(struct verbs_regions *regions,
 	if (!place)
 		return NULL;
 	region = regions->sorted[place - 1];
-	if (region->hidden || addr - region->base >= region->length)
+	if (region->hidden || !tei_rdma_range_has(&region->range, addr))
 		return NULL;
 	return region;
 }
@@ -183,7 +183,8 @@ bool tei_verbs_is_readable(struct verbs_regions *regions, uint64_t addr,
 
 	if (region && region->gpu)
 		return false;
-	return (region && length <= region->base + region->length - addr) ||
+	return (region &&
+		length <= tei_rdma_range_rest(&region->range, addr)) ||
 	       tei_is_there(addr, length, false);
 }
 
@@ -210,7 +211,7 @@ static int insert_region(struct verbs_regions *regions,
 		regions->sorted = grown;
 		regions->room = room;
 	}
-	place = place_behind(regions, region->base);
+	place = place_behind(regions, region->range.base);
 	memmove(&regions->sorted[place + 1], &regions->sorted[place],
 		(regions->n - place) * sizeof(struct verbs_region *));
 	regions->sorted[place] = region;
@@ -246,12 +247,7 @@ void tei_verbs_region_done(struct verbs_region *region)
 uint32_t tei_verbs_region_key(const struct verbs_region *region, uint64_t addr,
 			      uint64_t *room)
 {
-	uint64_t at = addr - region->base, place = at / region->chunk;
-	uint64_t end = place + 1 == region->n ? region->length
-					      : (place + 1) * region->chunk;
-
-	*room = end - at;
-	return region->mrs[place]->lkey;
+	return region->mrs[tei_rdma_chunk_at(&region->range, addr, room)]->lkey;
 }
 
 /* ---- registering ---- */
@@ -334,9 +330,9 @@ static void give_back(const struct verbs_regions *regions,
 {
 	int rc;
 
-	for (; region->n; region->n--) {
+	for (; region->range.n; region->range.n--) {
 		rc = tei_verbs_error(regions->port->api->dereg_mr(
-			region->mrs[region->n - 1]));
+			region->mrs[region->range.n - 1]));
 		if (rc)
 			LOG_ERROR("device %s: a key cannot be taken back: %s",
 				  regions->port->name, strerror(-rc));
@@ -372,12 +368,12 @@ static int register_chunks(const struct verbs_regions *regions,
 			   const struct way *way)
 {
 	const struct verbs_port *port = regions->port;
+	struct rdma_range *range = &region->range;
 	int rc;
 
-	for (; region->n < n; region->n++) {
-		uint64_t from = region->n * region->chunk;
-		uint64_t rest = region->length - from, at = region->base + from;
-		uint64_t length = rest < region->chunk ? rest : region->chunk;
+	for (; range->n < n; range->n++) {
+		uint64_t at = range->base + range->n * range->chunk;
+		uint64_t length = tei_rdma_chunk_length(range, range->n);
 		struct ibv_mr *mr =
 			way->by_address
 				? port->api->reg_mr(regions->pd,
@@ -391,7 +387,7 @@ static int register_chunks(const struct verbs_regions *regions,
 			give_back(regions, region);
 			return rc;
 		}
-		region->mrs[region->n] = mr;
+		region->mrs[range->n] = mr;
 	}
 	return 0;
 }
@@ -407,12 +403,12 @@ static int register_host(const struct verbs_regions *regions,
 	int rc = register_chunks(regions, region, n, &way);
 
 	if (rc && tei_log_allowed(&refusals))
-		LOG_ERROR(
-			"device %s: %" PRIu64 " bytes at %#" PRIx64
-			" cannot be registered: %s%s",
-			port->name, region->length, region->base,
-			tei_verbs_refusal(rc, region->length, memlock_limit()),
-			tei_verbs_refusal_hint(&port->device));
+		LOG_ERROR("device %s: %" PRIu64 " bytes at %#" PRIx64
+			  " cannot be registered: %s%s",
+			  port->name, region->range.length, region->range.base,
+			  tei_verbs_refusal(rc, region->range.length,
+					    memlock_limit()),
+			  tei_verbs_refusal_hint(&port->device));
 	return rc == -ENOSPC ? -ENOBUFS : rc;
 }
 
@@ -424,7 +420,8 @@ static void say_reached(const struct verbs_regions *regions,
 	if (tei_log_allowed(&limit))
 		LOG_INFO("device %s: %" PRIu64 " bytes of a GPU at %#" PRIx64
 			 " are reached by %s",
-			 regions->port->name, region->length, region->base, by);
+			 regions->port->name, region->range.length,
+			 region->range.base, by);
 }
 
 /*
@@ -443,7 +440,8 @@ static int say_unreached(const struct verbs_regions *regions,
 	if (tei_log_allowed(&refusals))
 		LOG_WARN("device %s: %" PRIu64 " bytes of a GPU at %#" PRIx64
 			 " are not reached: %s; %s",
-			 regions->port->name, region->length, region->base,
+			 regions->port->name, region->range.length,
+			 region->range.base,
 			 memory->fd < 0 ? memory->why : cause,
 			 memory->by_address ? cause : memory->how);
 	if (rc == -ENOSPC)
@@ -478,13 +476,13 @@ static int register_gpu(const struct verbs_regions *regions,
 static int encode_key(const struct verbs_region *region, uint32_t access,
 		      void *key, size_t *len)
 {
-	struct verbs_key k = {.base = region->base,
-			      .chunk = region->chunk,
-			      .length = region->length,
-			      .n = access ? region->n : 0};
-	int rc = tei_verbs_key_encode(&k, key, len);
+	struct verbs_key k = {.range = region->range};
+	int rc;
 
-	for (uint32_t i = 0; i < k.n && !rc; i++)
+	if (!access)
+		k.range.n = 0;
+	rc = tei_verbs_key_encode(&k, key, len);
+	for (uint32_t i = 0; i < k.range.n && !rc; i++)
 		tei_verbs_key_set(key, i, region->mrs[i]->rkey);
 	return rc;
 }
@@ -492,7 +490,7 @@ static int encode_key(const struct verbs_region *region, uint32_t access,
 static uint32_t chunks_of(const struct verbs_port *port, uint64_t length,
 			  uint64_t chunk)
 {
-	uint64_t n = chunk ? (length - 1) / chunk + 1 : UINT64_MAX;
+	uint64_t n = tei_rdma_chunks(length, chunk);
 
 	if (n <= VERBS_CHUNKS_MAX)
 		return (uint32_t)n;
@@ -546,11 +544,10 @@ int tei_verbs_region_add(struct verbs_regions *regions, uint64_t id, void *addr,
 	if (!region)
 		return -ENOMEM;
 	region->id = id;
-	region->base = (uintptr_t)addr;
-	region->length = length;
-	region->chunk = chunk;
+	region->range = (struct rdma_range){
+		.base = (uintptr_t)addr, .length = length, .chunk = chunk};
 	if (!gpu && is_big(regions->port->config, length))
-		verbs_prefault(region->base, length);
+		verbs_prefault(region->range.base, length);
 	rc = gpu ? register_gpu(regions, region, n, flags, &memory)
 		 : register_host(regions, region, n, flags);
 	if (rc)

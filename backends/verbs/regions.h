@@ -19,21 +19,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "backends/rdma/range.h"
 #include "backends/verbs/port.h"
 #include "base/thread.h"
 
 struct verbs_region {
-	uint64_t id, base, length;
-	uint64_t chunk; /* bytes; the last one may have fewer */
-	bool hidden;    /* guarded by regions.mu */
-	bool gpu;       /* memory of a GPU: no processor touches it */
+	uint64_t id;
+	struct rdma_range range; /* range.n: keys; 0: taken back */
+	bool hidden;             /* guarded by regions.mu */
+	bool gpu;                /* memory of a GPU: no processor touches it */
 	/*
 	 * Work requests that name it. Raised under regions.mu; lowered without
 	 * it, with release, which hide() reads with acquire.
 	 */
 	_Atomic uint32_t n_uses;
-	uint32_t n;           /* keys; 0: taken back */
-	struct ibv_mr *mrs[]; /* mrs[n] */
+	struct ibv_mr *mrs[]; /* mrs[range.n] */
 };
 
 struct tei_engine_core;

@@ -120,16 +120,16 @@ const char *tei_verbs_address_decode(const void *bytes, size_t len,
 
 int tei_verbs_key_encode(const struct verbs_key *key, void *out, size_t *len)
 {
-	size_t size = VERBS_KEY_LEN + 4 * (size_t)key->n;
+	size_t size = VERBS_KEY_LEN + 4 * (size_t)key->range.n;
 	struct tei_writer w;
 
 	if (size > *len)
 		return -ENOBUFS;
 	tei_writer_init(&w, out, *len);
 	tei_write_u8(&w, VERBS_WIRE_VERSION);
-	tei_write_u64(&w, key->base);
-	tei_write_u64(&w, key->chunk);
-	tei_write_u64(&w, key->length);
+	tei_write_u64(&w, key->range.base);
+	tei_write_u64(&w, key->range.chunk);
+	tei_write_u64(&w, key->range.length);
 	*len = size;
 	return 0;
 }
@@ -141,15 +141,6 @@ void tei_verbs_key_set(void *out, uint32_t chunk, uint32_t rkey)
 	tei_writer_init(&w, (uint8_t *)out + VERBS_KEY_LEN + 4 * (size_t)chunk,
 			4);
 	tei_write_u32(&w, rkey);
-}
-
-static const char *key_fault(const struct verbs_key *k)
-{
-	if (!k->length || k->base + (k->length - 1) < k->base)
-		return "region of no or too many bytes";
-	if (k->n && (!k->chunk || (k->length - 1) / k->chunk + 1 != k->n))
-		return "chunks do not cover the region";
-	return NULL;
 }
 
 const char *tei_verbs_key_decode(const void *bytes, size_t len,
@@ -166,27 +157,20 @@ const char *tei_verbs_key_decode(const void *bytes, size_t len,
 	 * Runs once per slice: loads directly, because a tei_reader's checks
 	 * are measurable here.
 	 */
-	out->base = tei_load_u64(at + 1);
-	out->chunk = tei_load_u64(at + 9);
-	out->length = tei_load_u64(at + 17);
-	out->n = (uint32_t)(len - VERBS_KEY_LEN) / 4;
+	out->range.base = tei_load_u64(at + 1);
+	out->range.chunk = tei_load_u64(at + 9);
+	out->range.length = tei_load_u64(at + 17);
+	out->range.n = (uint32_t)(len - VERBS_KEY_LEN) / 4;
 	out->rkeys = at + VERBS_KEY_LEN;
-	return key_fault(out);
+	return tei_rdma_range_fault(&out->range);
 }
 
 bool tei_verbs_key_at(const struct verbs_key *key, uint64_t address,
 		      uint32_t *rkey, uint64_t *room)
 {
-	uint64_t at = address - key->base, chunk_end;
-	uint64_t place;
-
-	if (!key->n || address < key->base || at >= key->length)
+	if (!key->range.n || !tei_rdma_range_has(&key->range, address))
 		return false;
-	place = at / key->chunk;
-	chunk_end = (place + 1) * key->chunk;
-	if (place + 1 == key->n)
-		chunk_end = key->length; /* the last one may be shorter */
-	*rkey = tei_load_u32(key->rkeys + 4 * place);
-	*room = chunk_end - at;
+	*rkey = tei_load_u32(key->rkeys +
+			     4 * tei_rdma_chunk_at(&key->range, address, room));
 	return true;
 }

@@ -28,6 +28,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "backends/rdma/range.h"
 #include "backends/verbs/limits.h"
 #include "te/backend.h"
 
@@ -54,10 +55,10 @@ struct verbs_address { /* of an endpoint */
 	struct verbs_lane_name lanes[VERBS_LANES_MAX]; /* lanes[offer.lanes] */
 };
 
-struct verbs_key { /* of a region */
-	uint64_t base, chunk, length;
-	uint32_t n;           /* of chunks; 0: not for peers */
-	const uint8_t *rkeys; /* rkeys[4 * n], in what was decoded; not owned */
+struct verbs_key {               /* of a region */
+	struct rdma_range range; /* range.n 0: not for peers */
+	/* rkeys[4 * range.n], in what was decoded; not owned. */
+	const uint8_t *rkeys;
 };
 
 /* *len: room, then bytes used; -ENOBUFS. What is encoded is sound. */
@@ -65,7 +66,7 @@ int tei_verbs_address_encode(const struct verbs_address *address, void *out,
 			     size_t *len);
 const char *tei_verbs_address_decode(const void *bytes, size_t len,
 				     struct verbs_address *out);
-/* Encodes with room for the keys of the @key->n chunks, each to be set. */
+/* Encodes with room for the keys of @key->range.n chunks, each to be set. */
 int tei_verbs_key_encode(const struct verbs_key *key, void *out, size_t *len);
 void tei_verbs_key_set(void *out, uint32_t chunk, uint32_t rkey);
 /* @bytes are borrowed for as long as @out is asked for keys. */

@@ -80,10 +80,10 @@ static void addresses_are_told_as_they_are(void **state)
 
 static void keys_name_places_in_their_chunks(void **state)
 {
-	struct ofi_key mine = {.base = 0x10000,
-			       .chunk = 4096,
-			       .length = 10000,
-			       .n = 3},
+	struct ofi_key mine = {.range = {.base = 0x10000,
+					 .chunk = 4096,
+					 .length = 10000,
+					 .n = 3}},
 		       key;
 	uint8_t bytes[TEI_KEY_MAX];
 	struct ofi_place place;
@@ -94,7 +94,7 @@ static void keys_name_places_in_their_chunks(void **state)
 
 		mine.offsets = offsets;
 		assert_int_equal(tei_ofi_key_encode(&mine, bytes, &len), 0);
-		for (uint32_t i = 0; i < mine.n; i++)
+		for (uint32_t i = 0; i < mine.range.n; i++)
 			tei_ofi_key_set(bytes, i, UINT64_MAX - i);
 		assert_null(tei_ofi_key_decode(bytes, len, &key));
 		assert_true(tei_ofi_key_at(&key, 0x10000 + 8200, &place));
@@ -125,7 +125,10 @@ static void bound_keys_are_made_of_token_and_chunk(void **state)
 
 static void blob_says_how_long_bound_keys_are(void **state)
 {
-	struct ofi_key mine = {.chunk = 4096, .length = 4096, .n = 1}, key;
+	struct ofi_key mine = {.range = {.chunk = 4096,
+					 .length = 4096,
+					 .n = 1}},
+		       key;
 	uint8_t bytes[TEI_KEY_MAX];
 
 	(void)state;
@@ -142,10 +145,10 @@ static void blob_says_how_long_bound_keys_are(void **state)
 
 static void keys_of_nonsense_are_refused(void **state)
 {
-	struct ofi_key mine = {.base = UINT64_MAX - 10,
-			       .chunk = 4096,
-			       .length = 4096,
-			       .n = 1},
+	struct ofi_key mine = {.range = {.base = UINT64_MAX - 10,
+					 .chunk = 4096,
+					 .length = 4096,
+					 .n = 1}},
 		       key;
 	uint8_t bytes[TEI_KEY_MAX];
 	size_t len = sizeof(bytes);
@@ -153,12 +156,12 @@ static void keys_of_nonsense_are_refused(void **state)
 	(void)state;
 	assert_int_equal(tei_ofi_key_encode(&mine, bytes, &len), 0);
 	assert_non_null(tei_ofi_key_decode(bytes, len, &key)); /* wraps */
-	mine.base = 0;
-	mine.chunk = 0;
+	mine.range.base = 0;
+	mine.range.chunk = 0;
 	len = sizeof(bytes);
 	assert_int_equal(tei_ofi_key_encode(&mine, bytes, &len), 0);
 	assert_non_null(tei_ofi_key_decode(bytes, len, &key));
-	mine.chunk = 1024; /* one key of four */
+	mine.range.chunk = 1024; /* one key of four */
 	len = sizeof(bytes);
 	assert_int_equal(tei_ofi_key_encode(&mine, bytes, &len), 0);
 	assert_non_null(tei_ofi_key_decode(bytes, len, &key));

@@ -237,7 +237,7 @@ static void a_gigabyte_goes_in_chunks_of_16_mebibytes(void **state)
 	config.chunk = CHUNK;
 	begin = tei_now_ms();
 	add(1, all, CHUNKS * CHUNK, &key);
-	assert_int_equal(key.n, CHUNKS);
+	assert_int_equal(key.range.n, CHUNKS);
 	print_message("registered in %llu ms\n",
 		      (unsigned long long)(tei_now_ms() - begin));
 	take_away(1);

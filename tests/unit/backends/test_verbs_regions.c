@@ -93,9 +93,9 @@ static void big_region_is_registered_in_chunks(void **state)
 	fake_verbs_device(0)->max_mr_size = port.device.max_mr_size =
 		4 * PAGE + 100; /* whole pages of it are used */
 	assert_int_equal(add(1, 0, 9 * PAGE + 1, RW, &key), 0);
-	assert_int_equal(key.n, 3);
-	assert_int_equal(key.chunk, 4 * PAGE);
-	assert_int_equal(key.base, (uintptr_t)memory);
+	assert_int_equal(key.range.n, 3);
+	assert_int_equal(key.range.chunk, 4 * PAGE);
+	assert_int_equal(key.range.base, (uintptr_t)memory);
 	assert_int_equal(fake_verbs_counts().keys, 3);
 	region = find(memory + 4 * PAGE);
 	assert_non_null(region);
@@ -128,7 +128,7 @@ static void settings_make_chunks_smaller(void **state)
 	(void)state;
 	config.chunk = 16;
 	assert_int_equal(add(1, 0, VERBS_CHUNKS_MAX * 16, RW, &key), 0);
-	assert_int_equal(key.n, VERBS_CHUNKS_MAX);
+	assert_int_equal(key.range.n, VERBS_CHUNKS_MAX);
 	take_away(1);
 	assert_int_equal(fake_verbs_counts().keys, 0);
 }
@@ -175,10 +175,10 @@ static void a_gigabyte_goes_in_chunks_of_16_mebibytes(void **state)
 	config.chunk = 16 << 20;
 	for (int i = 0; i < 10; i++) {
 		assert_int_equal(add_at(1, big, length, RW, &key), 0);
-		assert_int_equal(key.n, 64);
+		assert_int_equal(key.range.n, 64);
 		assert_int_equal(fake_verbs_counts().keys, 64);
-		assert_true(tei_verbs_key_at(&key, key.base + length - 1, &rkey,
-					     &room));
+		assert_true(tei_verbs_key_at(&key, key.range.base + length - 1,
+					     &rkey, &room));
 		assert_int_equal(rkey, find(big + length - 1)->mrs[63]->rkey);
 		take_away(1);
 		assert_int_equal(fake_verbs_counts().keys, 0);
@@ -274,7 +274,7 @@ static void local_memory_has_no_key_for_peers(void **state)
 
 	(void)state;
 	assert_int_equal(add(1, 0, PAGE, TE_ACCESS_LOCAL, &key), 0);
-	assert_int_equal(key.n, 0);
+	assert_int_equal(key.range.n, 0);
 	assert_false(tei_verbs_key_at(&key, (uintptr_t)memory, &rkey, &room));
 	assert_non_null(find(memory));
 	take_away(1);

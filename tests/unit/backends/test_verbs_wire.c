@@ -122,11 +122,11 @@ static void refused_address_leaves_the_result_alone(void **state)
 static size_t encode_three(uint8_t *bytes)
 {
 	const struct verbs_key k = {
-		.base = 1000, .chunk = 100, .length = 250, .n = 3};
+		.range = {.base = 1000, .chunk = 100, .length = 250, .n = 3}};
 	size_t len = TEI_BLOB_MAX;
 
 	assert_int_equal(tei_verbs_key_encode(&k, bytes, &len), 0);
-	for (uint32_t i = 0; i < k.n; i++)
+	for (uint32_t i = 0; i < k.range.n; i++)
 		tei_verbs_key_set(bytes, i, 11 * (i + 1));
 	return len;
 }
@@ -140,10 +140,10 @@ static void keys_come_back_as_they_went(void **state)
 	(void)state;
 	assert_int_equal(len, VERBS_KEY_LEN + 3 * 4);
 	assert_null(tei_verbs_key_decode(bytes, len, &k));
-	assert_int_equal(k.base, 1000);
-	assert_int_equal(k.chunk, 100);
-	assert_int_equal(k.length, 250);
-	assert_int_equal(k.n, 3);
+	assert_int_equal(k.range.base, 1000);
+	assert_int_equal(k.range.chunk, 100);
+	assert_int_equal(k.range.length, 250);
+	assert_int_equal(k.range.n, 3);
 	for (size_t cut = 0; cut < len; cut++) {
 		if (cut != VERBS_KEY_LEN) /* then it is of no chunk */
 			assert_non_null(tei_verbs_key_decode(bytes, cut, &k));
@@ -154,31 +154,34 @@ static void keys_come_back_as_they_went(void **state)
 
 static void largest_key_fits(void **state)
 {
-	struct verbs_key k = {.base = 1 << 20,
-			      .chunk = 16 << 20,
-			      .length = VERBS_CHUNKS_MAX * (16ull << 20),
-			      .n = VERBS_CHUNKS_MAX};
+	struct verbs_key k = {
+		.range = {.base = 1 << 20,
+			  .chunk = 16 << 20,
+			  .length = VERBS_CHUNKS_MAX * (16ull << 20),
+			  .n = VERBS_CHUNKS_MAX}};
 	static uint8_t bytes[TEI_KEY_MAX];
 	size_t len = sizeof(bytes);
 	uint32_t rkey;
 	uint64_t room;
 
 	(void)state;
-	assert_true(k.length > 63ull << 30); /* 64 of them are a gigabyte */
+	assert_true(k.range.length >
+		    63ull << 30); /* 64 of them are a gigabyte */
 	assert_int_equal(tei_verbs_key_encode(&k, bytes, &len), 0);
-	tei_verbs_key_set(bytes, k.n - 1, 0xffffffff);
+	tei_verbs_key_set(bytes, k.range.n - 1, 0xffffffff);
 	assert_null(tei_verbs_key_decode(bytes, len, &k));
-	assert_true(tei_verbs_key_at(&k, k.base + k.length - 1, &rkey, &room));
+	assert_true(tei_verbs_key_at(&k, k.range.base + k.range.length - 1,
+				     &rkey, &room));
 	assert_int_equal(rkey, 0xffffffff);
 	assert_int_equal(room, 1);
-	k.n++;
+	k.range.n++;
 	len = sizeof(bytes);
 	assert_int_equal(tei_verbs_key_encode(&k, bytes, &len), -ENOBUFS);
 }
 
 static void key_of_an_address_is_that_of_its_chunk(void **state)
 {
-	struct verbs_key k, local = {.base = 1000, .length = 250};
+	struct verbs_key k, local = {.range = {.base = 1000, .length = 250}};
 	uint8_t bytes[TEI_BLOB_MAX];
 	uint64_t room;
 	uint32_t rkey;
@@ -213,23 +216,23 @@ static const char *said_key(const struct verbs_key *k)
 static void forged_keys_are_refused(void **state)
 {
 	struct verbs_key k = {
-		.base = 1000, .chunk = 100, .length = 250, .n = 3};
+		.range = {.base = 1000, .chunk = 100, .length = 250, .n = 3}};
 
 	(void)state;
 	assert_null(said_key(&k));
-	k.n = 2;
+	k.range.n = 2;
 	assert_string_equal(said_key(&k), "chunks do not cover the region");
-	k.n = 3;
-	k.chunk = 0;
+	k.range.n = 3;
+	k.range.chunk = 0;
 	assert_string_equal(said_key(&k), "chunks do not cover the region");
-	k.chunk = 100;
-	k.length = 0;
+	k.range.chunk = 100;
+	k.range.length = 0;
 	assert_string_equal(said_key(&k), "region of no or too many bytes");
-	k.length = UINT64_MAX;
-	k.chunk = UINT64_MAX;
-	k.n = 1;
+	k.range.length = UINT64_MAX;
+	k.range.chunk = UINT64_MAX;
+	k.range.n = 1;
 	assert_string_equal(said_key(&k), "region of no or too many bytes");
-	k.base = 1; /* the last byte there is */
+	k.range.base = 1; /* the last byte there is */
 	assert_null(said_key(&k));
 }
 
@@ -251,8 +254,8 @@ static void random_bytes_are_taken_or_refused_but_do_no_harm(void **state)
 		if (!tei_verbs_address_decode(bytes, len, &a))
 			assert_null(tei_verbs_offer_fault(&a.offer));
 		if (!tei_verbs_key_decode(bytes, len, &k) &&
-		    tei_verbs_key_at(&k, k.base, &rkey, &room))
-			assert_true(room && room <= k.length);
+		    tei_verbs_key_at(&k, k.range.base, &rkey, &room))
+			assert_true(room && room <= k.range.length);
 	}
 }
 
