@@ -38,7 +38,6 @@
 
 #define OFI_POLL_MAX  64  /* completions of one look */
 #define OFI_QUEUE_MAX 256 /* slices taken and not posted, of one endpoint */
-#define OFI_USES      2   /* regions that one operation may name */
 
 /* A posted operation. */
 struct ofi_work {
@@ -46,7 +45,7 @@ struct ofi_work {
 	struct ofi_window *window;  /* not owned */
 	struct ofi_work *next;      /* of the free ones */
 	struct tei_slice *slice;    /* not owned */
-	struct ofi_region *uses[OFI_USES]; /* NULL: none */
+	struct rdma_uses uses;
 	/* NULL: none; else what it carries instead of the slice's memory. */
 	uint8_t *block;
 	uint64_t in_piece; /* with a block: where that memory begins */

@@ -166,10 +166,7 @@ static int leave_memory(struct ofi_rail *rail, struct ofi_work *work, bool good)
 	const struct tei_slice *slice = work->slice;
 	int rc = 0;
 
-	for (int i = 0; i < OFI_USES && work->uses[i]; i++) {
-		tei_ofi_region_done(work->uses[i]);
-		work->uses[i] = NULL;
-	}
+	tei_rdma_uses_end(&work->uses);
 	if (!work->block)
 		return 0;
 	if (good && slice->op == TEI_READ)
@@ -538,22 +535,6 @@ static uint64_t piece_at(const struct tei_slice *slice, uint64_t *addr)
 	return slice->iov[s->piece].iov_len - s->in_piece;
 }
 
-/* False: it names as many regions as it may. */
-static bool add_use(struct ofi_regions *regions, struct ofi_work *work,
-		    struct ofi_region *region) TEI_REQUIRES(regions->mu)
-{
-	for (int i = 0; i < OFI_USES; i++) {
-		if (work->uses[i] == region)
-			return true;
-		if (!work->uses[i]) {
-			work->uses[i] = region;
-			tei_ofi_region_use(regions, region);
-			return true;
-		}
-	}
-	return false;
-}
-
 static bool needs_local(const struct ofi_nic *nic)
 {
 	return nic->info->domain_attr->mr_mode & FI_MR_LOCAL;
@@ -568,9 +549,10 @@ static bool needs_local(const struct ofi_nic *nic)
  */
 static int find_local(struct ofi_rail *rail, struct ofi_work *work,
 		      uint64_t addr, uint64_t *n, void **desc)
-	TEI_REQUIRES(rail->regions.mu)
+	TEI_REQUIRES(rail->regions.table.mu)
 {
-	struct ofi_region *region = tei_ofi_region_find(&rail->regions, addr);
+	struct rdma_region *region =
+		tei_rdma_region_find(&rail->regions.table, addr);
 	uint64_t room;
 
 	*desc = NULL;
@@ -583,7 +565,7 @@ static int find_local(struct ofi_rail *rail, struct ofi_work *work,
 	*n = least(*n, tei_rdma_range_rest(&region->range, addr));
 	if (!needs_local(&rail->nic))
 		return 0;
-	if (!add_use(&rail->regions, work, region))
+	if (!tei_rdma_use(&rail->regions.table, &work->uses, region))
 		return -EAGAIN;
 	*desc = tei_ofi_region_desc(&rail->regions, region, addr, &room);
 	*n = least(*n, room);
@@ -595,7 +577,7 @@ static int find_local(struct ofi_rail *rail, struct ofi_work *work,
  * cut_one(), of what is seen here to be there. -EAGAIN: all blocks are in use.
  */
 static int gather_block(struct ofi_rail *rail, struct draft *d, uint64_t limit)
-	TEI_REQUIRES(rail->regions.mu)
+	TEI_REQUIRES(rail->regions.table.mu)
 {
 	struct ofi_work *work = d->work;
 	struct tei_slice *slice = work->slice;
@@ -614,7 +596,7 @@ static int gather_block(struct ofi_rail *rail, struct draft *d, uint64_t limit)
 		uint64_t addr, n = piece_at(slice, &addr);
 
 		if (d->remote.len && !s->in_piece &&
-		    tei_ofi_region_find(&rail->regions, addr))
+		    tei_rdma_region_find(&rail->regions.table, addr))
 			break;
 		n = least(n, limit - d->remote.len);
 		if (slice->op == TEI_WRITE && !tei_is_there(addr, n, false))
@@ -635,7 +617,7 @@ static int gather_block(struct ofi_rail *rail, struct draft *d, uint64_t limit)
  * own.
  */
 static int gather(struct ofi_rail *rail, struct draft *d, uint64_t limit)
-	TEI_REQUIRES(rail->regions.mu)
+	TEI_REQUIRES(rail->regions.table.mu)
 {
 	struct tei_slice *slice = d->work->slice;
 	int rc = 0;
@@ -752,11 +734,11 @@ static enum cut cut_one(struct ofi_endpoint *ep, struct tei_slice *slice)
 				       ? tei_ofi_bound_key(ep->token, place.key,
 							   s->key.bound)
 				       : place.key;
-		tei_ofi_regions_lock(&rail->regions);
+		tei_rdma_regions_lock(&rail->regions.table);
 		rc = gather(rail, &d,
 			    least(least(slice->length - s->at, place.room),
 				  rail->nic.message));
-		tei_ofi_regions_unlock(&rail->regions);
+		tei_rdma_regions_unlock(&rail->regions.table);
 	}
 	/* Without the lock, as it may take long. */
 	if (!rc && d.work->block && slice->op == TEI_WRITE)
@@ -798,14 +780,15 @@ static bool wants_crc_of_gpu(struct ofi_rail *rail,
 
 	if (!slice->crc_len || !rail->nic.gpus)
 		return false;
-	tei_ofi_regions_lock(&rail->regions);
+	tei_rdma_regions_lock(&rail->regions.table);
 	for (uint32_t i = 0; i < slice->n_iov && !wants; i++) {
-		const struct ofi_region *region = tei_ofi_region_find(
-			&rail->regions, (uintptr_t)slice->iov[i].iov_base);
+		const struct rdma_region *region =
+			tei_rdma_region_find(&rail->regions.table,
+					     (uintptr_t)slice->iov[i].iov_base);
 
 		wants = region && region->gpu;
 	}
-	tei_ofi_regions_unlock(&rail->regions);
+	tei_rdma_regions_unlock(&rail->regions.table);
 	return wants;
 }
 
@@ -815,14 +798,14 @@ static bool is_ours(struct ofi_rail *rail, const struct tei_slice *slice)
 	uint64_t rest = slice->length, skip = slice->skip;
 	bool ours = true;
 
-	tei_ofi_regions_lock(&rail->regions);
+	tei_rdma_regions_lock(&rail->regions.table);
 	for (uint32_t i = 0; i < slice->n_iov && rest && ours; i++, skip = 0) {
 		uint64_t addr = (uintptr_t)slice->iov[i].iov_base + skip;
 		uint64_t n = least(slice->iov[i].iov_len - skip, rest), there;
 
 		for (rest -= n; n && ours; addr += there, n -= there) {
-			const struct ofi_region *region =
-				tei_ofi_region_find(&rail->regions, addr);
+			const struct rdma_region *region = tei_rdma_region_find(
+				&rail->regions.table, addr);
 
 			ours = region;
 			there = region ? tei_rdma_range_rest(&region->range,
@@ -831,7 +814,7 @@ static bool is_ours(struct ofi_rail *rail, const struct tei_slice *slice)
 			there = least(there, n);
 		}
 	}
-	tei_ofi_regions_unlock(&rail->regions);
+	tei_rdma_regions_unlock(&rail->regions.table);
 	return ours;
 }
 

@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -14,105 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-#define ROOM_MIN 16
-#define TRIES    8 /* of random keys, one of which may be in use */
-
-void tei_ofi_regions_lock(struct ofi_regions *regions)
-{
-	tei_mutex_lock(&regions->mu);
-}
-
-void tei_ofi_regions_unlock(struct ofi_regions *regions)
-{
-	tei_mutex_unlock(&regions->mu);
-}
-
-/* ---- the table ---- */
-
-/* The place behind all that begin at @addr or before. */
-static size_t place_behind(const struct ofi_regions *regions, uint64_t addr)
-{
-	size_t low = 0, high = regions->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (regions->sorted[middle]->range.base <= addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-struct ofi_region *tei_ofi_region_find(struct ofi_regions *regions,
-				       uint64_t addr)
-{
-	size_t place = place_behind(regions, addr);
-	struct ofi_region *region;
-
-	if (!place)
-		return NULL;
-	region = regions->sorted[place - 1];
-	if (region->hidden || !tei_rdma_range_has(&region->range, addr))
-		return NULL;
-	return region;
-}
-
-static int insert_region(struct ofi_regions *regions, struct ofi_region *region)
-	TEI_REQUIRES(regions->mu)
-{
-	size_t place;
-
-	if (regions->n == regions->room) {
-		size_t room = regions->room ? 2 * regions->room : ROOM_MIN;
-		struct ofi_region **grown = tei_realloc(
-			regions->sorted, room * sizeof(struct ofi_region *));
-
-		if (!grown)
-			return -ENOMEM;
-		regions->sorted = grown;
-		regions->room = room;
-	}
-	place = place_behind(regions, region->range.base);
-	memmove(&regions->sorted[place + 1], &regions->sorted[place],
-		(regions->n - place) * sizeof(struct ofi_region *));
-	regions->sorted[place] = region;
-	regions->n++;
-	return 0;
-}
-
-/* Ids are not sorted, but removing is rare. */
-static size_t place_of(const struct ofi_regions *regions, uint64_t id)
-{
-	size_t place = 0;
-
-	while (place < regions->n && regions->sorted[place]->id != id)
-		place++;
-	assert(place < regions->n);
-	return place;
-}
-
-/* ---- use ---- */
-
-void tei_ofi_region_use(struct ofi_regions *regions, struct ofi_region *region)
-{
-	(void)regions;
-	atomic_fetch_add_explicit(&region->n_uses, 1, memory_order_relaxed);
-}
-
-void tei_ofi_region_done(struct ofi_region *region)
-{
-	atomic_fetch_sub_explicit(&region->n_uses, 1, memory_order_release);
-}
-
-void *tei_ofi_region_desc(const struct ofi_regions *regions,
-			  const struct ofi_region *region, uint64_t addr,
-			  uint64_t *room)
-{
-	return regions->nic->api->mr_desc(
-		region->mrs[tei_rdma_chunk_at(&region->range, addr, room)]);
-}
+#define TRIES 8 /* of random keys, one of which may be in use */
 
 /* ---- registering ---- */
 
@@ -198,23 +99,23 @@ static int register_chunk(struct ofi_nic *nic, uint64_t at, uint64_t length,
 	return register_as(nic, &attr, 0, out);
 }
 
-/* Registers a part of a GPU's memory, as that of a dma-buf. */
-static int register_dmabuf(const struct ofi_regions *regions, uint64_t id,
-			   uint64_t at, uint64_t length, uint64_t rights,
-			   struct fid_mr **out)
+/* Registers chunk @i of a GPU's memory, as a dma-buf. */
+static int register_dmabuf(const struct ofi_regions *regions,
+			   const struct ofi_region *region, uint32_t i,
+			   uint64_t rights, struct fid_mr **out)
 {
+	const struct rdma_range *range = &region->common.range;
 	struct tei_gpu_memory part;
-	struct fi_mr_dmabuf d = {.len = length};
+	struct fi_mr_dmabuf d = {.len = tei_rdma_chunk_length(range, i)};
 	struct fi_mr_attr attr = {.mr_iov = (const void *)&d,
 				  .iov_count = 1,
 				  .access = rights,
 				  .iface = FI_HMEM_CUDA};
 
-	if (tei_region_gpu(regions->core, id, at, &part) || part.fd < 0 ||
-	    at + length > part.addr + part.length)
+	if (!tei_rdma_gpu_part(regions->core, &region->common, i, &part))
 		return -FI_EOPNOTSUPP;
 	d.fd = part.fd;
-	d.offset = at - part.addr;
+	d.offset = range->base + i * range->chunk - part.addr;
 	d.base_addr = (void *)(uintptr_t)part.addr;
 	attr.device.cuda = part.gpu;
 	return register_as(regions->nic, &attr, FI_MR_DMABUF, out);
@@ -235,10 +136,11 @@ static int take_keys_back(const struct ofi_regions *regions,
 			  struct ofi_region *region)
 {
 	static struct tei_log_limit limit = {.per_minute = 6};
+	struct rdma_range *range = &region->common.range;
 	int rc;
 
-	for (; region->range.n; region->range.n--) {
-		rc = close_key(regions, region->mrs[region->range.n - 1]);
+	for (; range->n; range->n--) {
+		rc = close_key(regions, region->mrs[range->n - 1]);
 		if (!rc)
 			continue;
 		if (tei_log_allowed(&limit))
@@ -255,23 +157,23 @@ static void leave_keys(const struct ofi_regions *regions,
 		       struct ofi_region *region)
 {
 	while (take_keys_back(regions, region))
-		region->range.n--;
+		region->common.range.n--;
 }
 
 static int log_refusal(const struct ofi_regions *regions,
 		       const struct ofi_region *region, int rc)
 {
 	static struct tei_log_limit limit = {.per_minute = 60};
+	const struct rdma_region *r = &region->common;
 	const struct ofi_nic *nic = regions->nic;
 
 	if (tei_log_allowed(&limit))
 		LOG_ERROR("rail %s: %" PRIu64 " bytes %sat %#" PRIx64
 			  " cannot be registered: %s",
-			  nic->name, region->range.length,
-			  region->gpu ? "of a GPU " : "", region->range.base,
-			  nic->api->strerror(-rc));
+			  nic->name, r->range.length, r->gpu ? "of a GPU " : "",
+			  r->range.base, nic->api->strerror(-rc));
 	rc = tei_ofi_error(rc);
-	if (region->gpu && rc != -ENOMEM && rc != -ENOSPC)
+	if (r->gpu && rc != -ENOMEM && rc != -ENOSPC)
 		return -EOPNOTSUPP; /* another way may reach it */
 	return rc == -ENOSPC || rc == -EACCES ? -ENOBUFS : rc;
 }
@@ -281,18 +183,20 @@ static int register_chunks(const struct ofi_regions *regions,
 			   struct ofi_region *region, uint32_t n,
 			   uint64_t rights)
 {
-	struct rdma_range *range = &region->range;
+	struct rdma_range *range = &region->common.range;
 	int rc;
 
 	for (; range->n < n; range->n++) {
 		uint64_t at = range->base + range->n * range->chunk;
-		uint64_t length = tei_rdma_chunk_length(range, range->n);
 		struct fid_mr **mr = &region->mrs[range->n];
 
-		rc = region->gpu ? register_dmabuf(regions, region->id, at,
-						   length, rights, mr)
-				 : register_chunk(regions->nic, at, length,
-						  rights, mr);
+		rc = region->common.gpu
+			     ? register_dmabuf(regions, region, range->n,
+					       rights, mr)
+			     : register_chunk(
+				       regions->nic, at,
+				       tei_rdma_chunk_length(range, range->n),
+				       rights, mr);
 		if (!rc)
 			continue;
 		leave_keys(regions, region);
@@ -308,7 +212,7 @@ static int share(struct ofi_regions *regions, struct ofi_region *region,
 	struct ofi_shared *shared = &region->shared;
 	int rc;
 
-	shared->range = region->range;
+	shared->range = region->common.range;
 	shared->range.n = n;
 	shared->rights = rights;
 	rc = tei_ofi_share(&regions->grants, shared);
@@ -320,7 +224,7 @@ static int encode_key(const struct ofi_regions *regions,
 {
 	const struct ofi_nic *nic = regions->nic;
 	struct ofi_key k = {.offsets = !(mr_mode(nic) & FI_MR_VIRT_ADDR),
-			    .range = region->range};
+			    .range = region->common.range};
 	int rc;
 
 	if (!region->remote)
@@ -387,7 +291,7 @@ void tei_ofi_regions_init(struct ofi_regions *regions, struct ofi_nic *nic,
 			  struct tei_engine_core *core)
 {
 	*regions = (struct ofi_regions){.nic = nic, .core = core};
-	tei_mutex_init(&regions->mu);
+	tei_rdma_regions_init(&regions->table);
 	tei_ofi_grants_init(&regions->grants, nic);
 	if (mr_mode(nic) & FI_MR_LOCAL)
 		make_blocks(regions);
@@ -395,31 +299,12 @@ void tei_ofi_regions_init(struct ofi_regions *regions, struct ofi_nic *nic,
 
 void tei_ofi_regions_fini(struct ofi_regions *regions)
 {
-	assert(!regions->n);
 	end_blocks(regions);
-	tei_free(regions->sorted);
 	tei_ofi_grants_fini(&regions->grants);
-	tei_mutex_fini(&regions->mu);
+	tei_rdma_regions_fini(&regions->table);
 }
 
 /* ---- adding ---- */
-
-/*
- * Tells whether it is a GPU's memory; then a part that is exported alone is the
- * most that a key can have.
- */
-static bool is_of_gpu(const struct ofi_regions *regions, uint64_t id,
-		      uint64_t base, uint64_t length, uint64_t *chunk)
-{
-	struct tei_gpu_memory memory;
-
-	if (tei_region_gpu(regions->core, id, base, &memory))
-		return false;
-	if (memory.fd >= 0 && memory.length < length && memory.addr == base &&
-	    memory.length < *chunk)
-		*chunk = memory.length;
-	return true;
-}
 
 int tei_ofi_region_add(struct ofi_regions *regions, uint64_t id, void *addr,
 		       uint64_t length, uint32_t access, void *key, size_t *len)
@@ -427,9 +312,12 @@ int tei_ofi_region_add(struct ofi_regions *regions, uint64_t id, void *addr,
 	const struct ofi_nic *nic = regions->nic;
 	uint64_t rights = rights_of(nic, access);
 	uint64_t of_peers = rights_of_peers(access);
-	uint64_t chunk = chunk_of(nic, length);
-	bool gpu = is_of_gpu(regions, id, (uintptr_t)addr, length, &chunk);
-	uint32_t n = chunks_of(nic, length, chunk);
+	struct rdma_range range = {.base = (uintptr_t)addr,
+				   .length = length,
+				   .chunk = chunk_of(nic, length)};
+	struct tei_gpu_memory memory;
+	bool gpu = tei_rdma_is_of_gpu(regions->core, id, &range, &memory);
+	uint32_t n = chunks_of(nic, length, range.chunk);
 	struct ofi_region *region;
 	int rc;
 
@@ -440,11 +328,10 @@ int tei_ofi_region_add(struct ofi_regions *regions, uint64_t id, void *addr,
 	region = tei_calloc(1, sizeof(*region) + n * sizeof(region->mrs[0]));
 	if (!region)
 		return -ENOMEM;
-	region->id = id;
-	region->range = (struct rdma_range){
-		.base = (uintptr_t)addr, .length = length, .chunk = chunk};
+	region->common.id = id;
+	region->common.range = range;
+	region->common.gpu = gpu;
 	region->remote = of_peers;
-	region->gpu = gpu;
 	tei_ofi_shared_init(&region->shared);
 	rc = rights ? register_chunks(regions, region, n, rights) : 0;
 	if (rc)
@@ -456,9 +343,7 @@ int tei_ofi_region_add(struct ofi_regions *regions, uint64_t id, void *addr,
 	rc = encode_key(regions, region, key, len);
 	if (rc)
 		goto leave_keys;
-	tei_mutex_lock(&regions->mu);
-	rc = insert_region(regions, region);
-	tei_mutex_unlock(&regions->mu);
+	rc = tei_rdma_region_insert(&regions->table, &region->common);
 	if (rc)
 		goto leave_keys;
 	return 0;
@@ -476,17 +361,17 @@ free_region:
 
 void tei_ofi_inbound_opened(struct ofi_regions *regions)
 {
-	tei_mutex_lock(&regions->mu);
+	tei_mutex_lock(&regions->table.mu);
 	regions->n_inbound++;
-	tei_mutex_unlock(&regions->mu);
+	tei_mutex_unlock(&regions->table.mu);
 }
 
 void tei_ofi_inbound_closed(struct ofi_regions *regions)
 {
-	tei_mutex_lock(&regions->mu);
+	tei_mutex_lock(&regions->table.mu);
 	assert(regions->n_inbound);
 	regions->n_inbound--;
-	tei_mutex_unlock(&regions->mu);
+	tei_mutex_unlock(&regions->table.mu);
 }
 
 uint64_t tei_ofi_fence_asked(struct ofi_regions *regions)
@@ -497,24 +382,24 @@ uint64_t tei_ofi_fence_asked(struct ofi_regions *regions)
 
 	if (!asked)
 		return 0;
-	tei_mutex_lock(&regions->mu);
+	tei_mutex_lock(&regions->table.mu);
 	asked = atomic_load_explicit(&regions->fences_asked,
 				     memory_order_relaxed);
 	done = regions->fences_done;
-	tei_mutex_unlock(&regions->mu);
+	tei_mutex_unlock(&regions->table.mu);
 	return asked == done ? 0 : asked;
 }
 
 void tei_ofi_fence_done(struct ofi_regions *regions, uint64_t fence)
 {
-	tei_mutex_lock(&regions->mu);
+	tei_mutex_lock(&regions->table.mu);
 	regions->fences_done = fence;
-	tei_mutex_unlock(&regions->mu);
+	tei_mutex_unlock(&regions->table.mu);
 }
 
 /* Asks for a fence, once. */
 static void ask_fence(struct ofi_regions *regions, struct ofi_region *region)
-	TEI_REQUIRES(regions->mu)
+	TEI_REQUIRES(regions->table.mu)
 {
 	region->fence = 1 + atomic_fetch_add_explicit(&regions->fences_asked, 1,
 						      memory_order_relaxed);
@@ -522,43 +407,32 @@ static void ask_fence(struct ofi_regions *regions, struct ofi_region *region)
 
 int tei_ofi_region_hide(struct ofi_regions *regions, uint64_t id, bool *kick)
 {
-	struct ofi_region *region;
 	bool used, fenced = true;
+	struct ofi_region *region =
+		ofi_region(tei_rdma_region_hide(&regions->table, id, &used));
 
 	*kick = false;
-	tei_mutex_lock(&regions->mu);
-	region = regions->sorted[place_of(regions, id)];
-	region->hidden = true;
-	used = atomic_load_explicit(&region->n_uses, memory_order_acquire);
-	tei_mutex_unlock(&regions->mu);
 	if (used || tei_ofi_unshare(&regions->grants, &region->shared) ||
 	    take_keys_back(regions, region))
 		return -EBUSY;
 	if (!region->remote)
 		return 0;
 	/* Only now: who came until then could begin by the old key. */
-	tei_mutex_lock(&regions->mu);
+	tei_mutex_lock(&regions->table.mu);
 	if (regions->n_inbound && !region->fence) {
 		ask_fence(regions, region);
 		*kick = true;
 	}
 	fenced = !regions->n_inbound || regions->fences_done >= region->fence;
-	tei_mutex_unlock(&regions->mu);
+	tei_mutex_unlock(&regions->table.mu);
 	return fenced ? 0 : -EBUSY;
 }
 
 void tei_ofi_region_remove(struct ofi_regions *regions, uint64_t id)
 {
-	struct ofi_region *region;
-	size_t place;
+	struct ofi_region *region =
+		ofi_region(tei_rdma_region_take(&regions->table, id));
 
-	tei_mutex_lock(&regions->mu);
-	place = place_of(regions, id);
-	region = regions->sorted[place];
-	regions->n--;
-	memmove(&regions->sorted[place], &regions->sorted[place + 1],
-		(regions->n - place) * sizeof(struct ofi_region *));
-	tei_mutex_unlock(&regions->mu);
 	tei_ofi_forget_region(&regions->grants, &region->shared);
 	leave_keys(regions, region);
 	tei_free(region);

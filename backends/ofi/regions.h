@@ -13,9 +13,9 @@
  * endpoints are closed, by who drives, before hide says 0; without any it needs
  * no fence -> remove
  *
- * Threads: any, by a lock; use() and the calls of fences are of the holder of
- * the drive token, as are the blocks. A region that is in use stays where it
- * is.
+ * Threads: any, by a lock; uses are noted by the holder of the drive token, who
+ * also has the calls of fences and the blocks. A region that is in use stays
+ * where it is.
  */
 #ifndef OFI_REGIONS_H
 #define OFI_REGIONS_H
@@ -26,43 +26,36 @@
 
 #include "backends/ofi/grants.h"
 #include "backends/ofi/nic.h"
-#include "backends/rdma/range.h"
+#include "backends/rdma/regions.h"
 #include "base/bounce.h"
-#include "base/thread.h"
 
 struct ofi_region {
-	uint64_t id;
-	struct rdma_range range;  /* range.n: keys; 0: none, or taken back */
-	bool remote;              /* peers may reach it */
-	bool gpu;                 /* no processor may touch it */
-	struct ofi_shared shared; /* where keys are bound to endpoints */
-	bool hidden;              /* guarded by regions.mu */
-	uint64_t fence; /* guarded by regions.mu: 0: none was asked for yet */
-	/*
-	 * Operations that name it. Raised under regions.mu; lowered without
-	 * it, with release, which hide() reads with acquire.
-	 */
-	_Atomic uint32_t n_uses;
-	struct fid_mr *mrs[]; /* mrs[range.n] */
+	struct rdma_region common; /* first */
+	bool remote;               /* peers may reach it */
+	struct ofi_shared shared;  /* where keys are bound to endpoints */
+	uint64_t fence; /* guarded by table.mu: 0: none was asked for yet */
+	struct fid_mr *mrs[]; /* mrs[common.range.n] */
 };
+
+static inline struct ofi_region *ofi_region(const struct rdma_region *region)
+{
+	return (struct ofi_region *)(uintptr_t)region;
+}
 
 struct ofi_regions {
 	struct ofi_nic *nic;          /* not owned */
 	struct tei_engine_core *core; /* not owned */
-	struct tei_mutex mu;          /* lock 25 */
-	/* sorted[n] by base; they do not overlap. Guarded by mu. */
-	struct ofi_region **sorted;
-	size_t n, room;
-	struct ofi_grants grants; /* empty where keys are not bound */
+	struct rdma_regions table;    /* ofi_region.common */
+	struct ofi_grants grants;     /* empty where keys are not bound */
 	/*
-	 * Fences of inbound endpoints: asked for, and done. Guarded by mu;
-	 * asked is also read without it, as a hint.
+	 * Fences of inbound endpoints: asked for, and done. Guarded by
+	 * table.mu; asked is also read without it, as a hint.
 	 */
 	_Atomic uint64_t fences_asked;
 	uint64_t fences_done;
 	/*
 	 * Open endpoints by which peers may touch memory whose key has ended.
-	 * Guarded by mu.
+	 * Guarded by table.mu.
 	 */
 	uint32_t n_inbound;
 	/*
@@ -103,26 +96,16 @@ uint64_t tei_ofi_fence_asked(struct ofi_regions *regions);
 void tei_ofi_fence_done(struct ofi_regions *regions, uint64_t fence);
 
 /*
- * Locks for several look-ups in a row: the calls with TEI_REQUIRES need it. The
- * provider is asked for nothing with it but descriptors, which it has at hand.
+ * Returns the descriptor of the byte at @addr, of a region that has it and has
+ * keys; *room: bytes under it from there. The provider has it at hand.
  */
-void tei_ofi_regions_lock(struct ofi_regions *regions)
-	TEI_ACQUIRES(regions->mu);
-void tei_ofi_regions_unlock(struct ofi_regions *regions)
-	TEI_RELEASES(regions->mu);
-/* The region that has the byte at @addr; NULL: none, or it is hidden. */
-struct ofi_region *tei_ofi_region_find(struct ofi_regions *regions,
-				       uint64_t addr) TEI_REQUIRES(regions->mu);
-/* Notes that an operation names it; ends with done(), without the lock. */
-void tei_ofi_region_use(struct ofi_regions *regions, struct ofi_region *region)
-	TEI_REQUIRES(regions->mu);
-void tei_ofi_region_done(struct ofi_region *region);
-/*
- * The descriptor of the byte at @addr, of a region that has it and has keys;
- * *room: bytes under it from there.
- */
-void *tei_ofi_region_desc(const struct ofi_regions *regions,
-			  const struct ofi_region *region, uint64_t addr,
-			  uint64_t *room);
+static inline void *tei_ofi_region_desc(const struct ofi_regions *regions,
+					const struct rdma_region *region,
+					uint64_t addr, uint64_t *room)
+{
+	uint64_t i = tei_rdma_chunk_at(&region->range, addr, room);
+
+	return regions->nic->api->mr_desc(ofi_region(region)->mrs[i]);
+}
 
 #endif

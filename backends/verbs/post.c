@@ -121,19 +121,19 @@ const char *tei_verbs_fault_name(enum verbs_fault fault)
 
 /* ---- slices ---- */
 
-static bool is_readable(struct verbs_regions *regions, const void *addr,
+static bool is_readable(struct rdma_regions *regions, const void *addr,
 			uint64_t length)
 {
 	bool readable;
 
-	tei_verbs_regions_lock(regions);
-	readable = tei_verbs_is_readable(regions, (uintptr_t)addr, length);
-	tei_verbs_regions_unlock(regions);
+	tei_rdma_regions_lock(regions);
+	readable = tei_rdma_is_readable(regions, (uintptr_t)addr, length);
+	tei_rdma_regions_unlock(regions);
 	return readable;
 }
 
 /* The checksum of what has passed; the memory is still the slice's. */
-static int take_crc(struct verbs_regions *regions, struct tei_slice *slice)
+static int take_crc(struct rdma_regions *regions, struct tei_slice *slice)
 {
 	uint64_t from = slice->skip + slice->crc_from, rest = slice->crc_len;
 
@@ -167,7 +167,7 @@ void tei_verbs_slice_end(struct tei_slice *slice, int err)
 	if (rail->watched == slice)
 		rail->watched = NULL;
 	if (!err && slice->crc_len)
-		err = take_crc(&rail->regions, slice);
+		err = take_crc(&rail->regions.table, slice);
 	if (err) {
 		tei_slice_done(slice, err, 0);
 		return;
@@ -205,8 +205,7 @@ static int verbs_work_end(struct verbs_rail *rail, struct verbs_work *work,
 	const struct tei_slice *slice = work->slice;
 	int rc = 0;
 
-	for (int i = 0; i < VERBS_USES && work->uses[i]; i++)
-		tei_verbs_region_done(work->uses[i]);
+	tei_rdma_uses_end(&work->uses);
 	if (!work->block)
 		return 0;
 	if (work->read && good)
@@ -376,20 +375,6 @@ static struct verbs_lane *choose_lane(struct verbs_bundle *bundle, bool read)
 	return best;
 }
 
-/* False: it names as many regions as it may. */
-static bool add_use(struct verbs_work *work, struct verbs_region *region)
-{
-	for (int i = 0; i < VERBS_USES; i++) {
-		if (work->uses[i] == region)
-			return true;
-		if (!work->uses[i]) {
-			work->uses[i] = region;
-			return true;
-		}
-	}
-	return false;
-}
-
 /* Bytes of local memory in one piece, from the slice's place on; >= 1. */
 static uint64_t piece_at(const struct tei_slice *slice, uint64_t *addr)
 {
@@ -415,18 +400,18 @@ static void add_piece(struct ibv_send_wr *wr, struct verbs_work *work,
 /* Inline memory is copied by the post: it needs no key, but must be mapped. */
 static enum cut gather_inline(struct verbs_rail *rail, uint64_t limit,
 			      struct ibv_send_wr *wr, struct verbs_work *work)
-	TEI_REQUIRES(rail->regions.mu)
+	TEI_REQUIRES(rail->regions.table.mu)
 {
 	while (work->length < limit &&
 	       (uint32_t)wr->num_sge < rail->port.room.sge) {
 		uint64_t addr, n = piece_at(work->slice, &addr);
 
 		n = least(n, limit - work->length);
-		if (tei_verbs_is_readable(&rail->regions, addr, n)) {
+		if (tei_rdma_is_readable(&rail->regions.table, addr, n)) {
 			add_piece(wr, work, addr, n, 0);
 			continue;
 		}
-		if (!tei_verbs_is_gpu(&rail->regions, addr))
+		if (!tei_rdma_is_gpu(&rail->regions.table, addr))
 			return CUT_FAILED;
 		if (!wr->num_sge)
 			return CUT_GPU;
@@ -440,17 +425,17 @@ static enum cut gather_inline(struct verbs_rail *rail, uint64_t limit,
 static bool gather_registered(struct verbs_rail *rail, uint64_t limit,
 			      uint32_t max_sge, struct ibv_send_wr *wr,
 			      struct verbs_work *work)
-	TEI_REQUIRES(rail->regions.mu)
+	TEI_REQUIRES(rail->regions.table.mu)
 {
 	while (work->length < limit && (uint32_t)wr->num_sge < max_sge) {
 		uint64_t addr, room, n = piece_at(work->slice, &addr);
-		struct verbs_region *region =
-			tei_verbs_region_find(&rail->regions, addr);
+		struct rdma_region *region =
+			tei_rdma_region_find(&rail->regions.table, addr);
 		uint32_t lkey;
 
 		if (!region)
 			return wr->num_sge > 0;
-		if (!add_use(work, region))
+		if (!tei_rdma_use(&rail->regions.table, &work->uses, region))
 			return true;
 		lkey = tei_verbs_region_key(region, addr, &room);
 		n = least(least(n, room), limit - work->length);
@@ -465,7 +450,7 @@ static bool gather_registered(struct verbs_rail *rail, uint64_t limit,
  */
 static enum cut gather_block(struct verbs_rail *rail, uint64_t limit,
 			     struct ibv_send_wr *wr, struct verbs_work *work)
-	TEI_REQUIRES(rail->regions.mu)
+	TEI_REQUIRES(rail->regions.table.mu)
 {
 	struct verbs_slice *s = verbs_slice(work->slice);
 	uint64_t addr, n;
@@ -481,7 +466,7 @@ static enum cut gather_block(struct verbs_rail *rail, uint64_t limit,
 	while (work->length < limit) {
 		n = piece_at(work->slice, &addr);
 		if (work->length && !s->in_piece &&
-		    tei_verbs_region_find(&rail->regions, addr))
+		    tei_rdma_region_find(&rail->regions.table, addr))
 			break;
 		n = least(n, limit - work->length);
 		if (!work->read && !tei_is_there(addr, n, false)) {
@@ -505,7 +490,7 @@ static enum cut gather_block(struct verbs_rail *rail, uint64_t limit,
 static enum cut gather_pieces(struct verbs_rail *rail, uint64_t inline_max,
 			      uint64_t limit, struct ibv_send_wr *wr,
 			      struct verbs_work *work)
-	TEI_REQUIRES(rail->regions.mu)
+	TEI_REQUIRES(rail->regions.table.mu)
 {
 	const struct verbs_room *most = &rail->port.room;
 	enum cut how = CUT_GPU;
@@ -525,12 +510,10 @@ static enum cut gather_pieces(struct verbs_rail *rail, uint64_t inline_max,
 
 static void append(struct verbs_rail *rail, struct verbs_lane *lane,
 		   struct ibv_send_wr *wr, const struct verbs_work *work)
-	TEI_REQUIRES(rail->regions.mu)
+	TEI_REQUIRES(rail->regions.table.mu)
 {
 	struct verbs_slice *s = verbs_slice(work->slice);
 
-	for (int i = 0; i < VERBS_USES && work->uses[i]; i++)
-		tei_verbs_region_use(&rail->regions, work->uses[i]);
 	wr->wr_id = (uint64_t)lane->tag << 32 | lane->tail;
 	lane->works[lane->tail++ & lane->mask] = *work;
 	lane->bytes += work->length;
@@ -643,7 +626,8 @@ static void refuse_slice(struct verbs_bundle *bundle, struct tei_slice *slice,
 }
 
 static enum cut cut_one(struct verbs_rail *rail, struct verbs_bundle *bundle,
-			struct tei_slice *slice) TEI_REQUIRES(rail->regions.mu)
+			struct tei_slice *slice)
+	TEI_REQUIRES(rail->regions.table.mu)
 {
 	struct verbs_slice *s = verbs_slice(slice);
 	bool read = slice->op == TEI_READ;
@@ -684,7 +668,7 @@ static bool build(struct verbs_bundle *bundle)
 	struct verbs_rail *rail = bundle->rail;
 	bool room = true;
 
-	tei_verbs_regions_lock(&rail->regions);
+	tei_rdma_regions_lock(&rail->regions.table);
 	while (room && rail->n_chain < VERBS_CHAIN_MAX &&
 	       !tei_list_empty(&bundle->queue)) {
 		struct tei_slice *slice = tei_list_entry(
@@ -692,7 +676,7 @@ static bool build(struct verbs_bundle *bundle)
 
 		room = cut_one(rail, bundle, slice) != CUT_NONE;
 	}
-	tei_verbs_regions_unlock(&rail->regions);
+	tei_rdma_regions_unlock(&rail->regions.table);
 	return room;
 }
 
@@ -714,7 +698,7 @@ void tei_verbs_pump(struct verbs_bundle *bundle)
 
 /* Tells whether all of its local memory is registered here. */
 static bool is_ours(struct verbs_rail *rail, const struct tei_slice *slice)
-	TEI_REQUIRES(rail->regions.mu)
+	TEI_REQUIRES(rail->regions.table.mu)
 {
 	uint64_t rest = slice->length, skip = slice->skip;
 
@@ -724,8 +708,8 @@ static bool is_ours(struct verbs_rail *rail, const struct tei_slice *slice)
 
 		rest -= n;
 		while (n) {
-			const struct verbs_region *region =
-				tei_verbs_region_find(&rail->regions, addr);
+			const struct rdma_region *region = tei_rdma_region_find(
+				&rail->regions.table, addr);
 			uint64_t there;
 
 			if (!region)
@@ -743,17 +727,17 @@ static bool is_ours(struct verbs_rail *rail, const struct tei_slice *slice)
 /* Tells whether a checksum is wanted of bytes that no processor may touch. */
 static bool wants_crc_of_gpu(struct verbs_rail *rail,
 			     const struct tei_slice *slice)
-	TEI_REQUIRES(rail->regions.mu)
+	TEI_REQUIRES(rail->regions.table.mu)
 {
 	for (uint32_t i = 0; slice->crc_len && i < slice->n_iov; i++)
-		if (tei_verbs_is_gpu(&rail->regions,
-				     (uintptr_t)slice->iov[i].iov_base))
+		if (tei_rdma_is_gpu(&rail->regions.table,
+				    (uintptr_t)slice->iov[i].iov_base))
 			return true;
 	return false;
 }
 
 static void enqueue(struct verbs_bundle *bundle, struct tei_slice *slice)
-	TEI_REQUIRES(bundle->rail->regions.mu)
+	TEI_REQUIRES(bundle->rail->regions.table.mu)
 {
 	struct verbs_slice *s = verbs_slice(slice);
 
@@ -776,10 +760,10 @@ int tei_verbs_post(struct tei_endpoint *ep, struct tei_slice *const slices[],
 
 	if (!bundle || bundle->state != VERBS_BUNDLE_UP)
 		return -ECONNRESET;
-	tei_verbs_regions_lock(&bundle->rail->regions);
+	tei_rdma_regions_lock(&bundle->rail->regions.table);
 	while (taken < n && bundle->n_queue < VERBS_QUEUE_MAX)
 		enqueue(bundle, slices[taken++]);
-	tei_verbs_regions_unlock(&bundle->rail->regions);
+	tei_rdma_regions_unlock(&bundle->rail->regions.table);
 	tei_verbs_pump(bundle);
 	return taken;
 }

@@ -116,138 +116,16 @@ void tei_verbs_bounce_fini(struct verbs_rail *rail)
 	tei_bounce_fini(&rail->bounce);
 }
 
-#define ROOM_MIN 16u
-
 void tei_verbs_regions_init(struct verbs_regions *regions,
 			    const struct verbs_port *port, struct ibv_pd *pd)
 {
 	*regions = (struct verbs_regions){.port = port, .pd = pd};
-	tei_mutex_init(&regions->mu);
+	tei_rdma_regions_init(&regions->table);
 }
 
 void tei_verbs_regions_fini(struct verbs_regions *regions)
 {
-	assert(!regions->n);
-	tei_free(regions->sorted);
-	tei_mutex_fini(&regions->mu);
-}
-
-void tei_verbs_regions_lock(struct verbs_regions *regions)
-{
-	tei_mutex_lock(&regions->mu);
-}
-
-void tei_verbs_regions_unlock(struct verbs_regions *regions)
-{
-	tei_mutex_unlock(&regions->mu);
-}
-
-/* ---- the table ---- */
-
-/* Returns where the first region is that begins behind @addr. */
-static size_t place_behind(const struct verbs_regions *regions, uint64_t addr)
-{
-	size_t low = 0, high = regions->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (regions->sorted[middle]->range.base <= addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-struct verbs_region *tei_verbs_region_find(struct verbs_regions *regions,
-					   uint64_t addr)
-{
-	size_t place = place_behind(regions, addr);
-	struct verbs_region *region;
-
-	if (!place)
-		return NULL;
-	region = regions->sorted[place - 1];
-	if (region->hidden || !tei_rdma_range_has(&region->range, addr))
-		return NULL;
-	return region;
-}
-
-/* Registered memory stays pinned; copying other memory may raise SIGBUS. */
-bool tei_verbs_is_readable(struct verbs_regions *regions, uint64_t addr,
-			   uint64_t length)
-{
-	const struct verbs_region *region =
-		tei_verbs_region_find(regions, addr);
-
-	if (region && region->gpu)
-		return false;
-	return (region &&
-		length <= tei_rdma_range_rest(&region->range, addr)) ||
-	       tei_is_there(addr, length, false);
-}
-
-bool tei_verbs_is_gpu(struct verbs_regions *regions, uint64_t addr)
-{
-	const struct verbs_region *region =
-		tei_verbs_region_find(regions, addr);
-
-	return region && region->gpu;
-}
-
-static int insert_region(struct verbs_regions *regions,
-			 struct verbs_region *region) TEI_REQUIRES(regions->mu)
-{
-	size_t place;
-
-	if (regions->n == regions->room) {
-		size_t room = regions->room ? 2 * regions->room : ROOM_MIN;
-		struct verbs_region **grown = tei_realloc(
-			regions->sorted, room * sizeof(struct verbs_region *));
-
-		if (!grown)
-			return -ENOMEM;
-		regions->sorted = grown;
-		regions->room = room;
-	}
-	place = place_behind(regions, region->range.base);
-	memmove(&regions->sorted[place + 1], &regions->sorted[place],
-		(regions->n - place) * sizeof(struct verbs_region *));
-	regions->sorted[place] = region;
-	regions->n++;
-	return 0;
-}
-
-/* Ids are not sorted, but removing is rare. */
-static size_t place_of(const struct verbs_regions *regions, uint64_t id)
-{
-	size_t place = 0;
-
-	while (place < regions->n && regions->sorted[place]->id != id)
-		place++;
-	assert(place < regions->n);
-	return place;
-}
-
-/* ---- use ---- */
-
-void tei_verbs_region_use(struct verbs_regions *regions,
-			  struct verbs_region *region)
-{
-	(void)regions;
-	atomic_fetch_add_explicit(&region->n_uses, 1, memory_order_relaxed);
-}
-
-void tei_verbs_region_done(struct verbs_region *region)
-{
-	atomic_fetch_sub_explicit(&region->n_uses, 1, memory_order_release);
-}
-
-uint32_t tei_verbs_region_key(const struct verbs_region *region, uint64_t addr,
-			      uint64_t *room)
-{
-	return region->mrs[tei_rdma_chunk_at(&region->range, addr, room)]->lkey;
+	tei_rdma_regions_fini(&regions->table);
 }
 
 /* ---- registering ---- */
@@ -328,11 +206,12 @@ static unsigned int flags_of(const struct verbs_port *port, uint32_t access)
 static void give_back(const struct verbs_regions *regions,
 		      struct verbs_region *region)
 {
+	struct rdma_range *range = &region->common.range;
 	int rc;
 
-	for (; region->range.n; region->range.n--) {
+	for (; range->n; range->n--) {
 		rc = tei_verbs_error(regions->port->api->dereg_mr(
-			region->mrs[region->range.n - 1]));
+			region->mrs[range->n - 1]));
 		if (rc)
 			LOG_ERROR("device %s: a key cannot be taken back: %s",
 				  regions->port->name, strerror(-rc));
@@ -345,21 +224,36 @@ struct way {
 	unsigned int flags;
 };
 
-/* Registers a part of a GPU's memory as that of a dma-buf. NULL, and errno. */
+/* Registers chunk @i of a GPU's memory, as a dma-buf. NULL, and errno. */
 static struct ibv_mr *register_dmabuf(const struct verbs_regions *regions,
 				      const struct verbs_region *region,
-				      uint64_t at, uint64_t length,
-				      unsigned int flags)
+				      uint32_t i, unsigned int flags)
 {
+	const struct rdma_range *range = &region->common.range;
+	uint64_t at = range->base + i * range->chunk;
 	struct tei_gpu_memory part;
 
-	if (tei_region_gpu(regions->core, region->id, at, &part) ||
-	    part.fd < 0 || at + length > part.addr + part.length) {
+	if (!tei_rdma_gpu_part(regions->core, &region->common, i, &part)) {
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
 	return regions->port->api->reg_dmabuf_mr(
-		regions->pd, at - part.addr, length, at, part.fd, (int)flags);
+		regions->pd, at - part.addr, tei_rdma_chunk_length(range, i),
+		at, part.fd, (int)flags);
+}
+
+static struct ibv_mr *register_chunk(const struct verbs_regions *regions,
+				     const struct verbs_region *region,
+				     uint32_t i, const struct way *way)
+{
+	const struct rdma_range *range = &region->common.range;
+
+	if (!way->by_address)
+		return register_dmabuf(regions, region, i, way->flags);
+	return regions->port->api->reg_mr(
+		regions->pd,
+		(void *)(uintptr_t)(range->base + i * range->chunk),
+		tei_rdma_chunk_length(range, i), way->flags);
 }
 
 /* Registers all chunks, or none. */
@@ -367,20 +261,12 @@ static int register_chunks(const struct verbs_regions *regions,
 			   struct verbs_region *region, uint32_t n,
 			   const struct way *way)
 {
-	const struct verbs_port *port = regions->port;
-	struct rdma_range *range = &region->range;
+	struct rdma_range *range = &region->common.range;
 	int rc;
 
 	for (; range->n < n; range->n++) {
-		uint64_t at = range->base + range->n * range->chunk;
-		uint64_t length = tei_rdma_chunk_length(range, range->n);
 		struct ibv_mr *mr =
-			way->by_address
-				? port->api->reg_mr(regions->pd,
-						    (void *)(uintptr_t)at,
-						    length, way->flags)
-				: register_dmabuf(regions, region, at, length,
-						  way->flags);
+			register_chunk(regions, region, range->n, way);
 
 		if (!mr) {
 			rc = tei_verbs_error(-1);
@@ -400,14 +286,14 @@ static int register_host(const struct verbs_regions *regions,
 {
 	const struct way way = {.by_address = true, .flags = flags};
 	const struct verbs_port *port = regions->port;
+	const struct rdma_range *range = &region->common.range;
 	int rc = register_chunks(regions, region, n, &way);
 
 	if (rc && tei_log_allowed(&refusals))
 		LOG_ERROR("device %s: %" PRIu64 " bytes at %#" PRIx64
 			  " cannot be registered: %s%s",
-			  port->name, region->range.length, region->range.base,
-			  tei_verbs_refusal(rc, region->range.length,
-					    memlock_limit()),
+			  port->name, range->length, range->base,
+			  tei_verbs_refusal(rc, range->length, memlock_limit()),
 			  tei_verbs_refusal_hint(&port->device));
 	return rc == -ENOSPC ? -ENOBUFS : rc;
 }
@@ -420,8 +306,8 @@ static void say_reached(const struct verbs_regions *regions,
 	if (tei_log_allowed(&limit))
 		LOG_INFO("device %s: %" PRIu64 " bytes of a GPU at %#" PRIx64
 			 " are reached by %s",
-			 regions->port->name, region->range.length,
-			 region->range.base, by);
+			 regions->port->name, region->common.range.length,
+			 region->common.range.base, by);
 }
 
 /*
@@ -440,8 +326,8 @@ static int say_unreached(const struct verbs_regions *regions,
 	if (tei_log_allowed(&refusals))
 		LOG_WARN("device %s: %" PRIu64 " bytes of a GPU at %#" PRIx64
 			 " are not reached: %s; %s",
-			 regions->port->name, region->range.length,
-			 region->range.base,
+			 regions->port->name, region->common.range.length,
+			 region->common.range.base,
 			 memory->fd < 0 ? memory->why : cause,
 			 memory->by_address ? cause : memory->how);
 	if (rc == -ENOSPC)
@@ -460,7 +346,7 @@ static int register_gpu(const struct verbs_regions *regions,
 	struct way way = {.by_address = false, .flags = flags};
 	int rc = -EOPNOTSUPP;
 
-	region->gpu = true;
+	region->common.gpu = true;
 	if (memory->fd >= 0)
 		rc = register_chunks(regions, region, n, &way);
 	if (rc && memory->by_address) {
@@ -476,7 +362,7 @@ static int register_gpu(const struct verbs_regions *regions,
 static int encode_key(const struct verbs_region *region, uint32_t access,
 		      void *key, size_t *len)
 {
-	struct verbs_key k = {.range = region->range};
+	struct verbs_key k = {.range = region->common.range};
 	int rc;
 
 	if (!access)
@@ -509,32 +395,17 @@ static bool is_big(const struct verbs_config *config, uint64_t length)
 	return config->prefault && length >= config->prefault;
 }
 
-/*
- * Finds out whether it is a GPU's memory; then a part that is exported alone is
- * the most that a key can have.
- */
-static bool is_of_gpu(const struct verbs_regions *regions, uint64_t id,
-		      uint64_t base, uint64_t length,
-		      struct tei_gpu_memory *memory, uint64_t *chunk)
-{
-	if (!regions->core || tei_region_gpu(regions->core, id, base, memory))
-		return false;
-	if (memory->fd >= 0 && memory->length < length &&
-	    memory->addr == base && memory->length < *chunk)
-		*chunk = memory->length;
-	return true;
-}
-
 int tei_verbs_region_add(struct verbs_regions *regions, uint64_t id, void *addr,
 			 uint64_t length, uint32_t access, void *key,
 			 size_t *len)
 {
 	unsigned int flags = flags_of(regions->port, access);
-	uint64_t chunk = chunk_of(regions->port);
+	struct rdma_range range = {.base = (uintptr_t)addr,
+				   .length = length,
+				   .chunk = chunk_of(regions->port)};
 	struct tei_gpu_memory memory;
-	bool gpu = is_of_gpu(regions, id, (uintptr_t)addr, length, &memory,
-			     &chunk);
-	uint32_t n = chunks_of(regions->port, length, chunk);
+	bool gpu = tei_rdma_is_of_gpu(regions->core, id, &range, &memory);
+	uint32_t n = chunks_of(regions->port, length, range.chunk);
 	struct verbs_region *region;
 	int rc;
 
@@ -543,11 +414,10 @@ int tei_verbs_region_add(struct verbs_regions *regions, uint64_t id, void *addr,
 	region = tei_calloc(1, sizeof(*region) + n * sizeof(region->mrs[0]));
 	if (!region)
 		return -ENOMEM;
-	region->id = id;
-	region->range = (struct rdma_range){
-		.base = (uintptr_t)addr, .length = length, .chunk = chunk};
+	region->common.id = id;
+	region->common.range = range;
 	if (!gpu && is_big(regions->port->config, length))
-		verbs_prefault(region->range.base, length);
+		verbs_prefault(range.base, length);
 	rc = gpu ? register_gpu(regions, region, n, flags, &memory)
 		 : register_host(regions, region, n, flags);
 	if (rc)
@@ -555,9 +425,7 @@ int tei_verbs_region_add(struct verbs_regions *regions, uint64_t id, void *addr,
 	rc = encode_key(region, access, key, len);
 	if (rc)
 		goto give_back;
-	tei_mutex_lock(&regions->mu);
-	rc = insert_region(regions, region);
-	tei_mutex_unlock(&regions->mu);
+	rc = tei_rdma_region_insert(&regions->table, &region->common);
 	if (rc)
 		goto give_back;
 	return 0;
@@ -574,33 +442,22 @@ free_region:
 
 int tei_verbs_region_hide(struct verbs_regions *regions, uint64_t id)
 {
-	struct verbs_region *region;
 	bool used;
+	struct rdma_region *region =
+		tei_rdma_region_hide(&regions->table, id, &used);
 
-	tei_mutex_lock(&regions->mu);
-	region = regions->sorted[place_of(regions, id)];
-	region->hidden = true;
-	used = atomic_load_explicit(&region->n_uses, memory_order_acquire);
-	tei_mutex_unlock(&regions->mu);
 	if (used)
 		return -EBUSY;
-	give_back(regions,
-		  region); /* the device has ended what was under way */
+	/* The device ends what peers had under way by its keys. */
+	give_back(regions, verbs_region(region));
 	return 0;
 }
 
 void tei_verbs_region_remove(struct verbs_regions *regions, uint64_t id)
 {
-	struct verbs_region *region;
-	size_t place;
+	struct verbs_region *region =
+		verbs_region(tei_rdma_region_take(&regions->table, id));
 
-	tei_mutex_lock(&regions->mu);
-	place = place_of(regions, id);
-	region = regions->sorted[place];
-	regions->n--;
-	memmove(&regions->sorted[place], &regions->sorted[place + 1],
-		(regions->n - place) * sizeof(struct verbs_region *));
-	tei_mutex_unlock(&regions->mu);
 	give_back(regions, region);
 	tei_free(region);
 }

@@ -9,31 +9,21 @@
  * request finds it; -EBUSY while one still uses it; then its keys are gone, and
  * so is what peers had under way -> remove
  *
- * Threads: any, by a lock; use() is of the holder of the drive token. A region
- * that is in use stays where it is.
+ * Threads: any, by a lock; uses are noted by the holder of the drive token. A
+ * region that is in use stays where it is.
  */
 #ifndef VERBS_REGIONS_H
 #define VERBS_REGIONS_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "backends/rdma/range.h"
+#include "backends/rdma/regions.h"
 #include "backends/verbs/port.h"
-#include "base/thread.h"
 
 struct verbs_region {
-	uint64_t id;
-	struct rdma_range range; /* range.n: keys; 0: taken back */
-	bool hidden;             /* guarded by regions.mu */
-	bool gpu;                /* memory of a GPU: no processor touches it */
-	/*
-	 * Work requests that name it. Raised under regions.mu; lowered without
-	 * it, with release, which hide() reads with acquire.
-	 */
-	_Atomic uint32_t n_uses;
-	struct ibv_mr *mrs[]; /* mrs[range.n] */
+	struct rdma_region common; /* first */
+	struct ibv_mr *mrs[];      /* mrs[common.range.n] */
 };
 
 struct tei_engine_core;
@@ -43,11 +33,14 @@ struct verbs_regions {
 	struct ibv_pd *pd;             /* not owned */
 	/* Core that knows whose memory it is; NULL: all is the host's. */
 	struct tei_engine_core *core;
-	struct tei_mutex mu; /* lock 15 */
-	/* sorted[n] by base; they do not overlap. Guarded by mu. */
-	struct verbs_region **sorted;
-	size_t n, room;
+	struct rdma_regions table; /* verbs_region.common */
 };
+
+static inline struct verbs_region *
+verbs_region(const struct rdma_region *region)
+{
+	return (struct verbs_region *)(uintptr_t)region;
+}
 
 void tei_verbs_regions_init(struct verbs_regions *regions,
 			    const struct verbs_port *port, struct ibv_pd *pd);
@@ -68,36 +61,16 @@ int tei_verbs_region_hide(struct verbs_regions *regions, uint64_t id);
 void tei_verbs_region_remove(struct verbs_regions *regions, uint64_t id);
 
 /*
- * Locks for several look-ups in a row: the calls with TEI_REQUIRES need it. It
- * is never held while a device is asked for anything.
+ * Returns the key of the byte at @addr, which the region has; *room: bytes
+ * under it from there.
  */
-void tei_verbs_regions_lock(struct verbs_regions *regions)
-	TEI_ACQUIRES(regions->mu);
-void tei_verbs_regions_unlock(struct verbs_regions *regions)
-	TEI_RELEASES(regions->mu);
-/* The region that has the byte at @addr; NULL: none, or it is hidden. */
-struct verbs_region *tei_verbs_region_find(struct verbs_regions *regions,
-					   uint64_t addr)
-	TEI_REQUIRES(regions->mu);
-/*
- * Tells whether the processor can read local memory. Quick if one region has
- * it; else may block.
- */
-bool tei_verbs_is_readable(struct verbs_regions *regions, uint64_t addr,
-			   uint64_t length) TEI_REQUIRES(regions->mu);
-/* Tells whether the byte at @addr is of a GPU's memory that is registered. */
-bool tei_verbs_is_gpu(struct verbs_regions *regions, uint64_t addr)
-	TEI_REQUIRES(regions->mu);
-/* A work request names it; end with done(), without the lock. */
-void tei_verbs_region_use(struct verbs_regions *regions,
-			  struct verbs_region *region)
-	TEI_REQUIRES(regions->mu);
-void tei_verbs_region_done(struct verbs_region *region);
-/*
- * The key of the byte at @addr, which it has; *room: bytes under it from there.
- */
-uint32_t tei_verbs_region_key(const struct verbs_region *region, uint64_t addr,
-			      uint64_t *room);
+static inline uint32_t tei_verbs_region_key(const struct rdma_region *region,
+					    uint64_t addr, uint64_t *room)
+{
+	uint64_t i = tei_rdma_chunk_at(&region->range, addr, room);
+
+	return verbs_region(region)->mrs[i]->lkey;
+}
 
 /*
  * Why @length bytes were not registered, in words, for errno @err; @memlock:

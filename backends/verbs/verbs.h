@@ -36,7 +36,6 @@
 
 #define VERBS_CHAIN_MAX 64 /* work requests that are built before a doorbell */
 #define VERBS_POLL_MAX  64 /* completions of one look */
-#define VERBS_USES      2  /* regions that one work request may name */
 #define VERBS_TAGS      8192
 #define VERBS_QUEUE_MAX 256 /* slices taken and not posted, of one bundle */
 #define VERBS_ENDERS    3   /* threads that destroy queue pairs, of a rail */
@@ -45,8 +44,8 @@
 
 /* A posted work request, until it or a later one of the lane is done. */
 struct verbs_work {
-	struct tei_slice *slice;               /* not owned */
-	struct verbs_region *uses[VERBS_USES]; /* NULL: none */
+	struct tei_slice *slice; /* not owned */
+	struct rdma_uses uses;
 	/* NULL: none; else what it carries instead of the slice's memory. */
 	uint8_t *block;
 	uint64_t in_piece; /* with a block: where that memory begins */

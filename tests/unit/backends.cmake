@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # These define the core's side themselves, so nothing of te/ is linked.
 te_tests(unit backends
-	TESTS bursts copied copied_hostile devices hostile rdma_range shm_attach shm_owner
-		transfer trouble zerocopy
+	TESTS bursts copied copied_hostile devices hostile rdma_range rdma_regions shm_attach
+		shm_owner transfer trouble zerocopy
 	SOURCES fake_core.c raw.c shm_raw.c)
 if(TARGET te_verbs)
 	add_library(te_test_fake_verbs OBJECT

@@ -40,6 +40,7 @@ bool fake_copy_fails;
 uint64_t fake_chunk_len;
 unsigned int fake_exports_left = UINT32_MAX;
 unsigned int fake_n_windows;
+const struct tei_gpu_memory *fake_gpu_memory;
 
 /* ---- the core's side of te/backend.h ---- */
 
@@ -150,11 +151,14 @@ void tei_gpu_burst_begin(struct tei_gpu_burst *burst,
 int tei_region_gpu(struct tei_engine_core *core, uint64_t id, uint64_t addr,
 		   struct tei_gpu_memory *out)
 {
+	const struct tei_gpu_memory *memory = fake_gpu_memory;
+
 	(void)core;
 	(void)id;
-	(void)addr;
-	(void)out;
-	return -ENOENT; /* all is the host's */
+	if (!memory || addr - memory->addr >= memory->length)
+		return -ENOENT;
+	*out = *memory;
+	return 0;
 }
 
 static const int errors[] = {

@@ -90,6 +90,8 @@ extern uint64_t fake_chunk_len;
 extern unsigned int fake_exports_left; /* that work yet */
 extern unsigned int fake_n_windows;    /* on memory of chunks, open now */
 unsigned int fake_copies_begun(void);  /* and not ended */
+/* Memory that tei_region_gpu() finds at its addresses; NULL: none. */
+extern const struct tei_gpu_memory *fake_gpu_memory;
 /* Called with each successful pin's number, before it. */
 extern void (*fake_on_pin)(unsigned int n);
 

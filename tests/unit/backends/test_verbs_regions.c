@@ -73,19 +73,19 @@ static void take_away(uint64_t id)
 	tei_verbs_region_remove(&regions, id);
 }
 
-static struct verbs_region *find(const uint8_t *at)
+static struct rdma_region *find(const uint8_t *at)
 {
-	struct verbs_region *region;
+	struct rdma_region *region;
 
-	tei_verbs_regions_lock(&regions);
-	region = tei_verbs_region_find(&regions, (uintptr_t)at);
-	tei_verbs_regions_unlock(&regions);
+	tei_rdma_regions_lock(&regions.table);
+	region = tei_rdma_region_find(&regions.table, (uintptr_t)at);
+	tei_rdma_regions_unlock(&regions.table);
 	return region;
 }
 
 static void big_region_is_registered_in_chunks(void **state)
 {
-	struct verbs_region *region;
+	struct rdma_region *region;
 	struct verbs_key key = {0};
 	uint64_t room;
 
@@ -102,11 +102,11 @@ static void big_region_is_registered_in_chunks(void **state)
 	assert_int_equal(tei_verbs_region_key(region,
 					      (uintptr_t)memory + 4 * PAGE - 1,
 					      &room),
-			 region->mrs[0]->lkey);
+			 verbs_region(region)->mrs[0]->lkey);
 	assert_int_equal(room, 1);
 	assert_int_equal(tei_verbs_region_key(
 				 region, (uintptr_t)memory + 8 * PAGE, &room),
-			 region->mrs[2]->lkey);
+			 verbs_region(region)->mrs[2]->lkey);
 	assert_int_equal(room, PAGE + 1);
 	take_away(1);
 	assert_int_equal(fake_verbs_counts().keys, 0);
@@ -179,7 +179,9 @@ static void a_gigabyte_goes_in_chunks_of_16_mebibytes(void **state)
 		assert_int_equal(fake_verbs_counts().keys, 64);
 		assert_true(tei_verbs_key_at(&key, key.range.base + length - 1,
 					     &rkey, &room));
-		assert_int_equal(rkey, find(big + length - 1)->mrs[63]->rkey);
+		assert_int_equal(
+			rkey,
+			verbs_region(find(big + length - 1))->mrs[63]->rkey);
 		take_away(1);
 		assert_int_equal(fake_verbs_counts().keys, 0);
 	}
@@ -329,19 +331,20 @@ static void ten_thousand_regions_are_found_and_leave_no_key(void **state)
 
 static void region_in_use_stays_until_it_is_not(void **state)
 {
-	struct verbs_region *region;
+	struct rdma_uses uses = {{NULL}};
 	struct verbs_key key = {0};
 
 	(void)state;
 	assert_int_equal(add(1, 0, PAGE, RW, &key), 0);
-	region = find(memory);
-	tei_verbs_regions_lock(&regions);
-	tei_verbs_region_use(&regions, region);
-	tei_verbs_regions_unlock(&regions);
+	tei_rdma_regions_lock(&regions.table);
+	assert_true(tei_rdma_use(
+		&regions.table, &uses,
+		tei_rdma_region_find(&regions.table, (uintptr_t)memory)));
+	tei_rdma_regions_unlock(&regions.table);
 	assert_int_equal(tei_verbs_region_hide(&regions, 1), -EBUSY);
 	assert_null(find(memory)); /* for nothing new */
 	assert_int_equal(fake_verbs_counts().keys, 1);
-	tei_verbs_region_done(region);
+	tei_rdma_uses_end(&uses);
 	assert_int_equal(tei_verbs_region_hide(&regions, 1), 0);
 	assert_int_equal(fake_verbs_counts().keys, 0);
 	assert_int_equal(tei_verbs_region_hide(&regions, 1), 0); /* again */
@@ -451,16 +454,16 @@ static void regions_come_and_go_while_others_are_used(void **state)
 						(void *)(i + 1)),
 				 0);
 	for (uint32_t i = 0; i < 20000; i++) {
-		struct verbs_region *region;
+		struct rdma_uses uses = {{NULL}};
+		struct rdma_region *region;
 
-		tei_verbs_regions_lock(&regions);
-		region = tei_verbs_region_find(
-			&regions, (uintptr_t)memory + i % 4 * 2 * PAGE);
+		tei_rdma_regions_lock(&regions.table);
+		region = tei_rdma_region_find(
+			&regions.table, (uintptr_t)memory + i % 4 * 2 * PAGE);
 		if (region)
-			tei_verbs_region_use(&regions, region);
-		tei_verbs_regions_unlock(&regions);
-		if (region)
-			tei_verbs_region_done(region);
+			(void)tei_rdma_use(&regions.table, &uses, region);
+		tei_rdma_regions_unlock(&regions.table);
+		tei_rdma_uses_end(&uses);
 	}
 	for (int i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
