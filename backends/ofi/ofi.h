@@ -33,6 +33,7 @@
 #include "backends/ofi/nic.h"
 #include "backends/ofi/regions.h"
 #include "backends/ofi/wire.h"
+#include "backends/rdma/local.h"
 #include "base/list.h"
 #include "te/backend.h"
 
@@ -46,11 +47,8 @@ struct ofi_work {
 	struct ofi_work *next;      /* of the free ones */
 	struct tei_slice *slice;    /* not owned */
 	struct rdma_uses uses;
-	/* NULL: none; else what it carries instead of the slice's memory. */
-	uint8_t *block;
-	uint64_t in_piece; /* with a block: where that memory begins */
-	uint32_t piece;
-	uint32_t length;
+	struct rdma_block block;
+	uint32_t length; /* of the block's */
 	uint64_t number; /* operations are posted in its order */
 };
 
@@ -120,15 +118,14 @@ struct ofi_endpoint {
 };
 
 struct ofi_slice {
-	uint64_t at;    /* bytes cut into operations */
-	uint32_t piece; /* where that is in the local pieces */
-	uint64_t in_piece;
-	uint32_t n_works;   /* posted and not done */
-	struct ofi_key key; /* of the target's region, decoded */
-	int err;            /* of what failed first */
-	bool queued;        /* in the endpoint's queue: there is more to post */
-	bool waits;         /* failed with an error that flush() reports */
-	bool canceled;      /* ended as soon as nothing of it is posted */
+	uint64_t at;               /* bytes cut into operations */
+	struct rdma_cursor cursor; /* where that is in the local pieces */
+	uint32_t n_works;          /* posted and not done */
+	struct ofi_key key;        /* of the target's region, decoded */
+	int err;                   /* of what failed first */
+	bool queued;   /* in the endpoint's queue: there is more to post */
+	bool waits;    /* failed with an error that flush() reports */
+	bool canceled; /* ended as soon as nothing of it is posted */
 };
 
 /* A slice by what it asks for, whatever became of it. */

@@ -63,51 +63,13 @@ static struct cause cause_of(int err)
 
 /* ---- the end of slices ---- */
 
-/* Computes the checksum of what has passed; the memory is still the slice's. */
-static int take_crc(struct tei_slice *slice)
-{
-	uint64_t from = slice->skip + slice->crc_from, rest = slice->crc_len;
-
-	for (uint32_t i = 0; i < slice->n_iov && rest; i++) {
-		const struct iovec *piece = &slice->iov[i];
-		const uint8_t *at;
-		uint64_t n;
-
-		if (from >= piece->iov_len) {
-			from -= piece->iov_len;
-			continue;
-		}
-		n = piece->iov_len - from;
-		if (n > rest)
-			n = rest;
-		at = (uint8_t *)piece->iov_base + from;
-		if (!tei_is_there((uintptr_t)at, n, false))
-			return -EFAULT;
-		slice->crc = tei_crc32c_raw(slice->crc, at, n);
-		rest -= n;
-		from = 0;
-	}
-	return 0;
-}
-
 void tei_ofi_slice_end(struct tei_slice *slice, int err)
 {
-	struct tei_rail *base = slice->ep->rail;
-	struct ofi_rail *rail = ofi_rail(base);
+	struct ofi_rail *rail = ofi_rail(slice->ep->rail);
 
 	if (rail->watched == slice)
 		rail->watched = NULL;
-	if (!err && slice->crc_len)
-		err = take_crc(slice);
-	if (err) {
-		tei_slice_done(slice, err, 0);
-		return;
-	}
-	if (slice->op == TEI_READ)
-		base->received_bytes += slice->length;
-	else
-		base->sent_bytes += slice->length;
-	tei_slice_done(slice, 0, slice->length);
+	tei_rdma_slice_end(slice, err, NULL); /* providers may pin nothing */
 }
 
 static void end_or_hold(struct ofi_endpoint *ep, struct tei_slice *slice)
@@ -150,8 +112,8 @@ static void give_work(struct ofi_work *work)
 
 static void give_block(struct ofi_rail *rail, struct ofi_work *work)
 {
-	tei_bounce_give(&rail->regions.bounce, work->block);
-	work->block = NULL;
+	tei_bounce_give(&rail->regions.bounce, work->block.bytes);
+	work->block.bytes = NULL;
 	if (rail->wants_block)
 		tei_ofi_kick(rail);
 	rail->wants_block = false;
@@ -163,15 +125,14 @@ static void give_block(struct ofi_rail *rail, struct ofi_work *work)
  */
 static int leave_memory(struct ofi_rail *rail, struct ofi_work *work, bool good)
 {
-	const struct tei_slice *slice = work->slice;
 	int rc = 0;
 
 	tei_rdma_uses_end(&work->uses);
-	if (!work->block)
+	if (!work->block.bytes)
 		return 0;
-	if (good && slice->op == TEI_READ)
-		rc = tei_bounce_empty(work->block, slice->iov + work->piece,
-				      work->in_piece, work->length);
+	if (good && work->slice->op == TEI_READ)
+		rc = tei_rdma_block_empty(&work->block, work->slice,
+					  work->length);
 	give_block(rail, work);
 	return rc;
 }
@@ -522,19 +483,6 @@ static void refuse_slice(struct ofi_endpoint *ep, struct tei_slice *slice,
 	tei_ofi_kick(rail);
 }
 
-/* Bytes of local memory in one piece, from the slice's place on; >= 1. */
-static uint64_t piece_at(const struct tei_slice *slice, uint64_t *addr)
-{
-	struct ofi_slice *s = ofi_slice(slice);
-
-	while (s->in_piece == slice->iov[s->piece].iov_len) {
-		s->piece++;
-		s->in_piece = 0;
-	}
-	*addr = (uintptr_t)slice->iov[s->piece].iov_base + s->in_piece;
-	return slice->iov[s->piece].iov_len - s->in_piece;
-}
-
 static bool needs_local(const struct ofi_nic *nic)
 {
 	return nic->info->domain_attr->mr_mode & FI_MR_LOCAL;
@@ -572,40 +520,22 @@ static int find_local(struct ofi_rail *rail, struct ofi_work *work,
 	return 0;
 }
 
-/*
- * Gathers up to the next piece that is registered. The copy is made by
- * cut_one(), of what is seen here to be there. -EAGAIN: all blocks are in use.
- */
+/* Has a block stand in for memory; cut_one() fills it. */
 static int gather_block(struct ofi_rail *rail, struct draft *d, uint64_t limit)
 	TEI_REQUIRES(rail->regions.table.mu)
 {
 	struct ofi_work *work = d->work;
-	struct tei_slice *slice = work->slice;
-	struct ofi_slice *s = ofi_slice(slice);
+	uint64_t length;
+	int rc = tei_rdma_block_take(
+		&rail->regions.table, &rail->regions.bounce, work->slice,
+		&ofi_slice(work->slice)->cursor, limit, &work->block, &length);
 
-	if (!rail->regions.bounce.n)
-		return -EOPNOTSUPP;
-	work->block = tei_bounce_take(&rail->regions.bounce);
-	rail->wants_block |= !work->block;
-	if (!work->block)
-		return -EAGAIN;
-	work->piece = s->piece;
-	work->in_piece = s->in_piece;
-	limit = least(limit, TEI_BOUNCE_LEN);
-	while (d->remote.len < limit) {
-		uint64_t addr, n = piece_at(slice, &addr);
-
-		if (d->remote.len && !s->in_piece &&
-		    tei_rdma_region_find(&rail->regions.table, addr))
-			break;
-		n = least(n, limit - d->remote.len);
-		if (slice->op == TEI_WRITE && !tei_is_there(addr, n, false))
-			return -EFAULT;
-		d->remote.len += n;
-		s->in_piece += n;
-	}
-	work->length = (uint32_t)d->remote.len;
-	d->iov[0] = (struct iovec){work->block, work->length};
+	rail->wants_block |= rc == -EAGAIN;
+	if (rc)
+		return rc;
+	d->remote.len = length;
+	work->length = (uint32_t)length;
+	d->iov[0] = (struct iovec){work->block.bytes, work->length};
 	d->desc[0] = rail->nic.api->mr_desc(rail->regions.bounce_mr);
 	d->n = 1;
 	return 0;
@@ -620,10 +550,11 @@ static int gather(struct ofi_rail *rail, struct draft *d, uint64_t limit)
 	TEI_REQUIRES(rail->regions.table.mu)
 {
 	struct tei_slice *slice = d->work->slice;
+	struct rdma_cursor *cursor = &ofi_slice(slice)->cursor;
 	int rc = 0;
 
 	while (d->remote.len < limit && d->n < rail->nic.pieces) {
-		uint64_t addr, n = piece_at(slice, &addr);
+		uint64_t addr, n = tei_rdma_piece_at(slice, cursor, &addr);
 
 		n = least(n, limit - d->remote.len);
 		rc = find_local(rail, d->work, addr, &n, &d->desc[d->n]);
@@ -631,7 +562,7 @@ static int gather(struct ofi_rail *rail, struct draft *d, uint64_t limit)
 			break;
 		d->iov[d->n++] = (struct iovec){(void *)(uintptr_t)addr, n};
 		d->remote.len += n;
-		ofi_slice(slice)->in_piece += n;
+		cursor->in_piece += n;
 	}
 	if (d->n)
 		return 0;
@@ -641,10 +572,7 @@ static int gather(struct ofi_rail *rail, struct draft *d, uint64_t limit)
 /* Takes back what was built and not posted. */
 static void take_back(struct draft *d, const struct ofi_slice *before)
 {
-	struct ofi_slice *s = ofi_slice(d->work->slice);
-
-	s->piece = before->piece;
-	s->in_piece = before->in_piece;
+	ofi_slice(d->work->slice)->cursor = before->cursor;
 	(void)leave_memory(ofi_rail_of(d->work->window->ep), d->work, false);
 	give_work(d->work);
 }
@@ -741,9 +669,8 @@ static enum cut cut_one(struct ofi_endpoint *ep, struct tei_slice *slice)
 		tei_rdma_regions_unlock(&rail->regions.table);
 	}
 	/* Without the lock, as it may take long. */
-	if (!rc && d.work->block && slice->op == TEI_WRITE)
-		tei_bounce_fill(d.work->block, slice->iov + d.work->piece,
-				d.work->in_piece, d.work->length);
+	if (!rc && d.work->block.bytes && slice->op == TEI_WRITE)
+		tei_rdma_block_fill(&d.work->block, slice, d.work->length);
 	if (!rc)
 		return post_draft(ep, &d, &before);
 	take_back(&d, &before);
@@ -772,68 +699,35 @@ void tei_ofi_pump(struct ofi_endpoint *ep)
 
 /* ---- the ops ---- */
 
-/* Tells whether a checksum is wanted of bytes that no processor may touch. */
-static bool wants_crc_of_gpu(struct ofi_rail *rail,
-			     const struct tei_slice *slice)
-{
-	bool wants = false;
-
-	if (!slice->crc_len || !rail->nic.gpus)
-		return false;
-	tei_rdma_regions_lock(&rail->regions.table);
-	for (uint32_t i = 0; i < slice->n_iov && !wants; i++) {
-		const struct rdma_region *region =
-			tei_rdma_region_find(&rail->regions.table,
-					     (uintptr_t)slice->iov[i].iov_base);
-
-		wants = region && region->gpu;
-	}
-	tei_rdma_regions_unlock(&rail->regions.table);
-	return wants;
-}
-
-/* Tells whether all of its local memory is registered here. */
-static bool is_ours(struct ofi_rail *rail, const struct tei_slice *slice)
-{
-	uint64_t rest = slice->length, skip = slice->skip;
-	bool ours = true;
-
-	tei_rdma_regions_lock(&rail->regions.table);
-	for (uint32_t i = 0; i < slice->n_iov && rest && ours; i++, skip = 0) {
-		uint64_t addr = (uintptr_t)slice->iov[i].iov_base + skip;
-		uint64_t n = least(slice->iov[i].iov_len - skip, rest), there;
-
-		for (rest -= n; n && ours; addr += there, n -= there) {
-			const struct rdma_region *region = tei_rdma_region_find(
-				&rail->regions.table, addr);
-
-			ours = region;
-			there = region ? tei_rdma_range_rest(&region->range,
-							     addr)
-				       : n;
-			there = least(there, n);
-		}
-	}
-	tei_rdma_regions_unlock(&rail->regions.table);
-	return ours;
-}
-
-/* Without blocks, memory that would need one is left to another backend. */
+/*
+ * Tells whether it can be carried: without blocks, memory that would need one
+ * is left to another backend, as are checksums that no processor may compute.
+ */
 static bool is_carried(struct ofi_rail *rail, const struct tei_slice *slice)
 {
-	return !needs_local(&rail->nic) || rail->regions.bounce.n ||
-	       is_ours(rail, slice);
+	bool to_have = needs_local(&rail->nic) && !rail->regions.bounce.n;
+	bool carried = true;
+
+	if (!to_have && (!slice->crc_len || !rail->nic.gpus))
+		return true;
+	tei_rdma_regions_lock(&rail->regions.table);
+	if (to_have)
+		carried = tei_rdma_has_all(&rail->regions.table, slice);
+	if (tei_rdma_wants_crc_of_gpu(&rail->regions.table, slice))
+		carried = false;
+	tei_rdma_regions_unlock(&rail->regions.table);
+	return carried;
 }
 
 static void enqueue(struct ofi_endpoint *ep, struct tei_slice *slice)
 {
 	struct ofi_slice *s = ofi_slice(slice);
 
-	*s = (struct ofi_slice){.in_piece = slice->skip, .queued = true};
+	*s = (struct ofi_slice){.cursor = {.in_piece = slice->skip},
+				.queued = true};
 	tei_list_add_tail(&ep->queue, &slice->link);
 	ep->n_queue++;
-	if (!is_carried(ofi_rail_of(ep), slice) ||
-	    wants_crc_of_gpu(ofi_rail_of(ep), slice))
+	if (!is_carried(ofi_rail_of(ep), slice))
 		refuse_slice(ep, slice, -EOPNOTSUPP);
 	else if (tei_ofi_key_decode(slice->key, slice->key_len, &s->key))
 		refuse_slice(ep, slice, -EFAULT);

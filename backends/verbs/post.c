@@ -15,7 +15,6 @@
 
 #include "backends/verbs/verbs.h"
 #include "base/log.h"
-#include "base/mapped.h"
 
 /*
  * Table of causes, a row per status of a work completion.
@@ -121,62 +120,13 @@ const char *tei_verbs_fault_name(enum verbs_fault fault)
 
 /* ---- slices ---- */
 
-static bool is_readable(struct rdma_regions *regions, const void *addr,
-			uint64_t length)
-{
-	bool readable;
-
-	tei_rdma_regions_lock(regions);
-	readable = tei_rdma_is_readable(regions, (uintptr_t)addr, length);
-	tei_rdma_regions_unlock(regions);
-	return readable;
-}
-
-/* The checksum of what has passed; the memory is still the slice's. */
-static int take_crc(struct rdma_regions *regions, struct tei_slice *slice)
-{
-	uint64_t from = slice->skip + slice->crc_from, rest = slice->crc_len;
-
-	for (uint32_t i = 0; i < slice->n_iov && rest; i++) {
-		const struct iovec *piece = &slice->iov[i];
-		const uint8_t *at;
-		uint64_t n;
-
-		if (from >= piece->iov_len) {
-			from -= piece->iov_len;
-			continue;
-		}
-		n = piece->iov_len - from;
-		if (n > rest)
-			n = rest;
-		at = (uint8_t *)piece->iov_base + from;
-		if (!is_readable(regions, at, n))
-			return -EFAULT;
-		slice->crc = tei_crc32c_raw(slice->crc, at, n);
-		rest -= n;
-		from = 0;
-	}
-	return 0;
-}
-
 void tei_verbs_slice_end(struct tei_slice *slice, int err)
 {
-	struct tei_rail *base = slice->ep->rail;
-	struct verbs_rail *rail = verbs_rail(base);
+	struct verbs_rail *rail = verbs_rail(slice->ep->rail);
 
 	if (rail->watched == slice)
 		rail->watched = NULL;
-	if (!err && slice->crc_len)
-		err = take_crc(&rail->regions.table, slice);
-	if (err) {
-		tei_slice_done(slice, err, 0);
-		return;
-	}
-	if (slice->op == TEI_READ)
-		base->received_bytes += slice->length;
-	else
-		base->sent_bytes += slice->length;
-	tei_slice_done(slice, 0, slice->length);
+	tei_rdma_slice_end(slice, err, &rail->regions.table);
 }
 
 static void end_or_hold(struct verbs_bundle *bundle, struct tei_slice *slice)
@@ -202,16 +152,15 @@ static void end_or_hold(struct verbs_bundle *bundle, struct tei_slice *slice)
 static int verbs_work_end(struct verbs_rail *rail, struct verbs_work *work,
 			  bool good)
 {
-	const struct tei_slice *slice = work->slice;
 	int rc = 0;
 
 	tei_rdma_uses_end(&work->uses);
-	if (!work->block)
+	if (!work->block.bytes)
 		return 0;
 	if (work->read && good)
-		rc = tei_bounce_empty(work->block, slice->iov + work->piece,
-				      work->in_piece, work->length);
-	tei_bounce_give(&rail->bounce, work->block);
+		rc = tei_rdma_block_empty(&work->block, work->slice,
+					  work->length);
+	tei_bounce_give(&rail->bounce, work->block.bytes);
 	return rc;
 }
 
@@ -375,17 +324,9 @@ static struct verbs_lane *choose_lane(struct verbs_bundle *bundle, bool read)
 	return best;
 }
 
-/* Bytes of local memory in one piece, from the slice's place on; >= 1. */
-static uint64_t piece_at(const struct tei_slice *slice, uint64_t *addr)
+static uint64_t next_piece(const struct tei_slice *slice, uint64_t *addr)
 {
-	struct verbs_slice *s = verbs_slice(slice);
-
-	while (s->in_piece == slice->iov[s->piece].iov_len) {
-		s->piece++;
-		s->in_piece = 0;
-	}
-	*addr = (uintptr_t)slice->iov[s->piece].iov_base + s->in_piece;
-	return slice->iov[s->piece].iov_len - s->in_piece;
+	return tei_rdma_piece_at(slice, &verbs_slice(slice)->cursor, addr);
 }
 
 static void add_piece(struct ibv_send_wr *wr, struct verbs_work *work,
@@ -394,7 +335,7 @@ static void add_piece(struct ibv_send_wr *wr, struct verbs_work *work,
 	wr->sg_list[wr->num_sge++] = (struct ibv_sge){
 		.addr = addr, .length = (uint32_t)n, .lkey = lkey};
 	work->length += (uint32_t)n;
-	verbs_slice(work->slice)->in_piece += n;
+	verbs_slice(work->slice)->cursor.in_piece += n;
 }
 
 /* Inline memory is copied by the post: it needs no key, but must be mapped. */
@@ -404,7 +345,7 @@ static enum cut gather_inline(struct verbs_rail *rail, uint64_t limit,
 {
 	while (work->length < limit &&
 	       (uint32_t)wr->num_sge < rail->port.room.sge) {
-		uint64_t addr, n = piece_at(work->slice, &addr);
+		uint64_t addr, n = next_piece(work->slice, &addr);
 
 		n = least(n, limit - work->length);
 		if (tei_rdma_is_readable(&rail->regions.table, addr, n)) {
@@ -428,7 +369,7 @@ static bool gather_registered(struct verbs_rail *rail, uint64_t limit,
 	TEI_REQUIRES(rail->regions.table.mu)
 {
 	while (work->length < limit && (uint32_t)wr->num_sge < max_sge) {
-		uint64_t addr, room, n = piece_at(work->slice, &addr);
+		uint64_t addr, room, n = next_piece(work->slice, &addr);
 		struct rdma_region *region =
 			tei_rdma_region_find(&rail->regions.table, addr);
 		uint32_t lkey;
@@ -444,40 +385,22 @@ static bool gather_registered(struct verbs_rail *rail, uint64_t limit,
 	return true;
 }
 
-/*
- * Gathers up to the next piece that is registered. The copy is made by
- * ring_lane(), of what is seen here to be there.
- */
+/* Has a block stand in for memory; ring_lane() fills it. */
 static enum cut gather_block(struct verbs_rail *rail, uint64_t limit,
 			     struct ibv_send_wr *wr, struct verbs_work *work)
 	TEI_REQUIRES(rail->regions.table.mu)
 {
-	struct verbs_slice *s = verbs_slice(work->slice);
-	uint64_t addr, n;
+	uint64_t length;
+	int rc = tei_rdma_block_take(&rail->regions.table, &rail->bounce,
+				     work->slice,
+				     &verbs_slice(work->slice)->cursor, limit,
+				     &work->block, &length);
 
-	if (!rail->bounce.n)
-		return CUT_FAILED;
-	work->block = tei_bounce_take(&rail->bounce);
-	if (!work->block)
-		return CUT_NONE;
-	work->piece = s->piece;
-	work->in_piece = s->in_piece;
-	limit = least(limit, TEI_BOUNCE_LEN);
-	while (work->length < limit) {
-		n = piece_at(work->slice, &addr);
-		if (work->length && !s->in_piece &&
-		    tei_rdma_region_find(&rail->regions.table, addr))
-			break;
-		n = least(n, limit - work->length);
-		if (!work->read && !tei_is_there(addr, n, false)) {
-			tei_bounce_give(&rail->bounce, work->block);
-			return CUT_FAILED;
-		}
-		work->length += (uint32_t)n;
-		s->in_piece += n;
-	}
+	if (rc)
+		return rc == -EAGAIN ? CUT_NONE : CUT_FAILED;
+	work->length = (uint32_t)length;
 	wr->num_sge = 1;
-	wr->sg_list[0] = (struct ibv_sge){.addr = (uintptr_t)work->block,
+	wr->sg_list[0] = (struct ibv_sge){.addr = (uintptr_t)work->block.bytes,
 					  .length = work->length,
 					  .lkey = rail->bounce_mr->lkey};
 	return CUT_ONE;
@@ -562,10 +485,9 @@ static void fill_blocks(struct verbs_lane *lane)
 		const struct verbs_work *work =
 			&lane->works[(uint32_t)wr->wr_id & lane->mask];
 
-		if (work->block && !work->read)
-			tei_bounce_fill(work->block,
-					work->slice->iov + work->piece,
-					work->in_piece, work->length);
+		if (work->block.bytes && !work->read)
+			tei_rdma_block_fill(&work->block, work->slice,
+					    work->length);
 	}
 }
 
@@ -696,44 +618,16 @@ void tei_verbs_pump(struct verbs_bundle *bundle)
 
 /* ---- the ops ---- */
 
-/* Tells whether all of its local memory is registered here. */
-static bool is_ours(struct verbs_rail *rail, const struct tei_slice *slice)
+/*
+ * Tells whether it can be carried: without blocks, memory that would need one
+ * is left to another backend, as are checksums that no processor may compute.
+ */
+static bool is_carried(struct verbs_rail *rail, const struct tei_slice *slice)
 	TEI_REQUIRES(rail->regions.table.mu)
 {
-	uint64_t rest = slice->length, skip = slice->skip;
-
-	for (uint32_t i = 0; i < slice->n_iov && rest; i++) {
-		uint64_t addr = (uintptr_t)slice->iov[i].iov_base + skip;
-		uint64_t n = least(slice->iov[i].iov_len - skip, rest);
-
-		rest -= n;
-		while (n) {
-			const struct rdma_region *region = tei_rdma_region_find(
-				&rail->regions.table, addr);
-			uint64_t there;
-
-			if (!region)
-				return false;
-			there = least(tei_rdma_range_rest(&region->range, addr),
-				      n);
-			addr += there;
-			n -= there;
-		}
-		skip = 0;
-	}
-	return true;
-}
-
-/* Tells whether a checksum is wanted of bytes that no processor may touch. */
-static bool wants_crc_of_gpu(struct verbs_rail *rail,
-			     const struct tei_slice *slice)
-	TEI_REQUIRES(rail->regions.table.mu)
-{
-	for (uint32_t i = 0; slice->crc_len && i < slice->n_iov; i++)
-		if (tei_rdma_is_gpu(&rail->regions.table,
-				    (uintptr_t)slice->iov[i].iov_base))
-			return true;
-	return false;
+	return (rail->bounce.n ||
+		tei_rdma_has_all(&rail->regions.table, slice)) &&
+	       !tei_rdma_wants_crc_of_gpu(&rail->regions.table, slice);
 }
 
 static void enqueue(struct verbs_bundle *bundle, struct tei_slice *slice)
@@ -741,12 +635,12 @@ static void enqueue(struct verbs_bundle *bundle, struct tei_slice *slice)
 {
 	struct verbs_slice *s = verbs_slice(slice);
 
-	*s = (struct verbs_slice){.in_piece = slice->skip, .queued = true};
+	*s = (struct verbs_slice){.cursor = {.in_piece = slice->skip},
+				  .queued = true};
 	tei_list_add_tail(&bundle->queue, &slice->link);
 	bundle->n_queue++;
-	if ((!bundle->rail->bounce.n && !is_ours(bundle->rail, slice)) ||
-	    (slice->op == TEI_READ && !bundle->reads_max) ||
-	    wants_crc_of_gpu(bundle->rail, slice))
+	if (!is_carried(bundle->rail, slice) ||
+	    (slice->op == TEI_READ && !bundle->reads_max))
 		refuse_slice(bundle, slice, -EOPNOTSUPP);
 	else if (tei_verbs_key_decode(slice->key, slice->key_len, &s->key))
 		refuse_slice(bundle, slice, -EFAULT);

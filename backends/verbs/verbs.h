@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backends/rdma/local.h"
 #include "backends/verbs/match.h"
 #include "backends/verbs/port.h"
 #include "backends/verbs/regions.h"
@@ -46,10 +47,7 @@
 struct verbs_work {
 	struct tei_slice *slice; /* not owned */
 	struct rdma_uses uses;
-	/* NULL: none; else what it carries instead of the slice's memory. */
-	uint8_t *block;
-	uint64_t in_piece; /* with a block: where that memory begins */
-	uint32_t piece;
+	struct rdma_block block;
 	uint32_t length;
 	bool read;
 };
@@ -159,15 +157,14 @@ struct verbs_endpoint {
 };
 
 struct verbs_slice {
-	uint64_t at;    /* bytes cut into work requests */
-	uint32_t piece; /* where that is in the local pieces */
-	uint64_t in_piece;
-	uint32_t n_works;     /* posted and not done */
-	struct verbs_key key; /* of the target's region, decoded */
-	int err;              /* of what failed first */
-	bool queued;          /* in bundle.queue: there is more to post */
-	bool waits;           /* failed, and the news waits for flush() */
-	bool canceled;        /* ended as soon as nothing of it is posted */
+	uint64_t at;               /* bytes cut into work requests */
+	struct rdma_cursor cursor; /* where that is in the local pieces */
+	uint32_t n_works;          /* posted and not done */
+	struct verbs_key key;      /* of the target's region, decoded */
+	int err;                   /* of what failed first */
+	bool queued;               /* in bundle.queue: there is more to post */
+	bool waits;                /* failed, and the news waits for flush() */
+	bool canceled; /* ended as soon as nothing of it is posted */
 };
 
 /* ---- the rail ---- */
