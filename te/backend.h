@@ -49,6 +49,7 @@ enum tei_backend_caps {
 	TEI_CAP_BY_NAME = 1u << 5,    /* opened only where settings name it */
 	TEI_CAP_COPIES = 1u << 6,     /* has GPU memory of targets copied */
 	TEI_CAP_ACROSS = 1u << 7,     /* copies it from and to GPU memory */
+	TEI_CAP_EFA = 1u << 8,        /* is the RDMA that protocol efa means */
 };
 
 struct tei_device {

@@ -192,7 +192,8 @@ extern const struct tei_backend_ops tei_backend_ofi;
 const struct tei_backend_ops tei_backend_ofi = {
 	.name = "ofi",
 	.abi = TEI_BACKEND_ABI,
-	.caps = TEI_CAP_REMOTE | TEI_CAP_ONE_SIDED | TEI_CAP_DEVICE_MEM,
+	.caps = TEI_CAP_REMOTE | TEI_CAP_ONE_SIDED | TEI_CAP_DEVICE_MEM |
+		TEI_CAP_EFA,
 	.rail_size = sizeof(struct ofi_rail),
 	.endpoint_size = sizeof(struct ofi_endpoint),
 	.slice_size = sizeof(struct ofi_slice),

@@ -352,12 +352,6 @@ static bool is_protocol(const struct tei_worker *w, const char *name)
 	       !strcmp(w->engine->config.protocol, name);
 }
 
-/* What efa means: RDMA of the kind that only libfabric reaches. */
-static bool is_of_libfabric(const struct tei_backend_ops *ops)
-{
-	return !strcmp(ops->name, "ofi");
-}
-
 /* Returns how many workers the settings ask for, 0: one for each node. */
 static uint32_t wanted_workers(const struct te_engine *engine)
 {
@@ -377,7 +371,7 @@ static int search(struct probe *probe, void *values,
 		.config = values,
 		.module_path = engine->config.module_path,
 		.named = is_named(engine) || (is_protocol(probe->w, "efa") &&
-					      is_of_libfabric(probe->ops)),
+					      probe->ops->caps & TEI_CAP_EFA),
 		.found = each,
 		.arg = probe,
 	});
@@ -460,7 +454,7 @@ static bool is_of_protocol(const struct tei_worker *w,
 	if (!strcmp(protocol, "any"))
 		return true;
 	if (!strcmp(protocol, "efa") && tei_is_rdma(ops))
-		return is_of_libfabric(ops);
+		return ops->caps & TEI_CAP_EFA;
 	return tei_is_rdma(ops) || !has_rdma(w);
 }
 
