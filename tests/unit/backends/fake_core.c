@@ -71,14 +71,15 @@ int tei_region_share_chunk(struct tei_engine_core *core, uint64_t id,
 	return *fd < 0 ? -EOPNOTSUPP : 0;
 }
 
-struct tei_gpu_window {
+/* Stands behind struct tei_gpu_window, which is opaque to a backend. */
+struct fake_window {
 	uint64_t length, mapped;
 };
 
 int tei_gpu_window_reserve(struct tei_engine_core *core, const void *local,
 			   uint64_t length, struct tei_gpu_window **out)
 {
-	struct tei_gpu_window *window = tei_calloc(1, sizeof(*window));
+	struct fake_window *window = tei_calloc(1, sizeof(*window));
 
 	(void)core;
 	(void)local;
@@ -86,12 +87,14 @@ int tei_gpu_window_reserve(struct tei_engine_core *core, const void *local,
 		return -ENOMEM;
 	window->length = length;
 	fake_n_windows++;
-	*out = window;
+	*out = (struct tei_gpu_window *)(void *)window;
 	return 0;
 }
 
-int tei_gpu_window_add(struct tei_gpu_window *window, uint64_t length, int fd)
+int tei_gpu_window_add(struct tei_gpu_window *opaque, uint64_t length, int fd)
 {
+	struct fake_window *window = (struct fake_window *)(void *)opaque;
+
 	assert(fcntl(fd, F_GETFD) >= 0);
 	assert(length && length <= window->length - window->mapped);
 	window->mapped += length;
