@@ -30,7 +30,10 @@ static const char *const stats[TEI_COPY_CLASSES] = {
 	"te_copy_huge_summed_long_bytes_per_second",
 };
 
-/* One for the process: what a rail has learned holds for the others. */
+/*
+ * The choices are the process's, not a rail's: what one rail has learned about
+ * this processor holds for the others.
+ */
 static struct tei_fastest choices[TEI_COPY_CLASSES];
 
 struct stopwatch {

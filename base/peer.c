@@ -41,9 +41,10 @@
 #define LOOPBACK     1 /* number of that interface, in every namespace */
 #define LINE_MAX_LEN 512
 /*
- * One look through all sockets takes SCAN_MAX_NS of CPU time at most, and all
- * together take 1 / SCAN_TIMES of the time. Looks save up to SCAN_SAVED_NS that
- * they have not used, for later ones to use at once.
+ * Limits of the CPU time that looks through all sockets take, since peers can
+ * cause them: SCAN_MAX_NS each, and 1 / SCAN_TIMES of the time all together.
+ * What looks do not use of their share is saved for later ones, up to
+ * SCAN_SAVED_NS.
  */
 #define SCAN_MAX_NS   (20 * TEI_NS_PER_MS)
 #define SCAN_TIMES    5

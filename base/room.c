@@ -28,15 +28,15 @@ static const struct groups groups_v2 = {"/sys/fs/cgroup",
 					"memory.current",
 					"inactive_file "};
 
-/* What is left so far, while limits are looked at. */
+/* Holds the least room that any limit has left, while they are read in turn. */
 struct look {
 	struct tei_room room;
 	bool with_margin;
 };
 
 /*
- * The number after @name, which begins a line of the file; "": the first. A
- * limit of "max" is none. False: there is no number.
+ * Reads the number after @name, which begins a line of the file; "": the first.
+ * A limit of "max" is none. False: there is no number.
  */
 static bool read_number(const char *path, const char *name, uint64_t *out)
 {

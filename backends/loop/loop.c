@@ -350,8 +350,9 @@ static void stream_parts(struct tei_slice *slice, uint8_t *to,
 }
 
 /*
- * What is written does not change meanwhile, so where no kernel sums what it
- * stores there are faster ways than a second copy. What is read may change: the
+ * Copies a large piece of a write. Its source does not change meanwhile, so
+ * where no kernel sums what it stores, write_summed() takes the sum of the
+ * source instead of copying twice. The source of a read may change, since its
  * space may get another value.
  */
 static void stream_write(struct tei_slice *slice, uint8_t *to,

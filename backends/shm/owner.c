@@ -464,7 +464,10 @@ static int make_grant(struct shm_rail *rail, struct shm_endpoint *ep,
 	return 0;
 }
 
-/* What an ASK is answered with. */
+/*
+ * Answer to an ASK, from when the region is pinned until its descriptors are
+ * sent.
+ */
 struct answer {
 	struct shm_message m;
 	struct shm_fds fds;

@@ -58,7 +58,10 @@ static int has_devices(void)
 	return entry != NULL;
 }
 
-/* Have it in use, unless there is none, or no device for it: @why says so. */
+/*
+ * Loads the provider and has it in use, unless it cannot be loaded, or there is
+ * no device for it: @why says so.
+ */
 static int find_device(const char *path, char *why)
 {
 	const struct verbs_provider *api = tei_verbs_in_use();
@@ -69,7 +72,7 @@ static int find_device(const char *path, char *why)
 			       "no device in " DEVICES);
 	if (rc <= 0)
 		return rc;
-	/* It does not list a device when the process has none left. */
+	/* libibverbs leaves devices out when descriptors run out. */
 	rc = tei_fds_spare(DESCRIPTORS);
 	if (api || rc)
 		return rc;
