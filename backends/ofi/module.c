@@ -8,19 +8,31 @@
  * version of each symbol that goes with the headers of this build. Most of the
  * calls are inline functions, so each has a function here.
  */
+#include <string.h>
+
 #include "backends/ofi/provider.h"
 
 /*
- * Asked for less than 1.18, efa does not have some devices read by themselves
- * which can.
+ * Structs of the caller's that later libraries have made longer: by src_addr in
+ * 1.20, and by four fields up to 2.0. A provider reads or writes the rest
+ * according to the version that was asked for, or always.
  */
-static int getinfo(const struct fi_info *hints, struct fi_info **info)
-{
-	uint32_t newer = FI_VERSION(1, 18);
+#define LATER_LEN 64
 
-	return fi_getinfo(FI_VERSION_GE(fi_version(), newer) ? newer
-							     : OFI_VERSION,
-			  NULL, NULL, 0, hints, info);
+struct later_error {
+	struct fi_cq_err_entry entry; /* first */
+	uint8_t later[LATER_LEN];
+};
+
+struct later_memory {
+	struct fi_mr_attr attr; /* first */
+	uint8_t later[LATER_LEN];
+};
+
+static int getinfo(uint32_t version, const struct fi_info *hints,
+		   struct fi_info **info)
+{
+	return fi_getinfo(version, NULL, NULL, 0, hints, info);
 }
 
 static int domain(struct fid_fabric *fabric, struct fi_info *info,
@@ -76,7 +88,11 @@ static ssize_t cq_read(struct fid_cq *cq, void *buf, size_t count)
 static ssize_t cq_readerr(struct fid_cq *cq, struct fi_cq_err_entry *buf,
 			  uint64_t flags)
 {
-	return fi_cq_readerr(cq, buf, flags);
+	struct later_error error = {.entry = *buf};
+	ssize_t rc = fi_cq_readerr(cq, &error.entry, flags);
+
+	*buf = error.entry;
+	return rc;
 }
 
 static const char *cq_strerror(struct fid_cq *cq, int prov_errno,
@@ -88,7 +104,11 @@ static const char *cq_strerror(struct fid_cq *cq, int prov_errno,
 static int mr_regattr(struct fid_domain *of, const struct fi_mr_attr *attr,
 		      uint64_t flags, struct fid_mr **mr)
 {
-	return fi_mr_regattr(of, attr, flags, mr);
+	struct later_memory memory;
+
+	memset(&memory, 0, sizeof(memory));
+	memory.attr = *attr;
+	return fi_mr_regattr(of, &memory.attr, flags, mr);
 }
 
 static uint64_t mr_key(struct fid_mr *mr)

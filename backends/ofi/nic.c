@@ -187,6 +187,13 @@ static bool may_take_gpus(const struct ofi_provider *api,
 	       FI_VERSION_GE(api->version(), OFI_VERSION_DMABUF);
 }
 
+static int ask(const struct ofi_provider *api, const struct fi_info *hints,
+	       struct fi_info **out)
+{
+	return api->getinfo((uint32_t)least(api->version(), OFI_VERSION_ASKED),
+			    hints, out);
+}
+
 /* Providers that do not take it have no domain for who asks for it. */
 static int ask_for_gpus(const struct ofi_provider *api, struct fi_info *hints,
 			struct fi_info **out)
@@ -195,7 +202,7 @@ static int ask_for_gpus(const struct ofi_provider *api, struct fi_info *hints,
 
 	hints->caps |= FI_HMEM;
 	hints->domain_attr->mr_mode |= FI_MR_HMEM;
-	rc = api->getinfo(hints, out);
+	rc = ask(api, hints, out);
 	hints->caps &= ~(uint64_t)FI_HMEM;
 	hints->domain_attr->mr_mode &= ~FI_MR_HMEM;
 	return rc;
@@ -214,7 +221,7 @@ static int get_domains(const struct ofi_provider *api,
 	rc = may_take_gpus(api, kind) ? ask_for_gpus(api, hints, out)
 				      : -FI_ENODATA;
 	if (rc == -FI_ENODATA)
-		rc = api->getinfo(hints, out);
+		rc = ask(api, hints, out);
 	api->freeinfo(hints);
 	if (!rc)
 		return 0;

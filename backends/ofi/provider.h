@@ -4,12 +4,12 @@
  *
  * Each entry is the call of that name without "fi_", with its arguments and
  * errors: 0 or a count, or a negative FI_E* number, of which the small ones
- * are errno's. getinfo() and enable() have their fixed arguments filled
+ * are errno's. getinfo() and enable() have their other arguments filled
  * in. OFI_PROVIDER_ABI grows with every change of the table.
  *
- * Structs are those of FI_VERSION(1, 17). getinfo() asks for 1.18 where the
- * library is as new, which has the same ones: any later library gives and takes
- * them so.
+ * Structs are those of FI_VERSION(1, 17), whatever version is asked for: the
+ * module stands between them and the longer ones that later libraries read and
+ * write.
  *
  * Threads: any, as the domain is asked for FI_THREAD_SAFE.
  */
@@ -42,8 +42,14 @@ struct fi_mr_dmabuf { /* attr->mr_iov points to it */
 };
 #endif
 
-#define OFI_PROVIDER_ABI 3u
-#define OFI_VERSION      FI_VERSION(1, 17)
+#define OFI_PROVIDER_ABI 4u
+#define OFI_VERSION      FI_VERSION(1, 17) /* oldest that is driven */
+/*
+ * Version that is asked for where the library is as new. Asked for less than
+ * 1.18, efa does not have some devices read by themselves which can; asked for
+ * less than 1.20, it refuses dma-bufs.
+ */
+#define OFI_VERSION_ASKED OFI_VERSION_DMABUF
 
 struct ofi_provider {
 	struct tei_module module; /* .abi: OFI_PROVIDER_ABI */
@@ -51,8 +57,13 @@ struct ofi_provider {
 	uint32_t (*version)(void); /* FI_VERSION() of the library */
 	const char *(*strerror)(int err);
 
-	/* Devices for @hints; *info is freed by freeinfo(). */
-	int (*getinfo)(const struct fi_info *hints, struct fi_info **info);
+	/*
+	 * Devices for @hints, which behave as providers did in @version of the
+	 * library, 1.17 to 1.20; *info is freed by freeinfo(). -FI_ENOSYS: the
+	 * library is older.
+	 */
+	int (*getinfo)(uint32_t version, const struct fi_info *hints,
+		       struct fi_info **info);
 	void (*freeinfo)(struct fi_info *info);
 	/* A copy; of NULL: an empty one. NULL: no memory. */
 	struct fi_info *(*dupinfo)(const struct fi_info *info);

@@ -11,7 +11,7 @@ struct fake_ofi_net ofi_net;
 
 static uint32_t version(void)
 {
-	return OFI_VERSION_DMABUF;
+	return ofi_net.version;
 }
 
 static const char *text_of(int err)
@@ -49,6 +49,7 @@ int fake_ofi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **out,
 		return -FI_ENOMEM;
 	fabric->base.fid =
 		(struct fid){.fclass = FI_CLASS_FABRIC, .context = context};
+	fabric->base.api_version = attr->api_version;
 	tei_mutex_lock(&ofi_net.mu);
 	ofi_net.counts.fabrics++;
 	tei_mutex_unlock(&ofi_net.mu);
@@ -163,6 +164,7 @@ void fake_ofi_start(enum fake_ofi_shape shape, unsigned int n)
 	ofi_net.on = true;
 	ofi_net.shape = shape;
 	ofi_net.rules = &fake_ofi_shapes[shape];
+	ofi_net.version = FI_VERSION(2, 1);
 	ofi_net.n_devices = n;
 	ofi_net.next_port = 20000;
 	tei_mutex_init(&ofi_net.mu);
@@ -171,6 +173,11 @@ void fake_ofi_start(enum fake_ofi_shape shape, unsigned int n)
 		tei_list_init(&ofi_net.keys[i]);
 	for (unsigned int i = 0; i < n; i++)
 		fake_ofi_device_init(i);
+}
+
+void fake_ofi_be_version(uint32_t is)
+{
+	ofi_net.version = is;
 }
 
 void fake_ofi_stop(void)

@@ -56,6 +56,8 @@ enum fake_ofi_shape {
 void fake_ofi_start(enum fake_ofi_shape shape, unsigned int n);
 /* Asserts that nothing is left of it: see fake_ofi_open(). */
 void fake_ofi_stop(void);
+/* The version of the library, an FI_VERSION(); 2.1 unless it is set. */
+void fake_ofi_be_version(uint32_t version);
 /* The name of a shape's provider, as in ofi.provider. */
 const char *fake_ofi_provider(enum fake_ofi_shape shape);
 
@@ -181,8 +183,8 @@ unsigned int fake_ofi_strangers(const void *param, size_t len);
 void fake_ofi_translate(void *(*translate)(uint64_t addr));
 
 /*
- * Memory by dma-buf, since libfabric 1.20: mr_regattr() with this flag, and
- * attr->mr_iov points to this.
+ * Memory by dma-buf, where 1.20 was asked for: mr_regattr() with this flag, and
+ * attr->mr_iov points to this. Asked for less the flag is unknown.
  */
 #define FAKE_OFI_MR_DMABUF (1ull << 40)
 struct fake_ofi_dmabuf {

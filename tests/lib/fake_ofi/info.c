@@ -371,13 +371,16 @@ static void fit(const struct fi_info *hints, struct fi_info *info)
 		info->caps &= ~(uint64_t)FI_LOCAL_COMM;
 }
 
-int fake_ofi_getinfo(const struct fi_info *hints, struct fi_info **out)
+int fake_ofi_getinfo(uint32_t version, const struct fi_info *hints,
+		     struct fi_info **out)
 {
 	struct fi_info *list = NULL, **end = &list;
 	int rc = fake_ofi_check(FAKE_OFI_GETINFO);
 
 	if (rc)
 		return rc;
+	if (version > ofi_net.version)
+		return -FI_ENOSYS;
 	for (unsigned int i = 0; i < ofi_net.n_devices; i++) {
 		if (!is_admitted(hints, ofi_net.devices[i].info))
 			continue;
@@ -388,6 +391,7 @@ int fake_ofi_getinfo(const struct fi_info *hints, struct fi_info **out)
 		}
 		count_info(1);
 		fit(hints, *end);
+		(*end)->fabric_attr->api_version = version;
 		end = &(*end)->next;
 	}
 	*out = list;

@@ -125,8 +125,11 @@ static bool is_cached(const struct fake_ofi_mr *mr)
 static int find_memory(struct fake_ofi_mr *mr, const struct fi_mr_attr *attr,
 		       uint64_t flags)
 {
+	const struct fid_fabric *fabric = &mr->domain->fabric->base;
 	bool by_fd = flags & FAKE_OFI_MR_DMABUF;
 
+	if (by_fd && FI_VERSION_LT(fabric->api_version, FI_VERSION(1, 20)))
+		return -FI_EBADFLAGS;
 	if ((by_fd || attr->iface != FI_HMEM_SYSTEM) && !mr->domain->hmem)
 		return -FI_ENOSYS;
 	if (by_fd)

@@ -219,6 +219,7 @@ struct fake_ofi_net {
 	bool on;
 	enum fake_ofi_shape shape;
 	const struct fake_ofi_rules *rules;
+	uint32_t version; /* of the library */
 	unsigned int n_devices;
 	struct fake_ofi_device devices[FAKE_OFI_DEVICES_MAX];
 	struct fake_ofi_mr *mrs[FAKE_OFI_KEYS_MAX];
@@ -305,7 +306,8 @@ void fake_ofi_run(struct fake_ofi_cq *cq, size_t each) TEI_REQUIRES(ofi_net.mu);
 
 /* ---- entries of the table, as provider.h has them ---- */
 
-int fake_ofi_getinfo(const struct fi_info *hints, struct fi_info **info);
+int fake_ofi_getinfo(uint32_t version, const struct fi_info *hints,
+		     struct fi_info **info);
 void fake_ofi_freeinfo(struct fi_info *info);
 struct fi_info *fake_ofi_dupinfo(const struct fi_info *info);
 int fake_ofi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric,

@@ -32,6 +32,7 @@ struct half {
 
 static struct half near, far;
 static uint64_t hmem; /* FI_HMEM: domains are asked for it */
+static uint32_t asked = OFI_VERSION_ASKED; /* of getinfo() */
 static struct fi_context contexts[1024];
 
 /* ---- opened ---- */
@@ -45,7 +46,7 @@ static struct fi_info *ask(const char *device, uint64_t caps)
 	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR |
 				      FI_MR_ALLOCATED | FI_MR_PROV_KEY |
 				      FI_MR_ENDPOINT | FI_MR_HMEM;
-	assert_int_equal(api->getinfo(hints, &list), 0);
+	assert_int_equal(api->getinfo(asked, hints, &list), 0);
 	for (struct fi_info *at = list; at && !found; at = at->next) {
 		if (!strcmp(at->domain_attr->name, device))
 			found = api->dupinfo(at);
@@ -492,6 +493,30 @@ static void dma_buf_stands_for_its_bytes(void **state)
 	stop_rdm();
 }
 
+/* As 2.1 does: behaviour goes by what was asked for. */
+static void dma_bufs_are_for_who_asks_for_a_version_that_has_them(void **state)
+{
+	const struct fake_ofi_dmabuf d = {.fd = 0, .len = 4096};
+	const struct fi_mr_attr attr = {
+		.mr_iov = (const void *)&d, .iov_count = 1, .access = RIGHTS};
+	struct fi_info *info;
+	struct fid_mr *mr;
+
+	(void)state;
+	hmem = FI_HMEM;
+	asked = FI_VERSION(1, 18);
+	start_rdm(FAKE_OFI_EFA);
+	hmem = 0;
+	asked = OFI_VERSION_ASKED;
+	assert_int_equal(
+		api->mr_regattr(far.domain, &attr, FAKE_OFI_MR_DMABUF, &mr),
+		-FI_EBADFLAGS);
+	fake_ofi_be_version(FI_VERSION(1, 18));
+	assert_int_equal(api->getinfo(FI_VERSION(1, 20), NULL, &info),
+			 -FI_ENOSYS);
+	stop_rdm();
+}
+
 static uint8_t device_bytes[4096];
 
 static void *translate(uint64_t addr)
@@ -744,6 +769,8 @@ int main(void)
 		cmocka_unit_test(key_in_use_is_refused),
 		cmocka_unit_test(memory_that_is_not_there_is_not_registered),
 		cmocka_unit_test(dma_buf_stands_for_its_bytes),
+		cmocka_unit_test(
+			dma_bufs_are_for_who_asks_for_a_version_that_has_them),
 		cmocka_unit_test(address_of_a_device_stands_for_its_bytes),
 		cmocka_unit_test(device_memory_is_for_who_asks),
 		cmocka_unit_test(write_of_tcp_is_done_when_it_leaves),

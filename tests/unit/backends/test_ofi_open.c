@@ -274,7 +274,17 @@ static void memory_of_gpus_is_asked_for_where_that_is_safe(void **state)
 	assert_int_equal(setenv(variable, "0", 1), 0);
 	assert_int_equal(ofi_rig_open(NULL), 0);
 	assert_int_equal(ofi_rail(rig.pair.a.rail)->nic.gpus, efa);
+	/* Asked for less, efa knows no dma-bufs. */
+	assert_true(
+		ofi_rail(rig.pair.a.rail)->nic.info->fabric_attr->api_version >=
+		OFI_VERSION_DMABUF);
 	ofi_rig_close();
+	/* Libraries before 1.20 know nothing of dma-bufs. */
+	fake_ofi_be_version(FI_VERSION(1, 19));
+	assert_int_equal(ofi_rig_open(NULL), 0);
+	assert_false(ofi_rail(rig.pair.a.rail)->nic.gpus);
+	ofi_rig_close();
+	fake_ofi_be_version(FI_VERSION(2, 1));
 	/* A provider without it still has a domain. */
 	fake_ofi_info(0)->caps &= ~(uint64_t)FI_HMEM;
 	fake_ofi_info(1)->caps &= ~(uint64_t)FI_HMEM;
