@@ -90,19 +90,24 @@ static bool may_be_emulated(const struct ofi_endpoint *ep, int option)
 	       emulated;
 }
 
-/*
- * Tells whether bytes of peers pass through this process, so that what they
- * have begun goes on when a key ends.
- */
-static bool outlives_keys(const struct ofi_endpoint *ep)
+/* Tells whether reads or writes by this half are emulated, or may be. */
+static bool emulates(const struct ofi_endpoint *ep)
 {
-	const struct ofi_kind *kind = ofi_rail_of(ep)->nic.kind;
+	return ofi_rail_of(ep)->nic.kind->emulates &&
+	       (may_be_emulated(ep, EFA_EMULATED_READ) ||
+		may_be_emulated(ep, EFA_EMULATED_WRITE));
+}
 
-	if (!ep->base->target)
-		return false;
-	return kind->software ||
-	       (kind->emulates && (may_be_emulated(ep, EFA_EMULATED_READ) ||
-				   may_be_emulated(ep, EFA_EMULATED_WRITE)));
+/*
+ * Notes that bytes of peers pass through this process, so that what they have
+ * begun goes on when a key ends.
+ */
+static void set_outliving(struct ofi_endpoint *ep)
+{
+	if (ep->outlives_keys)
+		return;
+	ep->outlives_keys = true;
+	tei_ofi_inbound_opened(&ofi_rail_of(ep)->regions);
 }
 
 static int bind_and_enable(const struct ofi_endpoint *ep)
@@ -167,9 +172,8 @@ static int make_fid(struct ofi_endpoint *ep, struct fi_info *info, bool *made)
 		return log_failure(rail, what, rc);
 	}
 	*made = true;
-	ep->outlives_keys = outlives_keys(ep);
-	if (ep->outlives_keys)
-		tei_ofi_inbound_opened(&rail->regions);
+	if (ep->base->target && (rail->nic.kind->software || emulates(ep)))
+		set_outliving(ep);
 	what = "open an endpoint's addresses";
 	if (rail->nic.kind->rdm)
 		rc = api->av_open(rail->nic.domain, &addresses, &ep->av, NULL);
@@ -246,6 +250,7 @@ static int name_self(struct ofi_endpoint *ep, struct ofi_address *mine)
 		if (rc)
 			return log_failure(rail, "name an endpoint", rc);
 		rail->address.len = mine->len; /* of each that is to come */
+		mine->emulates = !ep->base->target && emulates(ep);
 		rc = admit_peer(ep);
 		memcpy(mine->token, ep->token, OFI_TOKEN_LEN);
 		return rc;
@@ -362,6 +367,9 @@ static int insert_peer(struct ofi_endpoint *ep,
 	ep->window = ep->base->target ? NULL : make_window(ep);
 	if (!ep->window && !ep->base->target)
 		return -ENOMEM;
+	/* Both halves must have it for a device to read and write by itself. */
+	if (ep->base->target && theirs->emulates)
+		set_outliving(ep);
 	rc = nic->api->av_insert(ep->av, theirs->bytes, 1, &ep->to, 0, NULL);
 	if (rc != 1 || ep->to == FI_ADDR_NOTAVAIL) {
 		ep->to = FI_ADDR_UNSPEC;

@@ -13,6 +13,7 @@
 enum {
 	SELF_IP = 1,
 	SELF_AT_HOME = 2,
+	ADDRESS_EMULATES = 1,
 	KEY_OFFSETS = 1,
 	KEY_BOUND = 2,
 	KEY_BYTES_SHIFT = 4,
@@ -111,6 +112,7 @@ int tei_ofi_address_encode(const struct ofi_address *address, void *out,
 
 	tei_writer_init(&w, out, *len);
 	tei_write_u8(&w, VERSION);
+	tei_write_u8(&w, address->emulates ? ADDRESS_EMULATES : 0);
 	tei_write_bytes(&w, address->token, OFI_TOKEN_LEN);
 	tei_write_u8(&w, (uint8_t)address->len);
 	tei_write_bytes(&w, address->bytes, address->len);
@@ -127,6 +129,7 @@ const char *tei_ofi_address_decode(const void *bytes, size_t len,
 	tei_reader_init(&r, bytes, len);
 	if (tei_read_u8(&r) != VERSION)
 		return "unknown version";
+	a.emulates = tei_read_u8(&r) & ADDRESS_EMULATES;
 	token = tei_read_bytes(&r, OFI_TOKEN_LEN);
 	a.len = tei_read_u8(&r);
 	if (a.len > OFI_ADDRESS_MAX)

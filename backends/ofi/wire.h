@@ -12,9 +12,10 @@
  *              u8  length of the fabric's name, 0 .. 127, then the name
  *
  * endpoint  0  u8  version (1)
- *           1  16  token, by which a target knows who comes, or which is in the
+ *           1  u8  flags: 1 its provider emulates reads or writes
+ *           2  16  token, by which a target knows who comes, or which is in the
  *                  keys of its endpoint; 0 of initiators
- *          17  u8  length of the address, 0 of initiators by connections, then
+ *          18  u8  length of the address, 0 of initiators by connections, then
  *                  the address as the provider has it
  *
  * region    0  u8  version (1)
@@ -53,6 +54,11 @@ struct ofi_self {     /* of a rail */
 };
 
 struct ofi_address { /* of an endpoint */
+	/*
+	 * An initiator's: the target's processor does what it asks for, though
+	 * the target's device could.
+	 */
+	bool emulates;
 	uint8_t token[OFI_TOKEN_LEN];
 	size_t len; /* 0: an initiator's */
 	_Alignas(8) uint8_t bytes[OFI_ADDRESS_MAX];

@@ -77,8 +77,9 @@ struct fake_ofi_limits {
 	size_t endpoints, keys;
 	uint64_t registered; /* bytes under all keys */
 	/*
-	 * efa: the processes read and write, not the devices: the target looks
-	 * at the key of an operation when it begins, and never again.
+	 * efa: the processes at both ends read and write, not the devices, also
+	 * if only one end has this: the target looks at the key of an operation
+	 * when it begins, and never again.
 	 */
 	bool emulated;
 	bool both_know; /* targets insert the address of who reaches them*/

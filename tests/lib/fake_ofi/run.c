@@ -136,6 +136,13 @@ static struct fate refuse(const struct fake_ofi_work *work)
 			     .breaks = rules->type == FI_EP_MSG};
 }
 
+/* The processes read and write where either end has them do so. */
+static bool is_emulated(const struct fake_ofi_ep *ep,
+			const struct fake_ofi_device *target)
+{
+	return target->limits.emulated || ep->domain->device->limits.emulated;
+}
+
 static struct fate perform(struct fake_ofi_ep *ep, struct fake_ofi_work *work)
 	TEI_REQUIRES(ofi_net.mu)
 {
@@ -165,12 +172,12 @@ static struct fate perform(struct fake_ofi_ep *ep, struct fake_ofi_work *work)
 		return (struct fate){.err = 0};
 	}
 	mr = find_remote(target, work, &addr);
-	if (!mr && device->limits.emulated)
+	if (!mr && is_emulated(ep, device))
 		fake_ofi_tell(target->eq, FI_NOTIFY, NULL, FI_EINVAL)->code =
 			REFUSED_ADDRESS;
 	if (!mr)
 		return refuse(work);
-	if (device->limits.emulated) {
+	if (is_emulated(ep, device)) {
 		work->begun = fake_ofi_mr_bytes(mr, addr);
 		return waits;
 	}

@@ -469,8 +469,11 @@ static bool is_software(void)
 	return rig.shape == FAKE_OFI_TCP;
 }
 
-/* Where processes carry the bytes, one that has begun is carried to its end. */
-static void emulated_write_is_over_when_its_region_is_hidden(void **state)
+/*
+ * Where processes carry the bytes, one that has begun is carried to its end.
+ * @device: whose end has the processes do so.
+ */
+static void fence_emulated_write(unsigned int device)
 {
 	static uint8_t memory[4096];
 	const struct tei_backend_ops *ops = &tei_backend_ofi;
@@ -478,12 +481,9 @@ static void emulated_write_is_over_when_its_region_is_hidden(void **state)
 	size_t len = sizeof(key);
 	struct fake_slice *s;
 
-	(void)state;
-	if (rig.shape != FAKE_OFI_EFA)
-		return;
 	fake_pair_disconnect(&rig.pair);
-	fake_ofi_limits(1)->emulated = true;
-	ofi_rig_rejoin();
+	fake_ofi_limits(device)->emulated = true;
+	assert_int_equal(fake_pair_connect(&rig.pair), 0);
 	assert_int_equal(ops->region_add(rig.pair.b.rail, 9, memory,
 					 sizeof(memory), RIG_RW, key, &len),
 			 0);
@@ -504,6 +504,22 @@ static void emulated_write_is_over_when_its_region_is_hidden(void **state)
 	ops->region_remove(rig.pair.b.rail, 9);
 	(void)ofi_rig_settle(&s, 1);
 	fake_slice_destroy(s);
+	fake_ofi_limits(device)->emulated = false;
+}
+
+static void emulated_write_is_over_when_its_region_is_hidden(void **state)
+{
+	(void)state;
+	if (rig.shape == FAKE_OFI_EFA)
+		fence_emulated_write(1);
+}
+
+/* The target's device could do it: only the initiator knows. */
+static void write_that_the_initiator_emulates_is_fenced(void **state)
+{
+	(void)state;
+	if (rig.shape == FAKE_OFI_EFA)
+		fence_emulated_write(0);
 }
 
 /* And nothing but a log line comes of a key that is refused there. */
@@ -609,6 +625,7 @@ int main(void)
 		TEST(region_is_not_hidden_while_a_peer_is_connected),
 		TEST(dead_rail_hides_its_regions),
 		TEST(emulated_write_is_over_when_its_region_is_hidden),
+		TEST(write_that_the_initiator_emulates_is_fenced),
 		TEST(emulated_write_with_a_wrong_key_is_refused),
 	};
 

@@ -60,7 +60,9 @@ static void names_that_no_line_may_show_are_refused(void **state)
 
 static void addresses_are_told_as_they_are(void **state)
 {
-	struct ofi_address mine = {.token = "fifteen letters", .len = 28},
+	struct ofi_address mine = {.emulates = true,
+				   .token = "fifteen letters",
+				   .len = 28},
 			   theirs;
 	uint8_t bytes[TEI_BLOB_MAX];
 	size_t len = sizeof(bytes);
@@ -69,12 +71,13 @@ static void addresses_are_told_as_they_are(void **state)
 	memset(mine.bytes, 7, mine.len);
 	assert_int_equal(tei_ofi_address_encode(&mine, bytes, &len), 0);
 	assert_null(tei_ofi_address_decode(bytes, len, &theirs));
+	assert_true(theirs.emulates);
 	assert_int_equal(theirs.len, mine.len);
 	assert_memory_equal(theirs.bytes, mine.bytes, mine.len);
 	assert_memory_equal(theirs.token, mine.token, OFI_TOKEN_LEN);
 	for (size_t cut = 0; cut < len; cut++)
 		assert_non_null(tei_ofi_address_decode(bytes, cut, &theirs));
-	bytes[17] = OFI_ADDRESS_MAX + 1;
+	bytes[18] = OFI_ADDRESS_MAX + 1;
 	assert_non_null(tei_ofi_address_decode(bytes, sizeof(bytes), &theirs));
 }
 
