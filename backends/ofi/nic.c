@@ -28,15 +28,20 @@ static const char *list_of(const char *setting)
 
 /* ---- what is said of the choice ---- */
 
+#define CUT "..." /* at the end of what had no room */
+
 __attribute__((format(printf, 3, 4))) static void
 append(char *to, size_t room, const char *format, ...)
 {
 	size_t used = strlen(to);
 	va_list args;
+	int len;
 
 	va_start(args, format);
-	(void)vsnprintf(to + used, room - used, format, args);
+	len = vsnprintf(to + used, room - used, format, args);
 	va_end(args);
+	if (len >= 0 && (size_t)len >= room - used)
+		memcpy(to + room - sizeof(CUT), CUT, sizeof(CUT));
 }
 
 /* @reason is static. */
@@ -400,15 +405,27 @@ static bool is_found(const struct finding *f, const char *name, size_t len)
 	return false;
 }
 
+static void end_used(struct ofi_choice *choice)
+{
+	if (choice->kind)
+		append(choice->used, sizeof(choice->used),
+		       " (%s, %u operations in flight)", choice->kind->name,
+		       choice->depth);
+	choice->kind = NULL;
+}
+
 static void tell_used(const struct finding *f, const struct ofi_kind *kind,
 		      const struct fi_info *info)
 {
 	struct ofi_choice *choice = f->choice;
+	uint32_t depth = (uint32_t)least(f->config->depth, info->tx_attr->size);
 
-	append(choice->used, sizeof(choice->used),
-	       "%s%s (%s, %u operations in flight)", *choice->used ? ", " : "",
-	       name_of(info), kind->name,
-	       (uint32_t)least(f->config->depth, info->tx_attr->size));
+	if (choice->kind != kind || choice->depth != depth)
+		end_used(choice);
+	choice->kind = kind;
+	choice->depth = depth;
+	append(choice->used, sizeof(choice->used), "%s%s",
+	       *choice->used ? ", " : "", name_of(info));
 }
 
 static int report_domains(struct finding *f, const struct ofi_kind *kind,
@@ -501,6 +518,7 @@ int tei_ofi_nics_find(const struct ofi_provider *api,
 		if (list)
 			api->freeinfo(list);
 	}
+	end_used(choice);
 	return rc ? rc : check_names(&f);
 }
 

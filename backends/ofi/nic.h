@@ -40,8 +40,15 @@ struct ofi_nic {
 
 /* A choice of domains, for people. Zeroed before the first use. */
 struct ofi_choice {
-	char used[512];     /* "eth0 (tcp, 128 operations in flight)" */
-	char left[512];     /* "not in ofi.devices: eth1, eth2; loopback: lo" */
+	/*
+	 * "eth0, eth1 (tcp, 128 operations in flight)"; with @left in one line
+	 * of the log, it has room for the NICs of a host that has 32.
+	 */
+	char used[640];
+	char left[340]; /* "not in ofi.devices: eth1, eth2; loopback: lo" */
+	/* Kind and depth of the last names in @used; NULL: they were told. */
+	const struct ofi_kind *kind;
+	uint32_t depth;
 	const char *reason; /* the last one in @left */
 };
 

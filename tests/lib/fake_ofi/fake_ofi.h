@@ -24,7 +24,7 @@
 
 #include "backends/ofi/provider.h"
 
-#define FAKE_OFI_DEVICES_MAX 4
+#define FAKE_OFI_DEVICES_MAX 32
 
 extern const struct ofi_provider fake_ofi;
 
