@@ -247,6 +247,8 @@ static int name_self(struct ofi_endpoint *ep, struct ofi_address *mine)
 			return rc;
 		rc = rail->nic.api->getname(&ep->fid->fid, mine->bytes,
 					    &mine->len);
+		if (!rc && mine->len > OFI_ADDRESS_MAX)
+			rc = -FI_ETOOSMALL;
 		if (rc)
 			return log_failure(rail, "name an endpoint", rc);
 		rail->address.len = mine->len; /* of each that is to come */

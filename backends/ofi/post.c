@@ -379,8 +379,8 @@ static int read_some(struct ofi_rail *rail, size_t most)
 	}
 	if (n == -FI_EAVAIL)
 		return -FI_EAVAIL;
-	if (n < 0)
-		return cq_died(rail, n);
+	if (n < 0 || (size_t)n > most)
+		return cq_died(rail, n < 0 ? n : -FI_ETOOSMALL);
 	for (ssize_t i = 0; i < n; i++) {
 		if (is_of_ours(&entries[i]))
 			take_success(entries[i].op_context);

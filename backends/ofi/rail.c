@@ -148,7 +148,7 @@ static int open_listener(struct ofi_rail *rail)
 		rc = api->getname(&rail->listener->fid, rail->address.bytes,
 				  &len);
 	rail->address.len = len;
-	return rc;
+	return rc || len <= OFI_ADDRESS_MAX ? rc : -FI_ETOOSMALL;
 }
 
 static void close_fid(const struct ofi_rail *rail, struct fid *fid,
@@ -343,8 +343,8 @@ static int read_event(struct ofi_rail *rail)
 		return read_failure(rail);
 	if (n == -FI_EAGAIN)
 		return 0;
-	if (n < 0)
-		return eq_died(rail, n);
+	if (n < 0 || (size_t)n > sizeof(buf))
+		return eq_died(rail, n < 0 ? n : -FI_ETOOSMALL);
 	if (n < (ssize_t)sizeof(buf.cm))
 		return 1; /* none that is of a connection */
 	if (event == FI_CONNREQ)

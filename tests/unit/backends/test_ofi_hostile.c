@@ -518,6 +518,72 @@ static void provider_that_lies_is_refused_or_fails(void **state)
 	assert_in_range(n_refused, 4, LIES - 4);
 }
 
+/* Calls that say that there is more than they were given room for. */
+static ssize_t read_more(struct fid_cq *cq, void *buf, size_t count)
+{
+	ssize_t n = fake_ofi.cq_read(cq, buf, count);
+
+	return n > 0 ? (ssize_t)count + 1 : n;
+}
+
+static ssize_t read_longer(struct fid_eq *eq, uint32_t *event, void *buf,
+			   size_t len, uint64_t flags)
+{
+	ssize_t n = fake_ofi.eq_read(eq, event, buf, len, flags);
+
+	return n > 0 ? (ssize_t)len + 1 : n;
+}
+
+static int name_longer(struct fid *fid, void *addr, size_t *addrlen)
+{
+	int rc = fake_ofi.getname(fid, addr, addrlen);
+
+	*addrlen = 4096;
+	return rc;
+}
+
+static void await_death(struct tei_rail *rail)
+{
+	int rc = 0;
+
+	while (rc >= 0)
+		rc = fake_turn(rail);
+	assert_int_equal(rc, -EIO);
+}
+
+static void provider_that_says_more_than_it_gave_is_not_believed(void **state)
+{
+	struct ofi_provider lying = fake_ofi;
+	struct fake_slice *s;
+
+	(void)state;
+	ofi_rig_close();
+	tei_ofi_use(&lying);
+	lying.getname = name_longer;
+	assert_int_equal(ofi_rig_open(NULL),
+			 rig.connected ? -ENODEV : -EMSGSIZE);
+	lying.getname = fake_ofi.getname;
+	assert_int_equal(ofi_rig_open(NULL), 0);
+	if (rig.connected) {
+		lying.eq_read = read_longer;
+		fake_ofi_reset_all();
+		await_death(rig.pair.a.rail);
+		lying.eq_read = fake_ofi.eq_read;
+		ofi_rig_reopen(NULL);
+	}
+	lying.cq_read = read_more;
+	s = ofi_rig_slice(TEI_WRITE, 0, LENGTH);
+	assert_int_equal(fake_post(&rig.pair, s), 0);
+	await_death(rig.pair.a.rail);
+	lying.cq_read = fake_ofi.cq_read;
+	fake_flush(rig.pair.initiator, -ENODEV);
+	assert_int_equal(s->n_done, 1);
+	fake_slice_destroy(s);
+	ofi_rig_close();
+	tei_ofi_use(&fake_ofi);
+	assert_int_equal(ofi_rig_open(NULL), 0);
+}
+
 /* Keys of few bytes, which the engine chooses, are found by trying. */
 static void provider_of_short_keys_is_refused(void **state)
 {
@@ -683,6 +749,7 @@ int main(void)
 		TEST(stranger_without_a_token_is_refused),
 		TEST(writes_of_peers_with_data_are_nobodys_completions),
 		TEST(provider_that_lies_is_refused_or_fails),
+		TEST(provider_that_says_more_than_it_gave_is_not_believed),
 		TEST(provider_of_short_keys_is_refused),
 		TEST(provider_that_lets_keys_outlive_their_end_is_left_out),
 		TEST(provider_that_keeps_keys_is_refused),
