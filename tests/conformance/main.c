@@ -53,6 +53,8 @@ static void start_ofi(int shape)
 	(void)setenv("FI_CXI_MR_MATCH_EVENTS", "1", 1);
 	(void)setenv("FI_EFA_ENABLE_SHM_TRANSFER", "0", 1);
 	fake_ofi_start((enum fake_ofi_shape)shape, 2);
+	for (unsigned int i = 0; i < 2; i++)
+		fake_ofi_limits(i)->handshakes = shape == FAKE_OFI_EFA;
 	tei_ofi_use(&fake_ofi);
 }
 

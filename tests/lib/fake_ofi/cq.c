@@ -128,6 +128,7 @@ ssize_t fake_ofi_cq_read(struct fid_cq *base, void *buf, size_t count)
 	tei_mutex_lock(&ofi_net.mu);
 	fails = fake_ofi_fails(FAKE_OFI_CQ_READ);
 	cq->dead |= fails != 0;
+	cq->n_reads++;
 	if (!cq->dead)
 		fake_ofi_run(cq, count);
 	if (cq->dead)

@@ -63,6 +63,7 @@ static struct fake_ofi_ep *make_ep(struct fake_ofi_domain *domain)
 		return NULL;
 	}
 	ep->domain = domain;
+	ep->asked_at = UINT64_MAX;
 	tei_list_init(&ep->of_cq);
 	tei_list_init(&ep->mrs);
 	tei_list_init(&ep->works);
@@ -203,8 +204,12 @@ static int check_post(const struct fake_ofi_ep *ep,
 	if (msg->iov_count < 1 || msg->iov_count > limits->pieces ||
 	    msg->iov_count > FAKE_OFI_PIECES_MAX || msg->rma_iov_count != 1)
 		return -FI_EINVAL;
-	for (size_t i = 0; i < msg->iov_count; i++)
+	for (size_t i = 0; i < msg->iov_count; i++) {
 		*length += msg->msg_iov[i].iov_len;
+		/* Who need not register local memory names none that is. */
+		assert(ofi_net.rules->mr_mode & FI_MR_LOCAL || !msg->desc ||
+		       !msg->desc[i]);
+	}
 	if (*length > limits->message)
 		return -FI_EMSGSIZE;
 	if (*length != msg->rma_iov->len || !msg->context)
@@ -259,7 +264,7 @@ static ssize_t post_one(struct fake_ofi_ep *ep, const struct fi_msg_rma *msg,
 	rc = check_post(ep, msg, &length);
 	if (rc)
 		return rc;
-	if (fake_ofi_is_busy() ||
+	if (fake_ofi_is_busy() || !fake_ofi_shake_hands(ep, msg->addr) ||
 	    ep->n_held >= ep->domain->device->limits.depth ||
 	    tei_list_empty(&ep->free))
 		return -FI_EAGAIN;
@@ -356,8 +361,8 @@ static void leave_queue(struct fake_ofi_ep *ep)
 		struct fake_ofi_done *done =
 			&cq->ring[(cq->head + i) & (cq->room - 1)];
 
-		if (done->ep == ep && !ofi_net.rules->comes_back &&
-		    !ofi_net.rules->waits)
+		if (done->ep == ep && !ep->domain->comes_back &&
+		    !ep->domain->waits)
 			continue;
 		if (done->ep == ep)
 			done->ep = NULL;
@@ -380,7 +385,7 @@ int fake_ofi_ep_close(struct fid *fid)
 		return -FI_EBUSY;
 	if (ofi_net.rules->type == FI_EP_MSG)
 		fake_ofi_leave(ep);
-	if (ofi_net.rules->waits)
+	if (ep->domain->waits)
 		wait_for_works(ep);
 	fake_ofi_forget(ep->eq, fid);
 	if (ep->eq)

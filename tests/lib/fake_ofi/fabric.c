@@ -50,6 +50,8 @@ int fake_ofi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **out,
 	fabric->base.fid =
 		(struct fid){.fclass = FI_CLASS_FABRIC, .context = context};
 	fabric->base.api_version = attr->api_version;
+	(void)snprintf(fabric->name, sizeof(fabric->name), "%s",
+		       attr->name ? attr->name : "");
 	tei_mutex_lock(&ofi_net.mu);
 	ofi_net.counts.fabrics++;
 	tei_mutex_unlock(&ofi_net.mu);

@@ -67,6 +67,12 @@ const char *fake_ofi_provider(enum fake_ofi_shape shape);
  */
 struct fi_info *fake_ofi_info(unsigned int device);
 void fake_ofi_rename(unsigned int device, const char *name); /* NULL: none */
+/*
+ * Has getinfo() tell of each domain twice, as efa of 2.1 does: the first time
+ * of the fabric "efa-direct", whose endpoints are closed at once and say
+ * nothing of what they had posted.
+ */
+void fake_ofi_tell_twice(void);
 
 /* What holds, whatever getinfo() says; to be changed before anything is open.*/
 struct fake_ofi_limits {
@@ -83,6 +89,11 @@ struct fake_ofi_limits {
 	 */
 	bool emulated;
 	bool both_know; /* targets insert the address of who reaches them*/
+	/*
+	 * efa before 2.0: nothing is posted to a peer of the domain before that
+	 * has read its queue once since it was asked to; until then -FI_EAGAIN.
+	 */
+	bool handshakes;
 };
 struct fake_ofi_limits *fake_ofi_limits(unsigned int device);
 

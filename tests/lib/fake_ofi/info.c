@@ -312,6 +312,24 @@ void fake_ofi_device_init(unsigned int i)
 void fake_ofi_device_fini(unsigned int i)
 {
 	fake_ofi_drop(ofi_net.devices[i].info);
+	if (ofi_net.devices[i].bare)
+		fake_ofi_drop(ofi_net.devices[i].bare);
+}
+
+#define BARE "efa-direct"
+
+void fake_ofi_tell_twice(void)
+{
+	for (unsigned int i = 0; i < ofi_net.n_devices; i++) {
+		struct fi_info *bare = fake_ofi_copy(ofi_net.devices[i].info);
+
+		assert(bare && ofi_net.shape == FAKE_OFI_EFA);
+		tei_free(bare->fabric_attr->name);
+		bare->fabric_attr->name = tei_strdup(BARE);
+		assert(bare->fabric_attr->name);
+		bare->mode |= FI_CONTEXT2;
+		ofi_net.devices[i].bare = bare;
+	}
 }
 
 struct fi_info *fake_ofi_info(unsigned int device)
@@ -355,7 +373,8 @@ static bool is_admitted(const struct fi_info *hints, const struct fi_info *info)
 		return false;
 	if (hints->tx_attr && hints->tx_attr->size > rules->limits.depth)
 		return false;
-	return !(rules->mode & ~hints->mode) && !(hints->caps & ~info->caps);
+	return !((rules->mode | info->mode) & ~hints->mode) &&
+	       !(hints->caps & ~info->caps);
 }
 
 /* Memory of devices is had only by who asks for it. */
@@ -375,16 +394,21 @@ int fake_ofi_getinfo(uint32_t version, const struct fi_info *hints,
 		     struct fi_info **out)
 {
 	struct fi_info *list = NULL, **end = &list;
+	unsigned int n = ofi_net.n_devices;
 	int rc = fake_ofi_check(FAKE_OFI_GETINFO);
 
 	if (rc)
 		return rc;
 	if (version > ofi_net.version)
 		return -FI_ENOSYS;
-	for (unsigned int i = 0; i < ofi_net.n_devices; i++) {
-		if (!is_admitted(hints, ofi_net.devices[i].info))
+	for (unsigned int i = 0; i < 2 * n; i++) {
+		const struct fi_info *info =
+			i < n ? ofi_net.devices[i].bare
+			      : ofi_net.devices[i - n].info;
+
+		if (!info || !is_admitted(hints, info))
 			continue;
-		*end = fake_ofi_copy(ofi_net.devices[i].info);
+		*end = fake_ofi_copy(info);
 		if (!*end) {
 			fake_ofi_freeinfo(list);
 			return -FI_ENOMEM;
@@ -420,12 +444,18 @@ int fake_ofi_domain(struct fid_fabric *base, struct fi_info *info,
 	struct fake_ofi_fabric *fabric = (void *)base;
 	struct fake_ofi_device *device = fake_ofi_device_of(info);
 	struct fake_ofi_domain *domain;
+	bool bare;
 	int rc = fake_ofi_check(FAKE_OFI_DOMAIN);
 
 	if (rc)
 		return rc;
 	if (!device)
 		return -FI_ENODEV;
+	/* A domain is of the fabric that it was told with. */
+	assert(!info->fabric_attr->name ||
+	       !strncmp(info->fabric_attr->name, fabric->name,
+			sizeof(fabric->name) - 1));
+	bare = !strcmp(fabric->name, BARE);
 	domain = tei_calloc(1, sizeof(*domain));
 	if (!domain)
 		return -FI_ENOMEM;
@@ -435,6 +465,8 @@ int fake_ofi_domain(struct fid_fabric *base, struct fi_info *info,
 	domain->fabric = fabric;
 	domain->device = device;
 	domain->hmem = info->caps & FI_HMEM;
+	domain->waits = ofi_net.rules->waits && !bare;
+	domain->comes_back = ofi_net.rules->comes_back;
 	tei_mutex_lock(&ofi_net.mu);
 	ofi_net.counts.by_shm +=
 		ofi_net.shape == FAKE_OFI_EFA && (info->caps & FI_LOCAL_COMM);

@@ -9,7 +9,7 @@
  * endpoint.c  endpoints: opened, bound, posted to, closed
  * av.c        addresses, address vectors
  * cq.c        completion queues
- * run.c       operations carried out
+ * run.c       operations carried out, handshakes
  * fabric.c    the table, begin and end, close()
  * faults.c    trouble
  *
@@ -56,6 +56,7 @@ struct fake_ofi_rules {
 
 struct fake_ofi_device {
 	struct fi_info *info;
+	struct fi_info *bare; /* of the same domain, told before; NULL: none */
 	struct fid_nic nic;
 	struct fi_link_attr link;
 	struct fake_ofi_limits limits;
@@ -68,6 +69,7 @@ struct fake_ofi_device {
 
 struct fake_ofi_fabric {
 	struct fid_fabric base; /* first in each of these */
+	char name[64];
 	unsigned int n_children;
 };
 
@@ -75,7 +77,8 @@ struct fake_ofi_domain {
 	struct fid_domain base;
 	struct fake_ofi_fabric *fabric;
 	struct fake_ofi_device *device;
-	bool hmem; /* was asked for */
+	bool hmem;              /* was asked for */
+	bool waits, comes_back; /* as the rules have it, of this fabric */
 	unsigned int n_children;
 	struct tei_list mrs; /* fake_ofi_mr.of_domain; the newest first */
 };
@@ -115,6 +118,7 @@ struct fake_ofi_cq {
 	struct fake_ofi_done *ring; /* ring[room] */
 	size_t room, head, n;
 	bool overrun, dead;
+	uint64_t n_reads;
 	struct tei_list eps; /* fake_ofi_ep.of_cq */
 	char text[64];       /* data of the error that was read last */
 };
@@ -207,6 +211,10 @@ struct fake_ofi_ep {
 	unsigned int n_works; /* in the list */
 	unsigned int n_held;  /* posted, and not read from the queue */
 	unsigned int n_mrs;
+	/* The last peer that was asked for a handshake, as of its first time. */
+	uint32_t asks;
+	uint64_t asked_at; /* n_reads of its queue; UINT64_MAX: not asked yet */
+	bool shaken;       /* it has answered */
 	/* Of FI_EP_MSG. */
 	struct fake_ofi_ep *peer;
 	struct fake_ofi_request *request; /* not accepted yet */
@@ -301,6 +309,8 @@ void fake_ofi_end_one(struct fake_ofi_ep *ep, struct fake_ofi_work *work,
 /* cq.c */
 void fake_ofi_cq_add(struct fake_ofi_cq *cq, const struct fake_ofi_done *done);
 
+/* run.c: whether the peer at @addr has answered @ep, which asks it if not. */
+bool fake_ofi_shake_hands(struct fake_ofi_ep *ep, fi_addr_t addr);
 /* run.c: carry out what is posted to endpoints of the queue, so much each. */
 void fake_ofi_run(struct fake_ofi_cq *cq, size_t each) TEI_REQUIRES(ofi_net.mu);
 

@@ -88,6 +88,37 @@ static struct fake_ofi_ep *find_target(const struct fake_ofi_ep *ep,
 	return target;
 }
 
+static bool answers(const struct fake_ofi_ep *ep, fi_addr_t addr)
+{
+	const struct fake_ofi_address *a = &ep->av->ring[addr];
+	const struct fake_ofi_ep *peer =
+		ofi_net.eps[a->number % FAKE_OFI_EPS_MAX];
+
+	return peer && peer->number == a->number && peer->cq &&
+	       !peer->domain->device->silent &&
+	       peer->cq->n_reads > ep->asked_at;
+}
+
+bool fake_ofi_shake_hands(struct fake_ofi_ep *ep, fi_addr_t addr)
+{
+	const struct fake_ofi_address *a;
+	const struct fake_ofi_ep *peer;
+
+	if (!ep->av)
+		return true;
+	a = &ep->av->ring[addr];
+	if (!ofi_net.devices[a->device].limits.handshakes)
+		return true;
+	if (ep->asked_at == UINT64_MAX || ep->asks != a->number) {
+		peer = ofi_net.eps[a->number % FAKE_OFI_EPS_MAX];
+		ep->asks = a->number;
+		ep->asked_at = peer && peer->cq ? peer->cq->n_reads : 0;
+		ep->shaken = false;
+	}
+	ep->shaken = ep->shaken || answers(ep, addr);
+	return ep->shaken;
+}
+
 /* Nobody answers: how often a queue is read until that is noticed. */
 static struct fate wait_for(struct fake_ofi_work *work, unsigned int looks)
 {

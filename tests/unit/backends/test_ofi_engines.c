@@ -58,6 +58,8 @@ static int set_up(void **state)
 {
 	(void)state;
 	fake_ofi_start(shape, 2);
+	for (unsigned int i = 0; i < 2; i++)
+		fake_ofi_limits(i)->handshakes = shape == FAKE_OFI_EFA;
 	tei_ofi_use(&fake_ofi);
 	remote = calloc(1, LEN);
 	local = calloc(1, LEN);

@@ -166,8 +166,9 @@ static ssize_t post_as(size_t i, size_t len, uint64_t key, uint64_t flags)
 	void *desc = api->mr_desc(near.mr);
 	struct iovec iov = {near.bytes + i * len, len};
 	struct fi_rma_iov remote = {remote_at(i * len), len, key};
+	bool local = near.info->domain_attr->mr_mode & FI_MR_LOCAL;
 	struct fi_msg_rma msg = {.msg_iov = &iov,
-				 .desc = &desc,
+				 .desc = local ? &desc : NULL,
 				 .iov_count = 1,
 				 .addr = near.other,
 				 .rma_iov = &remote,
@@ -276,6 +277,23 @@ static void address_is_needed_on_both_sides(void **state)
 	assert_int_equal(e.err, FI_EIO);
 	assert_int_equal(api->av_remove(near.av, &near.other, 1, 0), 0);
 	assert_int_equal(post(0), -FI_EINVAL);
+	stop_rdm();
+}
+
+static void peer_is_asked_before_the_first_operation(void **state)
+{
+	(void)state;
+	start_rdm(FAKE_OFI_EFA);
+	fake_ofi_limits(1)->handshakes = true;
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(post(0), -FI_EAGAIN);
+		assert_int_equal(await_one(10).err, -FI_EAGAIN);
+	}
+	assert_int_equal(api->cq_read(far.cq, NULL, 0), -FI_EAGAIN);
+	assert_int_equal(post(0), 0);
+	assert_int_equal(await_one(1).err, 0);
+	assert_int_equal(post(1), 0);
+	assert_int_equal(await_one(1).err, 0);
 	stop_rdm();
 }
 
@@ -754,6 +772,7 @@ int main(void)
 		cmocka_unit_test(bytes_arrive_in_any_order),
 		cmocka_unit_test(room_is_for_eight_of_efa),
 		cmocka_unit_test(address_is_needed_on_both_sides),
+		cmocka_unit_test(peer_is_asked_before_the_first_operation),
 		cmocka_unit_test(
 			vector_of_efa_is_of_one_endpoint_and_knows_each_once),
 		cmocka_unit_test(

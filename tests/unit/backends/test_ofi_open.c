@@ -294,6 +294,45 @@ static void memory_of_gpus_is_asked_for_where_that_is_safe(void **state)
 	assert_int_equal(unsetenv(variable), 0);
 }
 
+static int count_found(const struct tei_device *device, void *arg)
+{
+	(void)device;
+	++*(unsigned int *)arg;
+	return 0;
+}
+
+/* libfabric 2.1 has two fabrics on a device of efa, the bare one first. */
+static void domain_that_is_told_twice_is_one_rail(void **state)
+{
+	struct ofi_config config = ofi_rig_config();
+	unsigned int n = 0;
+	const struct tei_search search = {
+		.config = &config, .found = count_found, .arg = &n};
+	struct fake_slice *s[4];
+
+	(void)state;
+	if (rig.shape != FAKE_OFI_EFA)
+		return;
+	fake_ofi_tell_twice();
+	assert_int_equal(tei_backend_ofi.probe(&search), 0);
+	assert_int_equal(n, 2);
+	assert_int_equal(ofi_rig_open(NULL), 0);
+	assert_string_equal(ofi_rail(rig.pair.a.rail)->nic.self.fabric,
+			    "efa-direct");
+	carry_some();
+	/* Closing an endpoint of it waits for nothing. */
+	fake_ofi_hang(0, true);
+	ofi_rig_post(s, TEST_COUNT(s), TEI_WRITE, LENGTH);
+	assert_int_equal(tei_backend_ofi.flush(rig.pair.initiator, -ETIMEDOUT),
+			 0);
+	assert_int_equal(ofi_rig_count_good(s, TEST_COUNT(s)), 0);
+	fake_ofi_hang(0, false);
+	assert_int_equal(fake_ofi_counts().waited, 0);
+	ofi_rig_rejoin();
+	ofi_rig_close();
+	assert_int_equal(fake_ofi_open(), 0);
+}
+
 /* The device may have room for less than the settings ask for. */
 static void fewer_completions_are_taken_where_there_are_no_more(void **state)
 {
@@ -374,6 +413,7 @@ int main(void)
 		TEST(ten_thousand_regions_leave_nothing),
 		TEST(regions_outlast_keys_in_use_and_want_of_memory),
 		TEST(memory_of_gpus_is_asked_for_where_that_is_safe),
+		TEST(domain_that_is_told_twice_is_one_rail),
 		TEST(fewer_completions_are_taken_where_there_are_no_more),
 		TEST(closed_endpoints_leave_no_windows),
 		TEST(device_that_takes_no_memory_says_so),

@@ -192,6 +192,37 @@ static void want_of_room_is_no_failure(void **state)
 	assert_true(fake_ofi_counts().busy > 100);
 }
 
+/* It is asked by the first operation, and answers as it is driven. */
+static void peer_that_has_not_answered_yet_is_tried_again(void **state)
+{
+	struct fake_slice *s[SLICES];
+
+	(void)state;
+	if (rig.shape != FAKE_OFI_EFA)
+		return;
+	fake_ofi_limits(1)->handshakes = true;
+	ofi_rig_rejoin();
+	ofi_rig_post(s, SLICES, TEI_WRITE, LENGTH);
+	assert_int_equal(fake_ofi_counts().posted, 0);
+	for (size_t i = 0; i < SLICES; i++)
+		ofi_rig_wait(&s[i]->n_done, 1);
+	assert_int_equal(count_good(s), SLICES);
+	assert_int_equal(rig.pair.initiator_link.n_down, 0);
+	/* One that never answers is left without waiting for anything. */
+	ofi_rig_rejoin();
+	fake_ofi_silence(1, true);
+	ofi_rig_post(s, SLICES, TEI_READ, LENGTH);
+	for (int i = 0; i < 100; i++)
+		fake_progress(&rig.pair);
+	assert_int_equal(tei_backend_ofi.flush(rig.pair.initiator, -ETIMEDOUT),
+			 0);
+	for (size_t i = 0; i < SLICES; i++)
+		assert_int_equal(s[i]->err, -ETIMEDOUT);
+	assert_int_equal(count_good(s), 0);
+	fake_ofi_silence(1, false);
+	ofi_rig_rejoin();
+}
+
 static void dead_queue_is_told_as_a_dead_device(void **state)
 {
 	struct fake_slice *s[SLICES];
@@ -610,6 +641,7 @@ int main(void)
 		TEST(refused_post_ends_each_slice_once),
 		TEST(post_that_meets_an_ended_connection_accuses_nobody),
 		TEST(want_of_room_is_no_failure),
+		TEST(peer_that_has_not_answered_yet_is_tried_again),
 		TEST(dead_queue_is_told_as_a_dead_device),
 		TEST(dead_event_queue_is_told_as_a_dead_device),
 		TEST(error_of_no_operation_is_logged),
