@@ -20,7 +20,15 @@ te_tests(unit te PROGRAM unit_te_fake
 te_tests(unit te PROGRAM unit_te_libfabric
 	TESTS libfabric)
 if(TARGET te_ofi)
-	add_dependencies(unit_te_libfabric te_ofi)
+	add_library(te_test_old_ofi MODULE ../lib/old_ofi.c)
+	target_link_libraries(te_test_old_ofi PRIVATE te_flags)
+	target_include_directories(te_test_old_ofi SYSTEM PRIVATE
+		${LIBFABRIC_INCLUDE_DIRS})
+	set_target_properties(te_test_old_ofi PROPERTIES PREFIX "" OUTPUT_NAME te_ofi
+		LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/old_ofi)
+	target_compile_definitions(unit_te_libfabric PRIVATE
+		OLD_OFI="${CMAKE_BINARY_DIR}/tests/old_ofi")
+	add_dependencies(unit_te_libfabric te_ofi te_test_old_ofi)
 	set_tests_properties(unit.te.libfabric PROPERTIES ENVIRONMENT ${te_libfabric})
 endif()
 if(TARGET te_test_fake_verbs)

@@ -207,10 +207,26 @@ static void library_that_is_missing_is_told(void **state)
 	assert_true(said("te_ofi.so"));
 }
 
+static void library_that_is_too_old_is_told(void **state)
+{
+	(void)state;
+#ifdef OLD_OFI
+	assert_int_equal(create(SETTINGS("backends", "ofi", "ofi.provider",
+					 "tcp", "module_path", OLD_OFI)),
+			 -ENODEV);
+	assert_true(said("backend ofi: not used: libfabric is 1.16, older "
+			 "than 1.17"));
+#else
+	skip();
+#endif
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		/* First: the module stays loaded, and nothing asks again. */
+		cmocka_unit_test_setup_teardown(library_that_is_too_old_is_told,
+						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(library_that_is_missing_is_told,
 						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
