@@ -411,7 +411,8 @@ static void check_memlock(const struct tei_host *h, struct tei_report *r)
 		tei_report_add(r, TEI_MARK_OK, &memlock, "", "unlimited");
 		return;
 	}
-	if (!privileged && tei_host_entry(h, "sys/class/infiniband", 0, dev))
+	if (!privileged && (tei_host_entry(h, "sys/class/infiniband", 0, dev) ||
+			    tei_host_entry(h, "sys/class/cxi", 0, dev)))
 		mark = bytes < GIB ? TEI_MARK_FAIL : TEI_MARK_WARN;
 	tei_report_add(r, mark, &memlock, "", "%" PRIu64 " KiB%s", bytes >> 10,
 		       privileged            ? ", lifted by CAP_IPC_LOCK"

@@ -18,6 +18,18 @@
 
 #include "cmd/doctor/report.h"
 
+/* Variables that decide about libfabric's providers; the last is ours. */
+enum tei_variable {
+	TEI_FI_PROVIDER,
+	TEI_FI_HMEM,
+	TEI_FI_MR_CACHE_MAX_COUNT,
+	TEI_FI_EFA_ENABLE_SHM_TRANSFER,
+	TEI_FI_EFA_USE_DEVICE_RDMA,
+	TEI_FI_CXI_MR_MATCH_EVENTS,
+	TEI_TE_OFI_PROVIDER,
+	TEI_VARIABLES,
+};
+
 /* Answers of the kernel, 0 or a negative errno. */
 struct tei_probes {
 	bool known; /* false: of another machine, nothing was asked */
@@ -30,7 +42,8 @@ struct tei_probes {
 	uint32_t libfabric;
 	char libfabric_why[128];
 	char providers[256]; /* of libfabric: "efa tcp"; "": unknown */
-	bool cxi_waits; /* FI_CXI_MR_MATCH_EVENTS is set in the environment */
+	/* Values in the environment, cut; "": not set. */
+	char variables[TEI_VARIABLES][64];
 };
 
 struct tei_host {

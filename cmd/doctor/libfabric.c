@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #ifdef DOCTOR_LIBFABRIC
 #include <rdma/fabric.h>
@@ -20,6 +21,17 @@
 #define OLDEST  (1u << 16 | 17) /* as the library tells it: 1.17 */
 
 #define MATCH_EVENTS "FI_CXI_MR_MATCH_EVENTS"
+#define CHECK        "ofi.variables"
+
+static const char *const names[TEI_VARIABLES] = {
+	[TEI_FI_PROVIDER] = "FI_PROVIDER",
+	[TEI_FI_HMEM] = "FI_HMEM",
+	[TEI_FI_MR_CACHE_MAX_COUNT] = "FI_MR_CACHE_MAX_COUNT",
+	[TEI_FI_EFA_ENABLE_SHM_TRANSFER] = "FI_EFA_ENABLE_SHM_TRANSFER",
+	[TEI_FI_EFA_USE_DEVICE_RDMA] = "FI_EFA_USE_DEVICE_RDMA",
+	[TEI_FI_CXI_MR_MATCH_EVENTS] = MATCH_EVENTS,
+	[TEI_TE_OFI_PROVIDER] = "TE_OFI_PROVIDER",
+};
 
 static const struct tei_rule library = {
 	"ofi.library", "libfabric 1.17 or newer, where a device needs it",
@@ -35,6 +47,28 @@ static const struct tei_rule cxi = {
 	"libfabric of the Slingshot host software; FI_CXI_MR_MATCH_EVENTS=1 in "
 	"the environment: else engines leave the device alone, as peers could "
 	"reach memory that has been given back"};
+
+static const struct tei_rule filter = {
+	CHECK, "no FI_PROVIDER, or one that lets the providers of devices pass",
+	"unset FI_PROVIDER, or add the provider to it"};
+static const struct tei_rule shm = {
+	CHECK, "FI_EFA_ENABLE_SHM_TRANSFER=0 where memory of GPUs goes by EFA",
+	"export FI_EFA_ENABLE_SHM_TRANSFER=0: else it is staged through the "
+	"host, as the provider would crash on it"};
+static const struct tei_rule hmem = {
+	CHECK,
+	"FI_HMEM with cuda, or unset, where EFA registers memory of GPUs; else "
+	"FI_HMEM=system",
+	"export FI_HMEM=system: else EFA takes some 600 MB of the first GPU; "
+	"unset it where memory of GPUs goes by EFA"};
+static const struct tei_rule rdma = {
+	CHECK,
+	"no FI_EFA_USE_DEVICE_RDMA=0, so that EFA's devices read and write",
+	"unset FI_EFA_USE_DEVICE_RDMA"};
+static const struct tei_rule cache = {
+	CHECK, "FI_MR_CACHE_MAX_COUNT=0 for libfabric's provider verbs",
+	"export FI_MR_CACHE_MAX_COUNT=0: else engines leave the provider "
+	"alone, as it keeps keys; better, use the backend verbs"};
 
 /* ---- asked of the library ---- */
 
@@ -82,10 +116,16 @@ static void list_providers(void *lib, struct tei_probes *out)
 void tei_probe_libfabric(struct tei_probes *out)
 {
 	uint32_t (*version)(void);
-	/* For good: its providers may have threads. */
-	void *lib = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-	const char *waits;
+	void *lib;
 
+	for (int i = 0; i < TEI_VARIABLES; i++) {
+		const char *value = getenv(names[i]);
+
+		(void)snprintf(out->variables[i], sizeof(out->variables[i]),
+			       "%s", value ? value : "");
+	}
+	/* For good: its providers may have threads. */
+	lib = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
 	if (!lib) {
 		(void)snprintf(out->libfabric_why, sizeof(out->libfabric_why),
 			       "%s", dlerror());
@@ -94,8 +134,6 @@ void tei_probe_libfabric(struct tei_probes *out)
 	*(void **)&version = dlsym(lib, "fi_version");
 	if (!version)
 		return;
-	waits = getenv(MATCH_EVENTS);
-	out->cxi_waits = waits && !strcmp(waits, "1");
 	/* Or else EFA's provider takes memory of the first GPU. */
 	(void)setenv("FI_HMEM", "system", 0);
 	out->libfabric = version();
@@ -121,13 +159,42 @@ static bool any_efa(const struct tei_host *h)
 	return false;
 }
 
-static bool has_provider(const struct tei_probes *p, const char *name)
+/* Tells whether a list has the word, which one of @between separates. */
+static bool has_word(const char *at, const char *between, const char *word)
 {
-	const char *at = p->providers;
 	size_t n;
 
-	for (; (n = strcspn(at, " ")); at += n + (at[n] == ' '))
-		if (strlen(name) == n && !strncmp(at, name, n))
+	for (at += strspn(at, between); (n = strcspn(at, between));
+	     at += n, at += strspn(at, between))
+		if (strlen(word) == n && !strncmp(at, word, n))
+			return true;
+	return false;
+}
+
+static bool has_provider(const struct tei_probes *p, const char *name)
+{
+	return has_word(p->providers, " ", name);
+}
+
+/* As libfabric reads numbers of truth. */
+static bool is_on(const char *value)
+{
+	return !strcmp(value, "1") || !strcasecmp(value, "yes") ||
+	       !strcasecmp(value, "true") || !strcasecmp(value, "on");
+}
+
+static bool is_off(const char *value)
+{
+	return !strcmp(value, "0") || !strcasecmp(value, "no") ||
+	       !strcasecmp(value, "false") || !strcasecmp(value, "off");
+}
+
+static bool any_gpu(const struct tei_host *h)
+{
+	struct te_topo_memory m;
+
+	for (uint32_t i = 0; !te_topo_memory(h->topo, i, &m); i++)
+		if (m.kind == TE_TOPO_CUDA)
 			return true;
 	return false;
 }
@@ -180,9 +247,9 @@ static void check_cxi(const struct tei_host *h, const char *dev,
 	else if (!has_provider(p, "cxi"))
 		tei_report_add(r, TEI_MARK_WARN, &cxi, dev,
 			       "libfabric has no provider cxi");
-	else if (!p->cxi_waits)
+	else if (!is_on(p->variables[TEI_FI_CXI_MR_MATCH_EVENTS]))
 		tei_report_add(r, TEI_MARK_WARN, &cxi, dev,
-			       MATCH_EVENTS " is not set to 1");
+			       MATCH_EVENTS " is not 1");
 	else
 		tei_report_add(
 			r, TEI_MARK_OK, &cxi, dev,
@@ -190,12 +257,84 @@ static void check_cxi(const struct tei_host *h, const char *dev,
 			" is set");
 }
 
+/* ---- variables of the environment ---- */
+
+/* @bad: what is wrong with the value, NULL: nothing. */
+static void judge(const struct tei_host *h, enum tei_variable which,
+		  const struct tei_rule *rule, const char *bad,
+		  struct tei_report *r)
+{
+	const char *value = h->probes.variables[which];
+
+	tei_report_add(r, bad ? TEI_MARK_WARN : TEI_MARK_OK, rule, names[which],
+		       "%s%s%s", *value ? value : "not set", bad ? ": " : "",
+		       bad ? bad : "");
+}
+
+/* "efa,tcp" lets these pass, "^efa,tcp" all but these. */
+static void check_filter(const struct tei_host *h, const char *provider,
+			 struct tei_report *r)
+{
+	const char *value = h->probes.variables[TEI_FI_PROVIDER];
+	bool others = *value == '^';
+	char bad[64];
+
+	if (!*value)
+		return;
+	(void)snprintf(bad, sizeof(bad), "libfabric leaves %s out", provider);
+	judge(h, TEI_FI_PROVIDER, &filter,
+	      has_word(value + others, ",;", provider) == others ? bad : NULL,
+	      r);
+}
+
+static void check_efa_variables(const struct tei_host *h, struct tei_report *r)
+{
+	const char *gpus = h->probes.variables[TEI_FI_HMEM];
+	bool registers =
+		is_off(h->probes.variables[TEI_FI_EFA_ENABLE_SHM_TRANSFER]);
+
+	check_filter(h, "efa", r);
+	judge(h, TEI_FI_EFA_USE_DEVICE_RDMA, &rdma,
+	      is_off(h->probes.variables[TEI_FI_EFA_USE_DEVICE_RDMA])
+		      ? "processors read and write"
+		      : NULL,
+	      r);
+	if (!any_gpu(h))
+		return;
+	judge(h, TEI_FI_EFA_ENABLE_SHM_TRANSFER, &shm,
+	      registers ? NULL : "memory of GPUs is staged through the host",
+	      r);
+	judge(h, TEI_FI_HMEM, &hmem,
+	      !registers && !*gpus ? "the library starts on the first GPU"
+	      : registers && *gpus && !has_word(gpus, ",;", "cuda")
+		      ? "memory of GPUs is staged through the host"
+		      : NULL,
+	      r);
+}
+
+static void check_variables(const struct tei_host *h, bool has_cxi,
+			    struct tei_report *r)
+{
+	const struct tei_probes *p = &h->probes;
+
+	if (any_efa(h))
+		check_efa_variables(h, r);
+	if (has_cxi)
+		check_filter(h, "cxi", r);
+	if (has_word(p->variables[TEI_TE_OFI_PROVIDER], ", ", "verbs"))
+		judge(h, TEI_FI_MR_CACHE_MAX_COUNT, &cache,
+		      strcmp(p->variables[TEI_FI_MR_CACHE_MAX_COUNT], "0")
+			      ? "engines refuse the provider verbs"
+			      : NULL,
+		      r);
+}
+
 void tei_check_libfabric(const struct tei_host *h, struct tei_report *r)
 {
 	char dev[TEI_HOST_NAME];
+	bool has_cxi = tei_host_entry(h, "sys/class/cxi", 0, dev);
+	bool needed = any_efa(h) || has_cxi;
 	size_t i;
-
-	bool needed = any_efa(h) || tei_host_entry(h, "sys/class/cxi", 0, dev);
 
 	if (h->probes.known)
 		check_library(h, needed, r);
@@ -204,4 +343,6 @@ void tei_check_libfabric(const struct tei_host *h, struct tei_report *r)
 			check_efa(h, dev, r);
 	for (i = 0; tei_host_entry(h, "sys/class/cxi", i, dev); i++)
 		check_cxi(h, dev, r);
+	if (h->probes.known)
+		check_variables(h, has_cxi, r);
 }

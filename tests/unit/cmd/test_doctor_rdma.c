@@ -76,6 +76,67 @@ static void libfabric_is_judged_by_whether_a_device_needs_it(void **state)
 	patient_close(&p);
 }
 
+static void set_variable(struct patient *p, enum tei_variable which,
+			 const char *value)
+{
+	(void)snprintf(p->probes.variables[which],
+		       sizeof(p->probes.variables[which]), "%s", value);
+}
+
+/* One variable of libfabric, and what is found on a host of EFA with a GPU. */
+struct setting {
+	enum tei_variable which;
+	const char *value, *object;
+	enum tei_mark mark;
+	const char *found;
+};
+
+#define SHM "FI_EFA_ENABLE_SHM_TRANSFER"
+
+/* Each stays set for those after it. */
+static void variables_that_decide_about_efa_are_judged(void **state)
+{
+	static const struct setting list[] = {
+		{TEI_FI_PROVIDER, "", "FI_HMEM", TEI_MARK_WARN,
+		 "not set: the library starts on the first GPU"},
+		{TEI_FI_PROVIDER, "tcp,efa", "FI_PROVIDER", TEI_MARK_OK, "efa"},
+		{TEI_FI_PROVIDER, "tcp", "FI_PROVIDER", TEI_MARK_WARN,
+		 "tcp: libfabric leaves efa out"},
+		{TEI_FI_PROVIDER, "^efa", "FI_PROVIDER", TEI_MARK_WARN,
+		 "leaves efa out"},
+		{TEI_FI_PROVIDER, "^tcp", "FI_PROVIDER", TEI_MARK_OK, "^tcp"},
+		{TEI_FI_EFA_USE_DEVICE_RDMA, "", "FI_EFA_USE_DEVICE_RDMA",
+		 TEI_MARK_OK, "not set"},
+		{TEI_FI_EFA_USE_DEVICE_RDMA, "0", "FI_EFA_USE_DEVICE_RDMA",
+		 TEI_MARK_WARN, "processors read and write"},
+		{TEI_FI_HMEM, "system", "FI_HMEM", TEI_MARK_OK, "system"},
+		{TEI_FI_HMEM, "system", SHM, TEI_MARK_WARN, "not set: memory"},
+		{TEI_FI_EFA_ENABLE_SHM_TRANSFER, "1", SHM, TEI_MARK_WARN,
+		 "1: memory of GPUs is staged"},
+		{TEI_FI_EFA_ENABLE_SHM_TRANSFER, "0", SHM, TEI_MARK_OK, "0"},
+		{TEI_FI_HMEM, "system", "FI_HMEM", TEI_MARK_WARN,
+		 "system: memory of GPUs is staged"},
+		{TEI_FI_HMEM, "system;cuda", "FI_HMEM", TEI_MARK_OK, "cuda"},
+		{TEI_TE_OFI_PROVIDER, "efa,verbs", "FI_MR_CACHE_MAX_COUNT",
+		 TEI_MARK_WARN, "engines refuse the provider verbs"},
+		{TEI_FI_MR_CACHE_MAX_COUNT, "0", "FI_MR_CACHE_MAX_COUNT",
+		 TEI_MARK_OK, "0"},
+	};
+	struct patient p;
+
+	(void)state;
+	patient_open(&p, "one-gpu");
+	test_tree_write(p.dir, "sys/class/infiniband/mlx5_0/device/vendor",
+			"0x1d0f\n");
+	for (size_t i = 0; i < TEST_COUNT(list); i++) {
+		set_variable(&p, list[i].which, list[i].value);
+		patient_look(&p);
+		patient_has(&p, "ofi.variables", list[i].object, list[i].mark,
+			    list[i].found);
+	}
+	patient_close(&p);
+}
+
 static void slingshot_needs_its_provider_and_a_variable(void **state)
 {
 	struct patient p;
@@ -96,8 +157,8 @@ static void slingshot_needs_its_provider_and_a_variable(void **state)
 		       "cxi tcp");
 	patient_look(&p);
 	patient_has(&p, "ofi.cxi", "cxi0", TEI_MARK_WARN,
-		    "FI_CXI_MR_MATCH_EVENTS is not set");
-	p.probes.cxi_waits = true;
+		    "FI_CXI_MR_MATCH_EVENTS is not 1");
+	set_variable(&p, TEI_FI_CXI_MR_MATCH_EVENTS, "1");
 	patient_look(&p);
 	patient_has(&p, "ofi.cxi", "cxi0", TEI_MARK_OK, "the provider cxi");
 	patient_close(&p);
@@ -313,6 +374,7 @@ int main(void)
 		cmocka_unit_test(a_device_of_iwarp_is_found),
 		cmocka_unit_test(
 			libfabric_is_judged_by_whether_a_device_needs_it),
+		cmocka_unit_test(variables_that_decide_about_efa_are_judged),
 		cmocka_unit_test(slingshot_needs_its_provider_and_a_variable),
 		cmocka_unit_test(devices_that_cannot_be_opened_are_found),
 		cmocka_unit_test(a_node_that_cannot_be_opened_is_found),
