@@ -47,6 +47,9 @@ static const struct tei_rule cxi = {
 	"libfabric of the Slingshot host software; FI_CXI_MR_MATCH_EVENTS=1 in "
 	"the environment: else engines leave the device alone, as peers could "
 	"reach memory that has been given back"};
+static const struct tei_rule opa = {"ofi.opa",
+				    "a backend for devices of Omni-Path",
+				    "verbs, or tcp over them"};
 
 static const struct tei_rule filter = {
 	CHECK, "no FI_PROVIDER, or one that lets the providers of devices pass",
@@ -157,6 +160,18 @@ static bool any_efa(const struct tei_host *h)
 		if (is_efa(h, dev))
 			return true;
 	return false;
+}
+
+static bool is_opa(const struct tei_host *h, const char *dev)
+{
+	char driver[TEI_HOST_NAME];
+	const char *name;
+
+	if (!tei_host_link(h, driver, sizeof(driver),
+			   "sys/class/infiniband/%s/device/driver", dev))
+		return false;
+	name = strrchr(driver, '/');
+	return !strcmp(name ? name + 1 : driver, "hfi1");
 }
 
 /* Tells whether a list has the word, which one of @between separates. */
@@ -329,6 +344,15 @@ static void check_variables(const struct tei_host *h, bool has_cxi,
 		      r);
 }
 
+/* No provider is missed: what libfabric has for it is not used. */
+static void check_opa(const char *dev, struct tei_report *r)
+{
+	tei_report_add(r, TEI_MARK_OK, &opa, dev,
+		       "engines go by the backend verbs, which its driver does "
+		       "by the processor; libfabric's providers opx and psm3 "
+		       "are not used");
+}
+
 void tei_check_libfabric(const struct tei_host *h, struct tei_report *r)
 {
 	char dev[TEI_HOST_NAME];
@@ -338,9 +362,12 @@ void tei_check_libfabric(const struct tei_host *h, struct tei_report *r)
 
 	if (h->probes.known)
 		check_library(h, needed, r);
-	for (i = 0; tei_host_entry(h, "sys/class/infiniband", i, dev); i++)
+	for (i = 0; tei_host_entry(h, "sys/class/infiniband", i, dev); i++) {
 		if (is_efa(h, dev))
 			check_efa(h, dev, r);
+		if (is_opa(h, dev))
+			check_opa(dev, r);
+	}
 	for (i = 0; tei_host_entry(h, "sys/class/cxi", i, dev); i++)
 		check_cxi(h, dev, r);
 	if (h->probes.known)

@@ -164,6 +164,22 @@ static void slingshot_needs_its_provider_and_a_variable(void **state)
 	patient_close(&p);
 }
 
+static void omni_path_is_left_to_verbs(void **state)
+{
+	struct patient p;
+
+	(void)state;
+	patient_open(&p, "two-nics");
+	p.probes = (struct tei_probes){.known = true,
+				       .libfabric_why = "cannot open it"};
+	patient_link(&p, "sys/class/infiniband/mlx5_0/device/driver",
+		     "../../../../bus/pci/drivers/hfi1");
+	patient_look(&p);
+	patient_has(&p, "ofi.opa", "mlx5_0", TEI_MARK_OK, "backend verbs");
+	patient_has(&p, "ofi.library", "", TEI_MARK_OK, "no device needs it");
+	patient_close(&p);
+}
+
 static void devices_that_cannot_be_opened_are_found(void **state)
 {
 	static const struct ailment list[] = {
@@ -376,6 +392,7 @@ int main(void)
 			libfabric_is_judged_by_whether_a_device_needs_it),
 		cmocka_unit_test(variables_that_decide_about_efa_are_judged),
 		cmocka_unit_test(slingshot_needs_its_provider_and_a_variable),
+		cmocka_unit_test(omni_path_is_left_to_verbs),
 		cmocka_unit_test(devices_that_cannot_be_opened_are_found),
 		cmocka_unit_test(a_node_that_cannot_be_opened_is_found),
 		cmocka_unit_test(ports_that_are_not_ready_are_found),
