@@ -8,7 +8,6 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
 
-#define UNTRIED "not driven yet, for want of hardware to try it with"
 #define DRIVERS "/sys/bus/pci/drivers/"
 #define LAYERED "is a layer over other providers and breaks with its peers"
 
@@ -125,8 +124,10 @@ static const struct ofi_kind kinds[] = {
 	 .error_of = cxi_error, .variable = "FI_CXI_MR_MATCH_EVENTS",
 	 .without = "lets peers reach memory whose key has ended, unless the "
 		    "environment has FI_CXI_MR_MATCH_EVENTS=1"},
-	{"opx", .why = UNTRIED, .rdm = true, .driver = DRIVERS "hfi1"},
-	{"psm3", .why = UNTRIED, .rdm = true, .driver = DRIVERS "hfi1"},
+	{"opx", .why = "checks neither range nor rights of what peers ask for, "
+		       "and crashes when they read with a key that has ended"},
+	{"psm3", .why = "ends the process if a peer does not answer or writes "
+			"to an endpoint that is closed"},
 	{"verbs", .error_of = verbs_error},
 	{"tcp", .software = true},
 	{"net", .renamed = "tcp", .software = true, .rdm = true},
