@@ -6,8 +6,7 @@
 
 const struct tei_setting tei_ofi_settings[OFI_SETTINGS] = {
 	{TEI_SETTING_AS(struct ofi_config, provider, "ofi.provider"),
-	 .type = TEI_CONF_STRING, .env = "TE_OFI_PROVIDER",
-	 .def = "efa,cxi,opx,psm3",
+	 .type = TEI_CONF_STRING, .env = "TE_OFI_PROVIDER", .def = "efa,cxi",
 	 .help = "providers of libfabric that are used, best first; verbs, tcp and net only if named here"},
 	{TEI_SETTING_AS(struct ofi_config, devices, "ofi.devices"),
 	 .type = TEI_CONF_STRING, .env = "TE_OFI_DEVICES",

@@ -119,6 +119,14 @@ static void efa_without_a_device_is_tcp_and_says_why(void **state)
 	assert_true(said("protocol efa: no libfabric device: bytes go by tcp, "
 			 "and by shared memory on this host"));
 	assert_int_equal(n_loud, 2);
+}
+
+static void providers_that_are_refused_are_named_with_the_reason(void **state)
+{
+	(void)state;
+	assert_int_equal(
+		create(SETTINGS("backends", "ofi", "ofi.provider", "opx,psm3")),
+		-ENODEV);
 	need_backend();
 	assert_true(said("a key that has ended: opx; "));
 	assert_true(said("an endpoint that is closed: psm3"));
@@ -234,6 +242,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			efa_without_a_device_is_tcp_and_says_why, set_up,
 			tear_down),
+		cmocka_unit_test_setup_teardown(
+			providers_that_are_refused_are_named_with_the_reason,
+			set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			efa_goes_by_the_providers_that_are_named, set_up,
 			tear_down),
