@@ -40,7 +40,7 @@ struct tei_plan_limits {
 	uint64_t slice_min, slice_max; /* bytes; min <= max, min >= 1 */
 };
 
-/* What follows of a rail's fields; see tei_plan_look(). The planner's own. */
+/* Values that tei_plan_look() works out of a rail's fields. */
 struct tei_plan_seen {
 	double rate, inverse; /* bytes a second; 1 / rate */
 	double taken;         /* bytes: see plan.c */
@@ -48,13 +48,13 @@ struct tei_plan_seen {
 };
 
 struct tei_plan {
-	/* The caller's. */
+	/* Set by the caller. */
 	struct tei_plan_rail rails[TEI_PLAN_RAILS];
 	uint64_t waiting; /* bytes given to no rail; a lower bound will do */
 	uint64_t extra;   /* bytes by which this request may exceed a window */
 	struct tei_plan_limits limits;
 
-	/* The planner's own. */
+	/* Kept by the planner. */
 	struct tei_plan_seen seen[TEI_PLAN_RAILS];
 	uint64_t summed; /* rails whose sums these are, a bit each; 0: none */
 	double rate, taken; /* of those, added up */
