@@ -569,7 +569,11 @@ static void end_refused(struct tei_endpoint *base, int err)
 	}
 }
 
-/* Ends queued slices; those that are posted in part have to come back first. */
+/*
+ * Ends queued slices; those that are posted in part have to come back first.
+ * What a slice itself did wrong stays its error: another endpoint would break
+ * by it as well.
+ */
 static void end_queued(struct verbs_bundle *bundle, int err)
 {
 	struct tei_list *node;
@@ -580,9 +584,9 @@ static void end_queued(struct verbs_bundle *bundle, int err)
 		struct verbs_slice *s = verbs_slice(slice);
 
 		s->queued = false;
-		s->waits = true;
+		s->waits |= !s->err;
 		if (!s->n_works)
-			tei_verbs_slice_end(slice, err);
+			tei_verbs_slice_end(slice, s->waits ? err : s->err);
 	}
 	bundle->n_queue = 0;
 }

@@ -12,6 +12,8 @@
 #define SLICES 48
 #define LENGTH 1024
 
+static const char *const shallow[] = {"verbs.depth=4", "verbs.lanes=1", NULL};
+
 static int set_up(void **state)
 {
 	tei_log_set_level(TEI_LOG_ERROR);
@@ -53,6 +55,57 @@ static void every_error_ends_each_slice_once(void **state)
 		/* Nineteen of both lanes together, or a few more of the other. */
 		assert_in_range(count_good(s), 19, SLICES - 1);
 		verbs_rig_rejoin();
+	}
+}
+
+/* More pieces than the lane takes at once: the rest is queued. */
+static struct fake_slice *post_large(uint32_t op)
+{
+	static struct iovec iov[64];
+	struct fake_slice *s;
+
+	for (size_t i = 0; i < TEST_COUNT(iov); i++)
+		iov[i] = (struct iovec){rig.near + i * LENGTH, LENGTH / 2};
+	s = verbs_rig_pieces(op, 0, iov, TEST_COUNT(iov));
+	assert_int_equal(fake_post(&rig.pair, s), 0);
+	return s;
+}
+
+/* Work requests under way come back before the flush, or, not @all, in it. */
+static void spoil_large(uint32_t op, enum ibv_wc_status status, bool all)
+{
+	const struct verbs_cause *cause = tei_verbs_cause(status);
+	bool told = cause->fault == VERBS_FAULT_REQUEST;
+	struct fake_slice *s;
+
+	fake_verbs_spoil(2, status);
+	s = post_large(op);
+	while (!rig.pair.initiator_link.n_down)
+		assert_true(tei_backend_verbs.progress(rig.pair.a.rail, 1) >=
+			    0);
+	for (int i = 0; i < 8 && all; i++)
+		fake_progress(&rig.pair);
+	assert_int_equal(s->n_done, 0);
+	fake_flush(rig.pair.initiator, -ENETRESET);
+	assert_int_equal(s->n_done, 1);
+	assert_int_equal(s->err, told ? cause->slice : -ENETRESET);
+	fake_slice_destroy(s);
+	verbs_rig_rejoin();
+}
+
+static void slice_posted_in_part_ends_with_what_it_did_wrong(void **state)
+{
+	static const enum ibv_wc_status statuses[] = {
+		IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_PROT_ERR, IBV_WC_LOC_LEN_ERR,
+		IBV_WC_RETRY_EXC_ERR};
+
+	(void)state;
+	verbs_rig_reopen(shallow);
+	for (size_t i = 0; i < TEST_COUNT(statuses); i++) {
+		for (int all = 0; all < 2; all++) {
+			spoil_large(TEI_WRITE, statuses[i], all);
+			spoil_large(TEI_READ, statuses[i], all);
+		}
 	}
 }
 
@@ -119,8 +172,6 @@ static void cancelled_slice_ends_once_it_is_quiet(void **state)
 
 static void waiting_slice_is_cancelled_without_breaking_anything(void **state)
 {
-	static const char *const shallow[] = {"verbs.depth=4", "verbs.lanes=1",
-					      NULL};
 	struct fake_slice *s[SLICES];
 
 	(void)state;
@@ -281,6 +332,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(every_error_ends_each_slice_once),
+		TEST(slice_posted_in_part_ends_with_what_it_did_wrong),
 		TEST(partly_posted_chain_ends_each_slice_once),
 		TEST(silent_device_is_ended_by_destroying_its_pairs),
 		TEST(cancelled_slice_ends_once_it_is_quiet),
