@@ -526,7 +526,10 @@ int te_batch_reset(struct te_batch *batch)
 		return -EDEADLK;
 	await_untouched(batch);
 	tei_pieces_reset(&batch->chunks);
-	/* Nothing is in flight: the next submission releases all of it. */
+	/*
+	 * Nothing is in flight: no other thread reads these fields before the
+	 * next submission, which publishes them with release.
+	 */
 	atomic_store_explicit(&batch->cancel_all, false, memory_order_relaxed);
 	atomic_store_explicit(&batch->n_canceled, 0, memory_order_relaxed);
 	atomic_store_explicit(&batch->used, 0, memory_order_relaxed);

@@ -107,7 +107,7 @@ struct tei_worker *tei_own_worker(const struct te_engine *engine)
 struct target {
 	te_segment_id id;
 	struct tei_peer *peer;
-	struct tei_peer_work *part; /* to which the last one went, or NULL */
+	struct tei_peer_work *part; /* has the last request; NULL: none yet */
 	uint32_t life;
 	uint64_t epoch;
 };

@@ -116,9 +116,12 @@ struct tei_peer_work {
 	struct tei_list starving; /* in transfer.starving */
 	struct tei_due retry;     /* open links again */
 	struct tei_pair *pairs;   /* pairs[n_rails] */
-	/* The region of remote that pairs were last asked about, and those. */
+	/*
+	 * The last answer of tei_pairs_that_reach(), and for which region of
+	 * `remote`; forgotten when `remote` or a pair changes.
+	 */
 	struct {
-		const struct tei_remote_region *region; /* NULL: none */
+		const struct tei_remote_region *region; /* NULL: no answer */
 		uint64_t reach, across;
 	} seen;
 	const struct tei_backend_ops *choice; /* as logged; NULL: none */

@@ -32,7 +32,7 @@ static double taken(const struct tei_plan_rail *rail)
 
 static int64_t room_of(const struct tei_plan_rail *rail)
 {
-	/* Far below 0, whatever a request may have beyond the window. */
+	/* A full rail stays below 0 whatever `extra` adds to the window. */
 	return rail->full ? INT64_MIN / 2
 			  : (int64_t)(rail->window - rail->in_flight);
 }

@@ -2,7 +2,8 @@
 /*
  * plan.h - which rail takes how much of a request next
  *
- * Threads: the token, or a test's own. Pure: no clock, no state of its own.
+ * Threads: the token, or a test's own. Pure: reads no clock, and keeps what it
+ * has worked out only in the caller's struct tei_plan.
  * Rails are given little at a time and get more as they drain, so that rails of
  * unequal or changing speed balance themselves. What was measured of them says
  * only
@@ -40,10 +41,10 @@ struct tei_plan_limits {
 	uint64_t slice_min, slice_max; /* bytes; min <= max, min >= 1 */
 };
 
-/* Values that tei_plan_look() works out of a rail's fields. */
+/* Figures that tei_plan_look() has worked out from a rail's fields. */
 struct tei_plan_seen {
 	double rate, inverse; /* bytes a second; 1 / rate */
-	double taken;         /* bytes: see plan.c */
+	double taken;         /* bytes: taken() in plan.c */
 	int64_t room;         /* bytes that its window has left; may be < 0 */
 };
 
@@ -56,17 +57,18 @@ struct tei_plan {
 
 	/* Kept by the planner. */
 	struct tei_plan_seen seen[TEI_PLAN_RAILS];
-	uint64_t summed; /* rails whose sums these are, a bit each; 0: none */
-	double rate, taken; /* of those, added up */
+	uint64_t summed;    /* a bit for each rail that is in the sums */
+	double rate, taken; /* sums of what was seen of those */
 };
 
-/* Begins with no rail looked at, and nothing waiting. */
+/* Forgets all rails, and what waits; the caller then sets both anew. */
 void tei_plan_begin(struct tei_plan *plan,
 		    const struct tei_plan_limits *limits);
 
 /*
- * Works out what follows of the fields of @rail: before the others below read
- * it, and again after each change of these.
+ * Takes over the fields of @rail. The caller calls it before @rail is first in
+ * the @may of tei_plan_next() or tei_plan_part(), and again whenever it has
+ * changed one of these fields; waiting and extra may change without it.
  */
 void tei_plan_look(struct tei_plan *plan, int rail);
 

@@ -289,7 +289,7 @@ uint64_t tei_pairs_that_reach(struct tei_peer_work *peer,
 			      const struct tei_remote_region *region,
 			      uint64_t *across)
 {
-	if (remote != peer->remote) /* an earlier one, which a request holds */
+	if (remote != peer->remote) /* a request still holds an earlier one */
 		return look_at_keys(peer, remote, region, across);
 	if (region != peer->seen.region) {
 		peer->seen.reach =

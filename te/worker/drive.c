@@ -784,7 +784,7 @@ void tei_worker_submit(struct tei_worker *w, struct tei_call *call,
 	tei_mpsc_push(&w->queue, &call->node);
 	if (!tei_must_not_drive(w->engine) && tei_token_take(w, TEI_SOON)) {
 		drive_round(w, with);
-		from = w->now; /* at which that has begun */
+		from = w->now; /* when that round began */
 		while (!tei_mpsc_empty(&w->queue) && ++i < ROUNDS_MAX)
 			drive_round(w, with);
 		if (patient) /* sending is no gap between waits */
