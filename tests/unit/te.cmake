@@ -2,7 +2,7 @@
 te_tests(unit te
 	TESTS absent attacks batch breaker callback config control crc directory directory_exit
 		directory_odd driven engine expect group handle idle_wait inbound inbox meter
-		names notify_owner plan prefault queue refusal region remote silence stress topology turns workers
+		names notify_owner plan prefault queue reach refusal region remote silence stress topology turns workers
 	SOURCES owner.c raw.c)
 add_dependencies(unit_te te_directory_curl te_directory_redis)
 set_tests_properties(unit.te.directory_odd PROPERTIES ENVIRONMENT
