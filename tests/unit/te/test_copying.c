@@ -98,10 +98,12 @@ static void who_waits_for_a_copy_sleeps(void **state)
 	cuda.hold(true);
 	batch = rig_submit(pair.user, &request);
 	from = tei_now_ns();
-	assert_int_equal(te_batch_wait(batch, 100), -ETIMEDOUT);
+	do { /* on a busy machine the copy begins late */
+		assert_int_equal(te_batch_wait(batch, 100), -ETIMEDOUT);
+	} while (!cuda.n_questions());
 	/* Awake at first, then a look each 20 us at most. */
 	looks = (tei_now_ns() - from) / (20 * TEI_NS_PER_US) + 2000;
-	assert_in_range(cuda.n_questions(), 1, looks);
+	assert_true(cuda.n_questions() <= looks);
 	cuda.hold(false);
 	assert_int_equal(rig_end(batch).error, 0);
 	pair_close(&pair);
