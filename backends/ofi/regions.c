@@ -99,6 +99,28 @@ static int register_chunk(struct ofi_nic *nic, uint64_t at, uint64_t length,
 	return register_as(nic, &attr, 0, out);
 }
 
+static int close_key(const struct ofi_regions *regions, struct fid_mr *mr)
+{
+	int rc;
+
+	tei_ofi_nic_lock(regions->nic);
+	rc = regions->nic->api->close(&mr->fid);
+	tei_ofi_nic_unlock(regions->nic);
+	return rc;
+}
+
+/*
+ * Tells whether the device has what was registered. From 2.1 on efa also takes
+ * a GPU's memory to which its devices have no way: then the key, which is the
+ * provider's alone, is longer than those of its devices.
+ */
+static bool is_of_device(const struct ofi_nic *nic, struct fid_mr *mr)
+{
+	size_t size = nic->info->domain_attr->mr_key_size;
+
+	return size >= sizeof(uint64_t) || !(nic->api->mr_key(mr) >> 8 * size);
+}
+
 /* Registers chunk @i of a GPU's memory, as a dma-buf. */
 static int register_dmabuf(const struct ofi_regions *regions,
 			   const struct ofi_region *region, uint32_t i,
@@ -111,6 +133,7 @@ static int register_dmabuf(const struct ofi_regions *regions,
 				  .iov_count = 1,
 				  .access = rights,
 				  .iface = FI_HMEM_CUDA};
+	int rc;
 
 	if (!tei_rdma_gpu_part(regions->core, &region->common, i, &part))
 		return -FI_EOPNOTSUPP;
@@ -118,17 +141,11 @@ static int register_dmabuf(const struct ofi_regions *regions,
 	d.offset = range->base + i * range->chunk - part.addr;
 	d.base_addr = (void *)(uintptr_t)part.addr;
 	attr.device.cuda = part.gpu;
-	return register_as(regions->nic, &attr, FI_MR_DMABUF, out);
-}
-
-static int close_key(const struct ofi_regions *regions, struct fid_mr *mr)
-{
-	int rc;
-
-	tei_ofi_nic_lock(regions->nic);
-	rc = regions->nic->api->close(&mr->fid);
-	tei_ofi_nic_unlock(regions->nic);
-	return rc;
+	rc = register_as(regions->nic, &attr, FI_MR_DMABUF, out);
+	if (rc || is_of_device(regions->nic, *out))
+		return rc;
+	(void)close_key(regions, *out);
+	return -FI_EOPNOTSUPP;
 }
 
 /* -EBUSY: the provider keeps some, which is logged; to be tried again. */
@@ -166,12 +183,18 @@ static int log_refusal(const struct ofi_regions *regions,
 	static struct tei_log_limit limit = {.per_minute = 60};
 	const struct rdma_region *r = &region->common;
 	const struct ofi_nic *nic = regions->nic;
+	bool told = tei_log_allowed(&limit);
 
-	if (tei_log_allowed(&limit))
-		LOG_ERROR("rail %s: %" PRIu64 " bytes %sat %#" PRIx64
+	if (told && r->gpu)
+		LOG_WARN("rail %s: %" PRIu64 " bytes of a GPU at %#" PRIx64
+			 " are not reached: %s",
+			 nic->name, r->range.length, r->range.base,
+			 nic->api->strerror(-rc));
+	else if (told)
+		LOG_ERROR("rail %s: %" PRIu64 " bytes at %#" PRIx64
 			  " cannot be registered: %s",
-			  nic->name, r->range.length, r->gpu ? "of a GPU " : "",
-			  r->range.base, nic->api->strerror(-rc));
+			  nic->name, r->range.length, r->range.base,
+			  nic->api->strerror(-rc));
 	rc = tei_ofi_error(rc);
 	if (r->gpu && rc != -ENOMEM && rc != -ENOSPC)
 		return -EOPNOTSUPP; /* another way may reach it */

@@ -64,6 +64,13 @@ static void start_ofi_without_dmabufs(int shape)
 	start_ofi(shape);
 	fake_ofi_refuse_dmabufs(FI_EOPNOTSUPP);
 }
+
+/* NICs that take it and have no way to it. */
+static void start_ofi_without_gpudirect(int shape)
+{
+	start_ofi(shape);
+	fake_ofi_keep_dmabufs(true);
+}
 #endif
 
 static const struct {
@@ -95,6 +102,9 @@ static const struct {
 	 .settings = fake_efa, .start = start_ofi, .arg = FAKE_OFI_EFA},
 	{"ofi.fake.efa.no_dmabuf", "ofi", .one_process = true, .nic = true,
 	 .settings = fake_efa, .start = start_ofi_without_dmabufs,
+	 .arg = FAKE_OFI_EFA},
+	{"ofi.fake.efa.no_gpudirect", "ofi", .one_process = true, .nic = true,
+	 .settings = fake_efa, .start = start_ofi_without_gpudirect,
 	 .arg = FAKE_OFI_EFA},
 	{"ofi.fake.cxi", "ofi", .one_process = true, .nic = true,
 	 .settings = fake_cxi, .start = start_ofi, .arg = FAKE_OFI_CXI},

@@ -176,6 +176,12 @@ void fake_ofi_tell_of_write(unsigned int device, void *context);
 void fake_ofi_refuse_memory(unsigned int device, int err);
 /* Dma-bufs are refused, with FI_E* @err; 0: they are not. */
 void fake_ofi_refuse_dmabufs(int err);
+/*
+ * efa from 2.1 on: the devices have no way to memory of GPUs. A dma-buf is
+ * registered with none of them, but gets a key of more than 32 bits, and
+ * requests that name it fail.
+ */
+void fake_ofi_keep_dmabufs(bool on);
 /* close() of endpoints fails with FI_E* @err and changes nothing; 0: not. */
 void fake_ofi_refuse_closes(int err);
 /* The same, of keys. */

@@ -197,6 +197,13 @@ void fake_ofi_refuse_dmabufs(int err)
 	tei_mutex_unlock(&ofi_net.mu);
 }
 
+void fake_ofi_keep_dmabufs(bool on)
+{
+	tei_mutex_lock(&ofi_net.mu);
+	ofi_net.keep_dmabufs = on;
+	tei_mutex_unlock(&ofi_net.mu);
+}
+
 void fake_ofi_refuse_closes(int err)
 {
 	tei_mutex_lock(&ofi_net.mu);

@@ -146,6 +146,8 @@ static int find_memory(struct fake_ofi_mr *mr, const struct fi_mr_attr *attr,
 	return 0;
 }
 
+#define KEPT_KEY ((uint64_t)1 << 32) /* the first of what no device has */
+
 /* Unless the provider chooses keys, the caller's must be free and fit. */
 static int choose_key(struct fake_ofi_mr *mr, uint64_t asked)
 	TEI_REQUIRES(ofi_net.mu)
@@ -155,6 +157,11 @@ static int choose_key(struct fake_ofi_mr *mr, uint64_t asked)
 	mr->key = rules->mr_mode & FI_MR_PROV_KEY ? mr->desc : asked;
 	if (fake_ofi_happens(ofi_net.chances.no_key))
 		return -FI_ENOKEY;
+	mr->kept = mr->mapping && ofi_net.keep_dmabufs;
+	if (mr->kept) {
+		mr->key = KEPT_KEY + mr->slot;
+		return 0;
+	}
 	if (rules->key_size < 8 && mr->key >> 8 * rules->key_size)
 		return -FI_EKEYREJECTED;
 	return fake_ofi_mr_by_key(mr->domain, mr->key) ? -FI_ENOKEY : 0;

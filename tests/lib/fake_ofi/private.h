@@ -96,6 +96,7 @@ struct fake_ofi_mr {
 	size_t mapped;
 	struct fake_ofi_ep *ep;
 	bool enabled;
+	bool kept; /* no device has it: see fake_ofi_keep_dmabufs() */
 };
 
 /* What both kinds of queues wait by. */
@@ -242,6 +243,7 @@ struct fake_ofi_net {
 	unsigned int fail_nth, spoil_nth, n_busy;
 	int fail_err, spoil_err, refuse_dmabufs;
 	int refuse_closes, refuse_key_closes;
+	bool keep_dmabufs;
 	void *(*translate)(uint64_t addr);
 	bool struck;
 	struct fake_ofi_chances chances;

@@ -21,7 +21,7 @@ static const struct fate waits = {.waits = true};
 static bool covers(const struct fake_ofi_mr *mr, uint64_t addr, uint64_t length,
 		   uint64_t access)
 {
-	return (mr->access & access) && addr >= mr->addr &&
+	return !mr->kept && (mr->access & access) && addr >= mr->addr &&
 	       length <= mr->length && addr - mr->addr <= mr->length - length;
 }
 

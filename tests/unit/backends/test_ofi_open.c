@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/fault.h"
 #include "base/log.h"
@@ -294,6 +296,57 @@ static void memory_of_gpus_is_asked_for_where_that_is_safe(void **state)
 	assert_int_equal(unsetenv(variable), 0);
 }
 
+static int add_gpu_memory(const struct tei_gpu_memory *memory)
+{
+	uint8_t key[TEI_BLOB_MAX];
+	size_t len = sizeof(key);
+	int rc;
+
+	fake_gpu_memory = memory;
+	/* Which asks the fake core, whatever it is. */
+	ofi_rail(rig.pair.b.rail)->regions.core = (void *)&fake_gpu_memory;
+	rc = tei_backend_ofi.region_add(rig.pair.b.rail, 50,
+					(void *)(uintptr_t)memory->addr,
+					memory->length, RIG_RW, key, &len);
+	if (!rc) {
+		assert_int_equal(
+			tei_backend_ofi.region_hide(rig.pair.b.rail, 50), 0);
+		tei_backend_ofi.region_remove(rig.pair.b.rail, 50);
+	}
+	ofi_rail(rig.pair.b.rail)->regions.core = NULL;
+	fake_gpu_memory = NULL;
+	return rc;
+}
+
+/*
+ * Where its devices have no way to a GPU, efa registers a dma-buf with none of
+ * them and tells nobody: such memory has to go another way.
+ */
+static void gpu_that_no_device_reaches_is_left_to_another_way(void **state)
+{
+	static const char variable[] = "FI_EFA_ENABLE_SHM_TRANSFER";
+	struct tei_gpu_memory memory = {.addr = 0x7000000000,
+					.length = 2 * (uint64_t)LENGTH};
+	unsigned int keys;
+
+	(void)state;
+	if (rig.shape != FAKE_OFI_EFA)
+		return;
+	assert_int_equal(setenv(variable, "0", 1), 0);
+	assert_int_equal(ofi_rig_open(NULL), 0);
+	memory.fd = memfd_create("gpu", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(memory.fd, 2 * LENGTH), 0);
+	keys = fake_ofi_counts().keys;
+	assert_int_equal(add_gpu_memory(&memory), 0);
+	fake_ofi_keep_dmabufs(true);
+	assert_int_equal(add_gpu_memory(&memory), -EOPNOTSUPP);
+	fake_ofi_keep_dmabufs(false);
+	assert_int_equal(fake_ofi_counts().keys, keys);
+	close(memory.fd);
+	ofi_rig_close();
+	assert_int_equal(unsetenv(variable), 0);
+}
+
 static int count_found(const struct tei_device *device, void *arg)
 {
 	(void)device;
@@ -413,6 +466,7 @@ int main(void)
 		TEST(ten_thousand_regions_leave_nothing),
 		TEST(regions_outlast_keys_in_use_and_want_of_memory),
 		TEST(memory_of_gpus_is_asked_for_where_that_is_safe),
+		TEST(gpu_that_no_device_reaches_is_left_to_another_way),
 		TEST(domain_that_is_told_twice_is_one_rail),
 		TEST(fewer_completions_are_taken_where_there_are_no_more),
 		TEST(closed_endpoints_leave_no_windows),
