@@ -115,9 +115,10 @@ static int verbs_error(int code)
 }
 
 static const struct ofi_kind kinds[] = {
-	{"efa", .rdm = true, .emulates = true, .waits = true, .pieces = 1,
-	 .receives = 256, .caps = FI_REMOTE_COMM, .driver = DRIVERS "efa",
-	 .error_of = efa_error, .gpus_without = "FI_EFA_ENABLE_SHM_TRANSFER",
+	{"efa", .rdm = true, .fabric = "efa", .emulates = true, .waits = true,
+	 .pieces = 1, .receives = 256, .caps = FI_REMOTE_COMM,
+	 .driver = DRIVERS "efa", .error_of = efa_error,
+	 .gpus_without = "FI_EFA_ENABLE_SHM_TRANSFER",
 	 .gpus_why = "its provider would copy such memory on this host by the "
 		     "processor, and crash"},
 	{"cxi", .rdm = true, .bound = true, .driver = "/sys/class/cxi",

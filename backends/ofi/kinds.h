@@ -26,6 +26,11 @@ struct ofi_kind {
 	bool software;
 	/* Endpoints are FI_EP_RDM, not connections. */
 	bool rdm;
+	/*
+	 * Fabric that a device is used by where it has several, none of which
+	 * reaches another. NULL: the one that is told first.
+	 */
+	const char *fabric;
 	/* Keys that peers use hold for one endpoint (FI_MR_ENDPOINT). */
 	bool bound;
 	/*

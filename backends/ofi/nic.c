@@ -213,6 +213,35 @@ static int ask_for_gpus(const struct ofi_provider *api, struct fi_info *hints,
 	return rc;
 }
 
+static bool has_fabric(const struct fi_info *info, const char *name)
+{
+	const char *fabric = info->fabric_attr->name;
+
+	return fabric && !strcmp(fabric, name);
+}
+
+/*
+ * Moves domains of the fabric to the head of the list, as of several entries of
+ * a device the first one is used. Versions of a library may list them in orders
+ * of their own, but hosts reach each other only by the same fabric.
+ */
+static void put_first(struct fi_info **list, const char *fabric)
+{
+	struct fi_info *others = NULL, **end = &others, *at;
+
+	while ((at = *list)) {
+		if (has_fabric(at, fabric)) {
+			list = &at->next;
+			continue;
+		}
+		*list = at->next;
+		at->next = NULL;
+		*end = at;
+		end = &at->next;
+	}
+	*list = others;
+}
+
 /* Asks for the domains of a provider; *out: NULL where it has none. */
 static int get_domains(const struct ofi_provider *api,
 		       const struct ofi_kind *kind, struct fi_info **out)
@@ -228,6 +257,8 @@ static int get_domains(const struct ofi_provider *api,
 	if (rc == -FI_ENODATA)
 		rc = ask(api, hints, out);
 	api->freeinfo(hints);
+	if (!rc && kind->fabric)
+		put_first(out, kind->fabric);
 	if (!rc)
 		return 0;
 	*out = NULL;

@@ -142,6 +142,22 @@ static int ofi_rail_describe(struct tei_rail *rail, void *blob, size_t *len)
 	return tei_ofi_self_encode(&ofi_rail(rail)->nic.self, blob, len);
 }
 
+/* Rails of a provider that has several fabrics are expected to be connected. */
+static void tell_other_fabric(const struct ofi_nic *nic,
+			      const struct ofi_self *other)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+
+	if (!nic->kind->fabric || strcmp(nic->self.provider, other->provider) ||
+	    !strcmp(nic->self.fabric, other->fabric))
+		return;
+	if (tei_log_allowed(&limit))
+		LOG_WARN("rail %s: a peer's rail is not reached: it goes by "
+			 "fabric %s of provider %s, not by %s",
+			 nic->name, other->fabric, other->provider,
+			 nic->self.fabric);
+}
+
 static int ofi_rail_match(struct tei_rail *base, const struct tei_address *peer,
 			  const void *blob, size_t len)
 {
@@ -152,8 +168,10 @@ static int ofi_rail_match(struct tei_rail *base, const struct tei_address *peer,
 
 	(void)peer;
 	fault = tei_ofi_self_decode(blob, len, &other);
-	if (!fault)
+	if (!fault) {
+		tell_other_fabric(&rail->nic, &other);
 		return tei_ofi_match(&rail->nic.self, &other);
+	}
 	base->bad_frames++;
 	if (tei_log_allowed(&limit))
 		LOG_WARN(

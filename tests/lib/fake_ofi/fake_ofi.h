@@ -68,11 +68,12 @@ const char *fake_ofi_provider(enum fake_ofi_shape shape);
 struct fi_info *fake_ofi_info(unsigned int device);
 void fake_ofi_rename(unsigned int device, const char *name); /* NULL: none */
 /*
- * Has getinfo() tell of each domain twice, as efa of 2.1 does: the first time
- * of the fabric "efa-direct", whose endpoints are closed at once and say
- * nothing of what they had posted.
+ * Has getinfo() tell of a domain twice, as efa of 2.1 does of devices that read
+ * and write by themselves: the first time of the fabric "efa-direct", whose
+ * endpoints are closed at once and say nothing of what they had posted. @alone:
+ * of that one only.
  */
-void fake_ofi_tell_twice(void);
+void fake_ofi_tell_bare(unsigned int device, bool alone);
 
 /* What holds, whatever getinfo() says; to be changed before anything is open.*/
 struct fake_ofi_limits {

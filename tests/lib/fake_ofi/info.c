@@ -318,18 +318,17 @@ void fake_ofi_device_fini(unsigned int i)
 
 #define BARE "efa-direct"
 
-void fake_ofi_tell_twice(void)
+void fake_ofi_tell_bare(unsigned int device, bool alone)
 {
-	for (unsigned int i = 0; i < ofi_net.n_devices; i++) {
-		struct fi_info *bare = fake_ofi_copy(ofi_net.devices[i].info);
+	struct fi_info *bare = fake_ofi_copy(ofi_net.devices[device].info);
 
-		assert(bare && ofi_net.shape == FAKE_OFI_EFA);
-		tei_free(bare->fabric_attr->name);
-		bare->fabric_attr->name = tei_strdup(BARE);
-		assert(bare->fabric_attr->name);
-		bare->mode |= FI_CONTEXT2;
-		ofi_net.devices[i].bare = bare;
-	}
+	assert(bare && ofi_net.shape == FAKE_OFI_EFA);
+	tei_free(bare->fabric_attr->name);
+	bare->fabric_attr->name = tei_strdup(BARE);
+	assert(bare->fabric_attr->name);
+	bare->mode |= FI_CONTEXT2;
+	ofi_net.devices[device].bare = bare;
+	ofi_net.devices[device].alone = alone;
 }
 
 struct fi_info *fake_ofi_info(unsigned int device)
@@ -390,6 +389,17 @@ static void fit(const struct fi_info *hints, struct fi_info *info)
 		info->caps &= ~(uint64_t)FI_LOCAL_COMM;
 }
 
+/* Entry @i of all that there may be, bare ones first; NULL: it is not told. */
+static const struct fi_info *told_as(unsigned int i)
+{
+	const struct fake_ofi_device *device =
+		&ofi_net.devices[i % ofi_net.n_devices];
+
+	if (i < ofi_net.n_devices)
+		return device->bare;
+	return device->alone ? NULL : device->info;
+}
+
 int fake_ofi_getinfo(uint32_t version, const struct fi_info *hints,
 		     struct fi_info **out)
 {
@@ -402,9 +412,7 @@ int fake_ofi_getinfo(uint32_t version, const struct fi_info *hints,
 	if (version > ofi_net.version)
 		return -FI_ENOSYS;
 	for (unsigned int i = 0; i < 2 * n; i++) {
-		const struct fi_info *info =
-			i < n ? ofi_net.devices[i].bare
-			      : ofi_net.devices[i - n].info;
+		const struct fi_info *info = told_as(i);
 
 		if (!info || !is_admitted(hints, info))
 			continue;

@@ -57,6 +57,7 @@ struct fake_ofi_rules {
 struct fake_ofi_device {
 	struct fi_info *info;
 	struct fi_info *bare; /* of the same domain, told before; NULL: none */
+	bool alone;           /* info is not told */
 	struct fid_nic nic;
 	struct fi_link_attr link;
 	struct fake_ofi_limits limits;

@@ -354,24 +354,62 @@ static int count_found(const struct tei_device *device, void *arg)
 	return 0;
 }
 
-/* libfabric 2.1 has two fabrics on a device of efa, the bare one first. */
-static void domain_that_is_told_twice_is_one_rail(void **state)
+static unsigned int count_rails(void)
 {
 	struct ofi_config config = ofi_rig_config();
 	unsigned int n = 0;
 	const struct tei_search search = {
 		.config = &config, .found = count_found, .arg = &n};
+
+	assert_int_equal(tei_backend_ofi.probe(&search), 0);
+	return n;
+}
+
+/* The rank of b's rail for a's. */
+static int match_rails(void)
+{
+	uint8_t blob[TEI_BLOB_MAX];
+	size_t len = sizeof(blob);
+
+	assert_int_equal(
+		tei_backend_ofi.rail_describe(rig.pair.b.rail, blob, &len), 0);
+	return tei_backend_ofi.rail_match(rig.pair.a.rail, NULL, blob, len);
+}
+
+/*
+ * From libfabric 2.1 on a device that reads and writes by itself has two
+ * fabrics, which do not reach each other; others have the older one.
+ */
+static void all_hosts_take_the_same_fabric(void **state)
+{
+	(void)state;
+	if (rig.shape != FAKE_OFI_EFA)
+		return;
+	fake_ofi_tell_bare(1, false);
+	assert_int_equal(count_rails(), 2);
+	assert_int_equal(ofi_rig_open(NULL), 0);
+	assert_string_equal(ofi_rail(rig.pair.a.rail)->nic.self.fabric, "efa");
+	assert_string_equal(ofi_rail(rig.pair.b.rail)->nic.self.fabric, "efa");
+	assert_int_equal(match_rails(), 2);
+	carry_some();
+	ofi_rig_close();
+	assert_int_equal(fake_ofi_open(), 0);
+}
+
+static void fabric_that_a_device_has_alone_is_taken(void **state)
+{
 	struct fake_slice *s[4];
 
 	(void)state;
 	if (rig.shape != FAKE_OFI_EFA)
 		return;
-	fake_ofi_tell_twice();
-	assert_int_equal(tei_backend_ofi.probe(&search), 0);
-	assert_int_equal(n, 2);
+	fake_ofi_tell_bare(0, true);
+	fake_ofi_tell_bare(1, true);
+	assert_int_equal(count_rails(), 2);
 	assert_int_equal(ofi_rig_open(NULL), 0);
 	assert_string_equal(ofi_rail(rig.pair.a.rail)->nic.self.fabric,
 			    "efa-direct");
+	assert_int_equal(match_rails(), 2);
 	carry_some();
 	/* Closing an endpoint of it waits for nothing. */
 	fake_ofi_hang(0, true);
@@ -467,7 +505,8 @@ int main(void)
 		TEST(regions_outlast_keys_in_use_and_want_of_memory),
 		TEST(memory_of_gpus_is_asked_for_where_that_is_safe),
 		TEST(gpu_that_no_device_reaches_is_left_to_another_way),
-		TEST(domain_that_is_told_twice_is_one_rail),
+		TEST(all_hosts_take_the_same_fabric),
+		TEST(fabric_that_a_device_has_alone_is_taken),
 		TEST(fewer_completions_are_taken_where_there_are_no_more),
 		TEST(closed_endpoints_leave_no_windows),
 		TEST(device_that_takes_no_memory_says_so),

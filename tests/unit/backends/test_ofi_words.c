@@ -292,6 +292,25 @@ static void rail_of_nonsense_is_told(void **state)
 	     "");
 }
 
+/* Both go by efa, so people expect that they reach each other. */
+static void rail_of_another_fabric_is_told(void **state)
+{
+	const struct ofi_self other = {.provider = "efa",
+				       .fabric = "efa-direct"};
+	uint8_t blob[TEI_BLOB_MAX];
+	size_t len = sizeof(blob);
+
+	(void)state;
+	if (rig.shape != FAKE_OFI_EFA)
+		return;
+	assert_int_equal(tei_ofi_self_encode(&other, blob, &len), 0);
+	assert_int_equal(
+		tei_backend_ofi.rail_match(rig.pair.a.rail, NULL, blob, len),
+		0);
+	said("rail fake0", "goes by fabric efa-direct of provider efa, not "
+			   "by efa");
+}
+
 static void queue_that_dies_is_told(void **state)
 {
 	int rc = 0;
@@ -320,6 +339,7 @@ int main(void)
 		TEST_OPEN(range_that_the_target_refuses_is_told_so_too),
 		TEST_OPEN(address_of_nonsense_is_told),
 		TEST_OPEN(rail_of_nonsense_is_told),
+		TEST_OPEN(rail_of_another_fabric_is_told),
 		TEST_OPEN(queue_that_dies_is_told),
 	};
 
