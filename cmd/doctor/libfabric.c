@@ -18,7 +18,9 @@
 
 #define LIBRARY "libfabric.so.1"
 #define AMAZON  0x1d0f
-#define OLDEST  (1u << 16 | 17) /* as the library tells it: 1.17 */
+/* Versions as the library tells them. */
+#define OLDEST  (1u << 16 | 17) /* that engines use */
+#define DMABUFS (1u << 16 | 20) /* that registers memory of GPUs */
 
 #define MATCH_EVENTS "FI_CXI_MR_MATCH_EVENTS"
 #define CHECK        "ofi.variables"
@@ -48,22 +50,22 @@ static const struct tei_rule cxi = {
 	"the environment: else engines leave the device alone, as peers could "
 	"reach memory that has been given back"};
 static const struct tei_rule opa = {"ofi.opa",
-				    "a backend for devices of Omni-Path",
-				    "verbs, or tcp over them"};
+				    "a backend that uses devices of Omni-Path",
+				    "leave verbs in the setting backends"};
 
 static const struct tei_rule filter = {
 	CHECK, "no FI_PROVIDER, or one that lets the providers of devices pass",
 	"unset FI_PROVIDER, or add the provider to it"};
 static const struct tei_rule shm = {
 	CHECK, "FI_EFA_ENABLE_SHM_TRANSFER=0 where memory of GPUs goes by EFA",
-	"export FI_EFA_ENABLE_SHM_TRANSFER=0: else it is staged through the "
-	"host, as the provider would crash on it"};
-static const struct tei_rule hmem = {
-	CHECK,
-	"FI_HMEM with cuda, or unset, where EFA registers memory of GPUs; else "
-	"FI_HMEM=system",
-	"export FI_HMEM=system: else EFA takes some 600 MB of the first GPU; "
-	"unset it where memory of GPUs goes by EFA"};
+	"export FI_EFA_ENABLE_SHM_TRANSFER=0: else engines stage such memory "
+	"through the host, as the provider would crash on it"};
+static const struct tei_rule with_gpus = {
+	CHECK, "no FI_HMEM, or one with cuda, where memory of GPUs goes by EFA",
+	"unset FI_HMEM, or add cuda to it (system;cuda)"};
+static const struct tei_rule without_gpus = {
+	CHECK, "FI_HMEM=system where memory of GPUs does not go by EFA",
+	"export FI_HMEM=system: else EFA takes some 600 MB of the first GPU"};
 static const struct tei_rule rdma = {
 	CHECK,
 	"no FI_EFA_USE_DEVICE_RDMA=0, so that EFA's devices read and write",
@@ -174,14 +176,17 @@ static bool is_opa(const struct tei_host *h, const char *dev)
 	return !strcmp(name ? name + 1 : driver, "hfi1");
 }
 
-/* Tells whether a list has the word, which one of @between separates. */
+/*
+ * Tells whether a list has the word, in any case of letters, as libfabric does.
+ * Each byte of @between separates words.
+ */
 static bool has_word(const char *at, const char *between, const char *word)
 {
 	size_t n;
 
 	for (at += strspn(at, between); (n = strcspn(at, between));
 	     at += n, at += strspn(at, between))
-		if (strlen(word) == n && !strncmp(at, word, n))
+		if (strlen(word) == n && !strncasecmp(at, word, n))
 			return true;
 	return false;
 }
@@ -302,29 +307,37 @@ static void check_filter(const struct tei_host *h, const char *provider,
 	      r);
 }
 
+#define STAGED "memory of GPUs is staged through the host"
+
+/* EFA registers memory of GPUs where the library can and both variables let. */
+static void check_gpu_variables(const struct tei_host *h, struct tei_report *r)
+{
+	const struct tei_probes *p = &h->probes;
+	const char *list = p->variables[TEI_FI_HMEM];
+	bool can = p->libfabric >= DMABUFS;
+	bool does = can && is_off(p->variables[TEI_FI_EFA_ENABLE_SHM_TRANSFER]);
+
+	if (can)
+		judge(h, TEI_FI_EFA_ENABLE_SHM_TRANSFER, &shm,
+		      does ? NULL : STAGED, r);
+	if (does)
+		judge(h, TEI_FI_HMEM, &with_gpus,
+		      *list && !has_word(list, ";", "cuda") ? STAGED : NULL, r);
+	else
+		judge(h, TEI_FI_HMEM, &without_gpus,
+		      *list ? NULL : "EFA takes memory of the first GPU", r);
+}
+
 static void check_efa_variables(const struct tei_host *h, struct tei_report *r)
 {
-	const char *gpus = h->probes.variables[TEI_FI_HMEM];
-	bool registers =
-		is_off(h->probes.variables[TEI_FI_EFA_ENABLE_SHM_TRANSFER]);
-
 	check_filter(h, "efa", r);
 	judge(h, TEI_FI_EFA_USE_DEVICE_RDMA, &rdma,
 	      is_off(h->probes.variables[TEI_FI_EFA_USE_DEVICE_RDMA])
-		      ? "processors read and write"
+		      ? "processors carry the bytes, not the devices"
 		      : NULL,
 	      r);
-	if (!any_gpu(h))
-		return;
-	judge(h, TEI_FI_EFA_ENABLE_SHM_TRANSFER, &shm,
-	      registers ? NULL : "memory of GPUs is staged through the host",
-	      r);
-	judge(h, TEI_FI_HMEM, &hmem,
-	      !registers && !*gpus ? "the library starts on the first GPU"
-	      : registers && *gpus && !has_word(gpus, ",;", "cuda")
-		      ? "memory of GPUs is staged through the host"
-		      : NULL,
-	      r);
+	if (any_gpu(h))
+		check_gpu_variables(h, r);
 }
 
 static void check_variables(const struct tei_host *h, bool has_cxi,
@@ -348,9 +361,9 @@ static void check_variables(const struct tei_host *h, bool has_cxi,
 static void check_opa(const char *dev, struct tei_report *r)
 {
 	tei_report_add(r, TEI_MARK_OK, &opa, dev,
-		       "engines go by the backend verbs, which its driver does "
-		       "by the processor; libfabric's providers opx and psm3 "
-		       "are not used");
+		       "engines use it by the backend verbs, where processors "
+		       "carry the bytes; libfabric's providers opx and psm3 "
+		       "are refused");
 }
 
 void tei_check_libfabric(const struct tei_host *h, struct tei_report *r)

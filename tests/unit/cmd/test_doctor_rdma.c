@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_doctor_rdma.c - what keeps RDMA from working is found, and named */
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "patient.h"
@@ -98,8 +99,8 @@ static void variables_that_decide_about_efa_are_judged(void **state)
 {
 	static const struct setting list[] = {
 		{TEI_FI_PROVIDER, "", "FI_HMEM", TEI_MARK_WARN,
-		 "not set: the library starts on the first GPU"},
-		{TEI_FI_PROVIDER, "tcp,efa", "FI_PROVIDER", TEI_MARK_OK, "efa"},
+		 "not set: EFA takes memory of the first GPU"},
+		{TEI_FI_PROVIDER, "tcp,EFA", "FI_PROVIDER", TEI_MARK_OK, "EFA"},
 		{TEI_FI_PROVIDER, "tcp", "FI_PROVIDER", TEI_MARK_WARN,
 		 "tcp: libfabric leaves efa out"},
 		{TEI_FI_PROVIDER, "^efa", "FI_PROVIDER", TEI_MARK_WARN,
@@ -108,7 +109,7 @@ static void variables_that_decide_about_efa_are_judged(void **state)
 		{TEI_FI_EFA_USE_DEVICE_RDMA, "", "FI_EFA_USE_DEVICE_RDMA",
 		 TEI_MARK_OK, "not set"},
 		{TEI_FI_EFA_USE_DEVICE_RDMA, "0", "FI_EFA_USE_DEVICE_RDMA",
-		 TEI_MARK_WARN, "processors read and write"},
+		 TEI_MARK_WARN, "0: processors carry the bytes"},
 		{TEI_FI_HMEM, "system", "FI_HMEM", TEI_MARK_OK, "system"},
 		{TEI_FI_HMEM, "system", SHM, TEI_MARK_WARN, "not set: memory"},
 		{TEI_FI_EFA_ENABLE_SHM_TRANSFER, "1", SHM, TEI_MARK_WARN,
@@ -116,7 +117,9 @@ static void variables_that_decide_about_efa_are_judged(void **state)
 		{TEI_FI_EFA_ENABLE_SHM_TRANSFER, "0", SHM, TEI_MARK_OK, "0"},
 		{TEI_FI_HMEM, "system", "FI_HMEM", TEI_MARK_WARN,
 		 "system: memory of GPUs is staged"},
-		{TEI_FI_HMEM, "system;cuda", "FI_HMEM", TEI_MARK_OK, "cuda"},
+		{TEI_FI_HMEM, "system,cuda", "FI_HMEM", TEI_MARK_WARN,
+		 "system,cuda: memory of GPUs is staged"}, /* by semicolons */
+		{TEI_FI_HMEM, "system;CUDA", "FI_HMEM", TEI_MARK_OK, "CUDA"},
 		{TEI_TE_OFI_PROVIDER, "efa,verbs", "FI_MR_CACHE_MAX_COUNT",
 		 TEI_MARK_WARN, "engines refuse the provider verbs"},
 		{TEI_FI_MR_CACHE_MAX_COUNT, "0", "FI_MR_CACHE_MAX_COUNT",
@@ -126,6 +129,7 @@ static void variables_that_decide_about_efa_are_judged(void **state)
 
 	(void)state;
 	patient_open(&p, "one-gpu");
+	p.probes.libfabric = 1u << 16 | 20;
 	test_tree_write(p.dir, "sys/class/infiniband/mlx5_0/device/vendor",
 			"0x1d0f\n");
 	for (size_t i = 0; i < TEST_COUNT(list); i++) {
@@ -134,6 +138,42 @@ static void variables_that_decide_about_efa_are_judged(void **state)
 		patient_has(&p, "ofi.variables", list[i].object, list[i].mark,
 			    list[i].found);
 	}
+	patient_close(&p);
+}
+
+/* What is to be done about FI_HMEM, where it is not right. */
+static const char *mend_of_hmem(struct patient *p)
+{
+	patient_look(p);
+	for (size_t i = 0; i < p->report.n; i++) {
+		if (!strcmp(p->report.findings[i].object, "FI_HMEM") &&
+		    p->report.findings[i].mark == TEI_MARK_WARN)
+			return p->report.findings[i].rule->mend;
+	}
+	return "";
+}
+
+static void one_thing_is_to_be_done_about_a_variable(void **state)
+{
+	struct patient p;
+
+	(void)state;
+	patient_open(&p, "one-gpu");
+	p.probes.libfabric = 2u << 16 | 1;
+	test_tree_write(p.dir, "sys/class/infiniband/mlx5_0/device/vendor",
+			"0x1d0f\n");
+	assert_non_null(strstr(mend_of_hmem(&p), "export FI_HMEM=system"));
+	set_variable(&p, TEI_FI_EFA_ENABLE_SHM_TRANSFER, "0");
+	assert_string_equal(mend_of_hmem(&p), "");
+	set_variable(&p, TEI_FI_HMEM, "system");
+	assert_non_null(strstr(mend_of_hmem(&p), "unset FI_HMEM"));
+	/* Before 1.20 memory of GPUs is staged, whatever is set. */
+	p.probes.libfabric = 1u << 16 | 19;
+	assert_string_equal(mend_of_hmem(&p), "");
+	for (size_t i = 0; i < p.report.n; i++)
+		assert_string_not_equal(p.report.findings[i].object, SHM);
+	set_variable(&p, TEI_FI_HMEM, "");
+	assert_non_null(strstr(mend_of_hmem(&p), "export FI_HMEM=system"));
 	patient_close(&p);
 }
 
@@ -391,6 +431,7 @@ int main(void)
 		cmocka_unit_test(
 			libfabric_is_judged_by_whether_a_device_needs_it),
 		cmocka_unit_test(variables_that_decide_about_efa_are_judged),
+		cmocka_unit_test(one_thing_is_to_be_done_about_a_variable),
 		cmocka_unit_test(slingshot_needs_its_provider_and_a_variable),
 		cmocka_unit_test(omni_path_is_left_to_verbs),
 		cmocka_unit_test(devices_that_cannot_be_opened_are_found),
