@@ -270,6 +270,63 @@ static void endpoints_give_way_where_there_are_few(void **state)
 	assert_int_equal(fake_ofi_open(), 0);
 }
 
+#define CROWD 32
+
+/* Far more peers than endpoints, all at a time, while the way is reset. */
+static void a_crowd_of_peers_shares_few_endpoints(void **state)
+{
+	const struct fake_ofi_chances c = {
+		.seed = 5, .reset = 500, .busy = 20000};
+	struct te_request requests[2 * CROWD];
+	struct iovec pieces[2 * CROWD];
+	struct te_engine *owners[CROWD], *user;
+	struct te_completion done;
+	struct te_batch *batch;
+
+	(void)state;
+	few = "2";
+	user = rig_engine(settings());
+	few = "0";
+	rig_region(user, local, LEN, RIG_ANY);
+	rig_fill(local, LEN);
+	for (uint32_t i = 0; i < 2 * CROWD; i++) {
+		te_segment_id segment;
+
+		if (i < CROWD) {
+			owners[i] = rig_engine(settings());
+			rig_region(owners[i], remote + i * PIECE, PIECE,
+				   RIG_ANY);
+		}
+		segment = rig_segment(user, owners[i % CROWD]);
+		pieces[i] = (struct iovec){local + i * PIECE / 2, PIECE / 2};
+		requests[i] = rig_request(segment, TE_WRITE,
+					  remote + (i % CROWD) * PIECE +
+						  (i / CROWD) * PIECE / 2,
+					  &pieces[i]);
+	}
+	fake_ofi_set_chances(&c);
+	for (int round = 0; round < 3; round++) {
+		memset(remote, 0, LEN);
+		assert_int_equal(te_batch_create(user, 2 * CROWD, &batch), 0);
+		assert_int_equal(te_batch_submit(batch, requests, 2 * CROWD),
+				 0);
+		assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+		for (uint32_t i = 0; i < 2 * CROWD; i++) {
+			assert_int_equal(te_batch_result(batch, i, &done), 0);
+			assert_int_equal(done.error, 0);
+			assert_memory_equal(
+				(void *)(uintptr_t)requests[i].remote,
+				pieces[i].iov_base, PIECE / 2);
+		}
+		te_batch_destroy(batch);
+	}
+	fake_ofi_set_chances(NULL);
+	te_engine_destroy(user);
+	for (size_t i = 0; i < CROWD; i++)
+		te_engine_destroy(owners[i]);
+	assert_int_equal(fake_ofi_open(), 0);
+}
+
 /* Also where the provider adds the kind of endpoints to a device's name. */
 static void rails_are_where_their_nics_are(void **state)
 {
@@ -459,6 +516,7 @@ int main(void)
 		TEST(domain_that_is_silent_is_left_for_the_other_and_used_again),
 		TEST(regions_come_and_go_while_endpoints_do),
 		TEST(endpoints_give_way_where_there_are_few),
+		TEST(a_crowd_of_peers_shares_few_endpoints),
 		TEST(rails_are_where_their_nics_are),
 		TEST(engine_does_without_a_domain_that_makes_no_sense),
 		TEST(engine_does_without_a_domain_that_does_not_open),
