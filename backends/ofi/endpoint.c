@@ -545,7 +545,8 @@ void tei_ofi_break(struct ofi_endpoint *ep, int err)
 	tei_ofi_kick(ofi_rail_of(ep));
 }
 
-#define LEAVE_MS 10000 /* for what is posted, when an engine ends */
+/* From when on a device has given up what is posted to a host that has died. */
+#define LEAVE_MS 10000
 
 #define CONNECTING_ROUNDS 16 /* a connection takes a few to be made */
 
@@ -560,6 +561,18 @@ static void finish_connecting(struct ofi_rail *rail)
 }
 
 /*
+ * Tells whether its operations are with the provider alone, and come back no
+ * more. From 2.0 on efa keeps what is posted until the peer has answered a
+ * first time, which one that has gone never does. The device has what asks the
+ * peer, and gives it up after a while, as it does operations.
+ */
+static bool is_unanswered(const struct ofi_endpoint *ep)
+{
+	return !ep->has_done && ep->stuck_since &&
+	       tei_now_ns() - ep->stuck_since > LEAVE_MS * TEI_NS_PER_MS;
+}
+
+/*
  * False: closing it now would keep the driver waiting until the device has
  * given up the last operation, for seconds where a host has died.
  */
@@ -568,7 +581,7 @@ static bool is_drained(const struct ofi_endpoint *ep)
 	const struct ofi_rail *rail = ofi_rail_of(ep);
 
 	return !rail->nic.waits || rail->cq_dead || !ep->window ||
-	       !ep->window->n_posted;
+	       !ep->window->n_posted || is_unanswered(ep);
 }
 
 /*

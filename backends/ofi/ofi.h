@@ -106,7 +106,7 @@ struct ofi_endpoint {
 	int err;      /* why it is broken, or what flush() says to all */
 	bool flushed; /* flush() was called */
 	bool dropped; /* drop() waits: the provider refuses to close it */
-	uint64_t stuck_since; /* ns: when it was to be closed */
+	uint64_t stuck_since; /* ns: when it was to be closed; 0: not yet */
 	bool has_done;        /* a slice went well */
 	bool lost;            /* a post met its end: progress() finds out why */
 	uint8_t token[OFI_TOKEN_LEN]; /* of the target's half */

@@ -264,7 +264,8 @@ static ssize_t post_one(struct fake_ofi_ep *ep, const struct fi_msg_rma *msg,
 	rc = check_post(ep, msg, &length);
 	if (rc)
 		return rc;
-	if (fake_ofi_is_busy() || !fake_ofi_shake_hands(ep, msg->addr) ||
+	if (fake_ofi_is_busy() ||
+	    (!fake_ofi_shake_hands(ep, msg->addr) && !fake_ofi_is_kept(ep)) ||
 	    ep->n_held >= ep->domain->device->limits.depth ||
 	    tei_list_empty(&ep->free))
 		return -FI_EAGAIN;
@@ -335,12 +336,14 @@ void fake_ofi_end_all(struct fake_ofi_ep *ep, int err, int code)
  */
 static void wait_for_works(struct fake_ofi_ep *ep)
 {
-	ofi_net.counts.waited += ep->n_works && !ep->cq->dead;
+	bool kept = fake_ofi_is_kept(ep);
+
+	ofi_net.counts.waited += ep->n_works && !ep->cq->dead && !kept;
 	while (ep->n_works) {
 		struct fake_ofi_work *work = tei_list_entry(
 			ep->works.next, struct fake_ofi_work, link);
 
-		if (ep->av->ring[work->to].magic) {
+		if (ep->av->ring[work->to].magic && !kept) {
 			fake_ofi_end_one(ep, work, ofi_net.rules->lost_err,
 					 ofi_net.rules->lost_code);
 			continue;

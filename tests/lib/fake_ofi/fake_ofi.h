@@ -91,8 +91,10 @@ struct fake_ofi_limits {
 	bool emulated;
 	bool both_know; /* targets insert the address of who reaches them*/
 	/*
-	 * efa before 2.0: nothing is posted to a peer of the domain before that
-	 * has read its queue once since it was asked to; until then -FI_EAGAIN.
+	 * efa: nothing is sent to a peer of the domain before that has read its
+	 * queue once since it was asked to. Until then a library before 2.0 has
+	 * -FI_EAGAIN, and later ones take what is posted and keep it: none of
+	 * that comes back if the peer never does, nor when it is closed.
 	 */
 	bool handshakes;
 };

@@ -314,6 +314,8 @@ void fake_ofi_cq_add(struct fake_ofi_cq *cq, const struct fake_ofi_done *done);
 
 /* run.c: whether the peer at @addr has answered @ep, which asks it if not. */
 bool fake_ofi_shake_hands(struct fake_ofi_ep *ep, fi_addr_t addr);
+/* run.c: whether what is posted is kept until the peer has answered. */
+bool fake_ofi_is_kept(const struct fake_ofi_ep *ep);
 /* run.c: carry out what is posted to endpoints of the queue, so much each. */
 void fake_ofi_run(struct fake_ofi_cq *cq, size_t each) TEI_REQUIRES(ofi_net.mu);
 

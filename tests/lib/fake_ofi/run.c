@@ -119,6 +119,12 @@ bool fake_ofi_shake_hands(struct fake_ofi_ep *ep, fi_addr_t addr)
 	return ep->shaken;
 }
 
+bool fake_ofi_is_kept(const struct fake_ofi_ep *ep)
+{
+	return FI_VERSION_GE(ofi_net.version, FI_VERSION(2, 0)) &&
+	       ep->asked_at != UINT64_MAX && !ep->shaken;
+}
+
 /* Nobody answers: how often a queue is read until that is noticed. */
 static struct fate wait_for(struct fake_ofi_work *work, unsigned int looks)
 {
@@ -267,6 +273,9 @@ void fake_ofi_run(struct fake_ofi_cq *cq, size_t each)
 			tei_list_entry(node, struct fake_ofi_ep, of_cq);
 		size_t n = ep->n_works < each ? ep->n_works : each;
 
+		if (n && fake_ofi_is_kept(ep) &&
+		    !fake_ofi_shake_hands(ep, choose(ep)->to))
+			continue;
 		while (n-- && ep->n_works && run_one(ep))
 			;
 	}

@@ -284,6 +284,7 @@ static void peer_is_asked_before_the_first_operation(void **state)
 {
 	(void)state;
 	start_rdm(FAKE_OFI_EFA);
+	fake_ofi_be_version(FI_VERSION(1, 22));
 	fake_ofi_limits(1)->handshakes = true;
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(post(0), -FI_EAGAIN);
@@ -291,6 +292,20 @@ static void peer_is_asked_before_the_first_operation(void **state)
 	}
 	assert_int_equal(api->cq_read(far.cq, NULL, 0), -FI_EAGAIN);
 	assert_int_equal(post(0), 0);
+	assert_int_equal(await_one(1).err, 0);
+	assert_int_equal(post(1), 0);
+	assert_int_equal(await_one(1).err, 0);
+	stop_rdm();
+}
+
+static void later_operations_are_kept_until_the_peer_answers(void **state)
+{
+	(void)state;
+	start_rdm(FAKE_OFI_EFA);
+	fake_ofi_limits(1)->handshakes = true;
+	assert_int_equal(post(0), 0);
+	assert_int_equal(await_one(10).err, -FI_EAGAIN);
+	assert_int_equal(api->cq_read(far.cq, NULL, 0), -FI_EAGAIN);
 	assert_int_equal(await_one(1).err, 0);
 	assert_int_equal(post(1), 0);
 	assert_int_equal(await_one(1).err, 0);
@@ -773,6 +788,8 @@ int main(void)
 		cmocka_unit_test(room_is_for_eight_of_efa),
 		cmocka_unit_test(address_is_needed_on_both_sides),
 		cmocka_unit_test(peer_is_asked_before_the_first_operation),
+		cmocka_unit_test(
+			later_operations_are_kept_until_the_peer_answers),
 		cmocka_unit_test(
 			vector_of_efa_is_of_one_endpoint_and_knows_each_once),
 		cmocka_unit_test(

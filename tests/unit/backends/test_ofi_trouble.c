@@ -192,7 +192,18 @@ static void want_of_room_is_no_failure(void **state)
 	assert_true(fake_ofi_counts().busy > 100);
 }
 
-/* It is asked by the first operation, and answers as it is driven. */
+/* Once it is flushed. */
+static void close_initiator(void)
+{
+	tei_backend_ofi.endpoint_close(rig.pair.initiator);
+	tei_free(rig.pair.initiator);
+	rig.pair.initiator = NULL;
+}
+
+/*
+ * It is asked by the first operation, and answers as it is driven. Libraries
+ * before 2.0 take nothing until then.
+ */
 static void peer_that_has_not_answered_yet_is_tried_again(void **state)
 {
 	struct fake_slice *s[SLICES];
@@ -201,6 +212,7 @@ static void peer_that_has_not_answered_yet_is_tried_again(void **state)
 	if (rig.shape != FAKE_OFI_EFA)
 		return;
 	fake_ofi_limits(1)->handshakes = true;
+	fake_ofi_be_version(FI_VERSION(1, 22));
 	ofi_rig_rejoin();
 	ofi_rig_post(s, SLICES, TEI_WRITE, LENGTH);
 	assert_int_equal(fake_ofi_counts().posted, 0);
@@ -220,6 +232,41 @@ static void peer_that_has_not_answered_yet_is_tried_again(void **state)
 		assert_int_equal(s[i]->err, -ETIMEDOUT);
 	assert_int_equal(count_good(s), 0);
 	fake_ofi_silence(1, false);
+	ofi_rig_rejoin();
+}
+
+/* Later ones take all, and give nothing back of a peer that never answers. */
+static void peer_that_never_answers_is_given_up(void **state)
+{
+	struct fake_slice *s[SLICES];
+
+	(void)state;
+	if (rig.shape != FAKE_OFI_EFA)
+		return;
+	fake_ofi_limits(1)->handshakes = true;
+	ofi_rig_rejoin();
+	ofi_rig_post(s, SLICES, TEI_WRITE, LENGTH);
+	assert_true(fake_ofi_counts().posted > 0);
+	for (size_t i = 0; i < SLICES; i++)
+		ofi_rig_wait(&s[i]->n_done, 1);
+	assert_int_equal(count_good(s), SLICES);
+	ofi_rig_rejoin();
+	fake_ofi_silence(1, true);
+	ofi_rig_post(s, SLICES, TEI_READ, LENGTH);
+	assert_int_equal(tei_backend_ofi.flush(rig.pair.initiator, -ETIMEDOUT),
+			 -EINPROGRESS);
+	/* The device may have its question still. */
+	for (int i = 0; i < 100; i++)
+		fake_progress(&rig.pair);
+	assert_int_equal(rig.pair.initiator_link.n_flushed, 0);
+	ofi_endpoint(rig.pair.initiator)->stuck_since = 1; /* long ago */
+	ofi_rig_wait(&rig.pair.initiator_link.n_flushed, 1);
+	for (size_t i = 0; i < SLICES; i++)
+		assert_int_equal(s[i]->err, -ETIMEDOUT);
+	assert_int_equal(count_good(s), 0);
+	assert_int_equal(fake_ofi_counts().waited, 0);
+	fake_ofi_silence(1, false);
+	close_initiator();
 	ofi_rig_rejoin();
 }
 
@@ -282,14 +329,6 @@ static void error_of_no_operation_is_logged(void **state)
 }
 
 /* ---- operations that do not end ---- */
-
-/* Once it is flushed. */
-static void close_initiator(void)
-{
-	tei_backend_ofi.endpoint_close(rig.pair.initiator);
-	tei_free(rig.pair.initiator);
-	rig.pair.initiator = NULL;
-}
 
 static void silent_device_is_ended_by_closing_its_endpoint(void **state)
 {
@@ -642,6 +681,7 @@ int main(void)
 		TEST(post_that_meets_an_ended_connection_accuses_nobody),
 		TEST(want_of_room_is_no_failure),
 		TEST(peer_that_has_not_answered_yet_is_tried_again),
+		TEST(peer_that_never_answers_is_given_up),
 		TEST(dead_queue_is_told_as_a_dead_device),
 		TEST(dead_event_queue_is_told_as_a_dead_device),
 		TEST(error_of_no_operation_is_logged),
