@@ -215,18 +215,28 @@ static void note_lines(int level, const char *line, void *arg)
 	(void)level;
 }
 
-static uint16_t free_port(void)
+static bool is_free(uint16_t port)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET,
-				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t len = sizeof(at);
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+				 .sin_port = htons(port)};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool is;
 
 	assert_true(fd >= 0);
-	assert_int_equal(bind(fd, (struct sockaddr *)&at, len), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+	is = !bind(fd, (struct sockaddr *)&at, sizeof(at));
 	close(fd);
-	return ntohs(at.sin_port);
+	return is;
+}
+
+/* Below the ports that Linux hands out, so that nobody is given it meanwhile. */
+static uint16_t free_port(void)
+{
+	uint16_t port = (uint16_t)(20000 + getpid() % 10000);
+
+	while (!is_free(port))
+		port++;
+	return port;
 }
 
 static void device_with_a_fixed_port_is_one_workers(void **state)
@@ -271,7 +281,18 @@ static void write_all(struct te_engine *user, te_segment_id segment,
 	(void)user;
 }
 
-/* Several rounds: the first one finds out what the peer is reached by. */
+static bool all_have_moved_slices(const struct te_engine *engine)
+{
+	for (uint32_t i = 0; i < engine->n_workers; i++)
+		if (!atomic_load(&engine->worker[i].stats.slices))
+			return false;
+	return true;
+}
+
+/*
+ * Several rounds: the first one finds out what the peer is reached by, and a
+ * link that takes long to come up is not waited for.
+ */
 static void large_submission_goes_by_all_workers(void **state)
 {
 	struct te_engine *owner = rig_engine(four), *user = rig_engine(four);
@@ -283,16 +304,14 @@ static void large_submission_goes_by_all_workers(void **state)
 	rig_region(owner, remote, sizeof(remote), RIG_ANY);
 	segment = rig_segment(user, owner);
 	assert_int_equal(te_batch_create(user, N, &batch), 0);
-	for (uint32_t round = 0; round < 4; round++) {
+	for (uint32_t round = 0; round < 4 || !all_have_moved_slices(user);
+	     round++) {
 		rig_fill(local[0], sizeof(local));
 		local[0][0] = (uint8_t)round;
 		write_all(user, segment, batch);
 		assert_memory_equal(local, remote, sizeof(local));
 		assert_int_equal(te_batch_reset(batch), 0);
 	}
-	for (uint32_t i = 0; i < user->n_workers; i++)
-		assert_int_not_equal(atomic_load(&user->worker[i].stats.slices),
-				     0);
 	te_batch_destroy(batch);
 	te_engine_destroy(user);
 	te_engine_destroy(owner);
