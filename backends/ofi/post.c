@@ -700,18 +700,20 @@ void tei_ofi_pump(struct ofi_endpoint *ep)
 /* ---- the ops ---- */
 
 /*
- * Tells whether it can be carried: without blocks, memory that would need one
- * is left to another backend, as are checksums that no processor may compute.
+ * Tells whether the slice can be carried. Without blocks its local memory has
+ * to be registered: other memory is left to another backend, as are checksums
+ * that no processor may compute.
  */
 static bool is_carried(struct ofi_rail *rail, const struct tei_slice *slice)
 {
-	bool to_have = needs_local(&rail->nic) && !rail->regions.bounce.n;
+	bool only_registered =
+		needs_local(&rail->nic) && !rail->regions.bounce.n;
 	bool carried = true;
 
-	if (!to_have && (!slice->crc_len || !rail->nic.gpus))
+	if (!only_registered && (!slice->crc_len || !rail->nic.gpus))
 		return true;
 	tei_rdma_regions_lock(&rail->regions.table);
-	if (to_have)
+	if (only_registered)
 		carried = tei_rdma_has_all(&rail->regions.table, slice);
 	if (tei_rdma_wants_crc_of_gpu(&rail->regions.table, slice))
 		carried = false;
