@@ -301,9 +301,40 @@ static void print_checked(const struct results *r)
 		       tei_text_bytes(checked, text), results_wrong_bytes(r));
 }
 
+/* Tells whether kernels of the engine copy what a row moves. */
+static bool is_copied_here(const struct row *row, const struct options *o)
+{
+	return !strcmp(row->carrier, "loop") ||
+	       (!strcmp(row->carrier, "shm") && !o->foreign);
+}
+
+static bool kernel_is_named(const struct options *o)
+{
+	return o->engine && strstr(o->engine, "copy_kernel=") &&
+	       !strstr(o->engine, "copy_kernel=auto");
+}
+
+/* Says why no choice is printed, where the engine has copied. */
+static void print_no_choice(const struct results *r, const struct options *o)
+{
+	size_t i = 0;
+
+	while (i < r->n_rows && !is_copied_here(&r->row[i], o))
+		i++;
+	if (i == r->n_rows)
+		return;
+	if (kernel_is_named(o))
+		printf("copies by the kernel that copy_kernel names\n");
+	else
+		printf("copies: no kernel chosen yet, too few large ones "
+		       "were undisturbed\n");
+}
+
 /* Prints the kernels of large copies, as the engine measured them. */
 static void print_choices(const struct results *r, const struct options *o)
 {
+	if (!r->n_choices)
+		print_no_choice(r, o);
 	for (size_t i = 0; i < r->n_choices; i++) {
 		const struct copy_choice *c = &r->choices[i];
 

@@ -181,6 +181,28 @@ static void each_kernel_of_copies_can_be_named(void **state)
 	}
 }
 
+/* The table says why it shows no choice. */
+static void a_choice_that_was_not_made_is_told_of(void **state)
+{
+	static const struct {
+		const char *engine, *says;
+	} cases[] = {
+		{"--engine=copy_kernel=memcpy", "that copy_kernel names"},
+		{"--engine=copy_kernel=auto", "no kernel chosen yet"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+		const char *const args[] = {"--backend=shm",    "--size=64",
+					    "--duration=20ms",  cases[i].engine,
+					    "--working-set=1m", NULL};
+		char *text = tool_output("te-perf", args, 0);
+
+		test_contains(text, cases[i].says);
+		free(text);
+	}
+}
+
 /* The engine's own choice, and that of the reference. */
 static void choices_of_copies_are_shown(void **state)
 {
@@ -397,6 +419,7 @@ int main(void)
 		cmocka_unit_test(tcp_is_held_against_raw_sockets),
 		cmocka_unit_test(memory_is_held_against_copies),
 		cmocka_unit_test(each_kernel_of_copies_can_be_named),
+		cmocka_unit_test(a_choice_that_was_not_made_is_told_of),
 		cmocka_unit_test(choices_of_copies_are_shown),
 		cmocka_unit_test(lists_make_a_row_each),
 		cmocka_unit_test(mixed_requests_are_all_compared),
