@@ -4,9 +4,9 @@
  *
  * A plan holds, in this order: headers that are half sent, payload that was
  * announced before, and one new block: headers without payload, headers of a
- * new burst, the burst's payload. Planning changes nothing but the plan; it is
- * up to the kernel how much of it becomes true. Payload that the kernel borrows
- * goes alone.
+ * new burst, the burst's payload. Planning changes nothing but the plan, and
+ * whether payload is lent; it is up to the kernel how much of it becomes true.
+ * Payload that the kernel borrows goes alone.
  *
  * As soon as one byte of the new block is on its way the whole block is true:
  * the rest of its headers is kept by the lane, and its payload is announced and
@@ -33,7 +33,6 @@
 #include <te/te.h>
 
 #define CACHE_LINE 64
-#define COPIED_MAX 32 /* in a row: then lending costs more than it gives */
 
 /* ---- the backlog of a target ---- */
 
@@ -253,26 +252,6 @@ static void lay_out(struct tcp_lane *lane, struct tcp_plan *p,
 	l->begun = false;
 }
 
-/*
- * Tells whether the rest of the burst may be lent to the kernel, and is worth
- * it.
- */
-static bool may_lend(const struct tcp_lane *lane, const struct tcp_burst *burst)
-{
-	const struct tcp_zerocopy *z = lane->zerocopy;
-	uint64_t bytes = 0;
-
-	if (!z || lane->n_owed || z->n_copied >= COPIED_MAX ||
-	    z->next - z->upto >= TCP_LENT_MAX)
-		return false;
-	for (uint32_t i = burst->at; i < burst->n; i++) {
-		if (burst->payload[i].stream == TCP_STREAM_FETCHED)
-			return false;
-		bytes += burst->payload[i].left;
-	}
-	return bytes >= tcp_config(lane->rail)->zerocopy;
-}
-
 /* ---- the plan: headers without payload ---- */
 
 static void plan_answers(struct tcp_lane *lane, struct tcp_plan *p)
@@ -470,7 +449,7 @@ static void plan_burst(struct tcp_lane *lane, struct tcp_plan *p)
 		tei_tcp_backlog_fail_read(lane, p->burst.payload[l.whole].id,
 					  l.err);
 	p->burst.n = l.whole + l.begun;
-	if (p->burst.n && may_lend(lane, &p->burst)) {
+	if (tei_tcp_choose_lending(lane, p)) {
 		p->n_iov = n_iov;
 		p->bytes = bytes;
 		p->headless = true;
@@ -530,8 +509,9 @@ static int plan_write(struct tcp_lane *lane)
 	p->n_iov = p->n_answers = p->n_asked = p->n_headers = 0;
 	p->burst.at = p->burst.n = 0;
 	p->bytes = p->abort_id = 0;
-	p->headless = p->lends = false;
-	lends = lane->out && may_lend(lane, lane->out);
+	p->headless = p->lends = p->may_lend = false;
+	lends = lane->out && lane->zerocopy && lane->zerocopy->chosen &&
+		tei_tcp_may_lend(lane, lane->out);
 	if (lane->headers_len)
 		plan_memory(p, lane->headers + lane->headers_at,
 			    lane->headers_len);
@@ -915,10 +895,17 @@ static int send_plan(struct tcp_lane *lane, ssize_t *n)
 
 static int send_once(struct tcp_lane *lane, ssize_t *n)
 {
+	struct tcp_plan *p = lane->rail->plan;
+	uint64_t from = lane->zerocopy ? tei_now_ns() : 0, bytes = 0;
 	int rc = send_plan(lane, n);
 
-	if (!rc && lane->rail->plan->headless && !lane->headers_len)
+	if (!rc && p->may_lend)
+		bytes = p->burst_bytes;
+	if (!rc && p->headless && !lane->headers_len)
 		rc = send_plan(lane, n);
+	if (!rc && bytes && *n > 0)
+		tei_tcp_lending_learn(lane, bytes, (uint64_t)*n,
+				      tei_now_ns() - from);
 	return rc;
 }
 

@@ -82,7 +82,7 @@ static const struct tei_setting settings[] = {
 	{TEI_SETTING_AS(struct tcp_config, zerocopy, "tcp.zerocopy"),
 	 .expert = true, .type = TEI_CONF_SIZE, .def = "0", .unit = "bytes",
 	 .max = 64 << 20,
-	 .help = "writes of so many are not copied for the kernel; 0: all are"},
+	 .help = "writes of so many are not copied for the kernel, where that takes less time, as is measured; 0: all are"},
 	{TEI_SETTING_AS(struct tcp_config, frame, "tcp.frame"), .expert = true,
 	 .type = TEI_CONF_SIZE, .def = "256k", .unit = "bytes", .min = 4096,
 	 .max = TCP_FRAME_MAX, .help = "most payload of one frame"},

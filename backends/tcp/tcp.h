@@ -28,6 +28,7 @@
 #include <sys/uio.h>
 
 #include "backends/tcp/wire.h"
+#include "base/faster.h"
 #include "base/list.h"
 #include "te/backend.h"
 
@@ -42,6 +43,7 @@
 #define TCP_OPENING_MAX  256
 #define TCP_OPENING_EACH 192
 #define TCP_LENT_MAX     64 /* calls; as many as tcp_zerocopy.over has bits */
+#define TCP_LENT_SIZES   8  /* of bursts, by powers of two from 32 KiB on */
 
 struct tcp_config {
 	uint64_t lanes, port, sndbuf, rcvbuf, frame, send_chunk;
@@ -156,6 +158,8 @@ struct tcp_zerocopy {
 	uint64_t over;            /* a bit for each from @upto on */
 	uint32_t n_copied;        /* in a row that it has copied after all */
 	bool sending;             /* what goes just now is number next - 1 */
+	bool chosen;              /* for the burst that was announced last */
+	uint64_t notices_ns;      /* of reading them, not in a sample yet */
 	struct tei_list deferred; /* slices that end when it is through */
 };
 
@@ -249,6 +253,8 @@ struct tcp_plan {
 	size_t old_bytes; /* of them, what was announced before */
 	bool lends;       /* all of it is payload, to be sent without a copy */
 	bool headless;    /* the payload follows at once, in another call */
+	bool may_lend;    /* the new burst may be lent or copied: timed */
+	uint64_t burst_bytes; /* of its payload, then */
 	/* The content of the new headers, in this order. */
 	uint64_t abort_id;
 	uint32_t n_answers, n_asked, n_headers;
@@ -284,8 +290,9 @@ struct tcp_rail {
 	struct tei_list broken;    /* endpoints */
 	struct tei_list refused;   /* slices */
 	struct tei_list deferring; /* lanes with slices whose end is deferred */
-	struct tei_list due, awaiting_room; /* lanes; see copied.c */
-	struct tei_list quieting;           /* endpoints; the same */
+	struct tei_faster lending[TCP_LENT_SIZES]; /* second: lent */
+	struct tei_list due, awaiting_room;        /* lanes; see copied.c */
+	struct tei_list quieting;                  /* endpoints; the same */
 	uint32_t n_staged; /* payloads with memory to be read to */
 	struct tcp_plan *plan;
 	uint8_t *scratch; /* scratch[TCP_SCRATCH_LEN], of scratch_fd */
@@ -413,6 +420,21 @@ const struct tcp_pin *tei_tcp_find_pin(const struct tcp_rail *rail,
 
 /* ---- zerocopy.c ---- */
 
+/* Tells whether the rest of @burst could be lent to the kernel. */
+bool tei_tcp_may_lend(const struct tcp_lane *lane,
+		      const struct tcp_burst *burst);
+/*
+ * Chooses whether the plan's new burst is lent: where it may be, by what has
+ * taken less time for bursts of its size. Sets plan->may_lend.
+ */
+bool tei_tcp_choose_lending(struct tcp_lane *lane, struct tcp_plan *plan);
+/*
+ * Records that @sent bytes of a burst of @burst bytes, which could go either
+ * way, took @ns. What notices of the kernel took since the last one that was
+ * lent is added to one that is.
+ */
+void tei_tcp_lending_learn(struct tcp_lane *lane, uint64_t burst, uint64_t sent,
+			   uint64_t ns);
 /* The memory of the slice is not being sent any more. */
 bool tei_tcp_is_quiet(const struct tei_slice *slice);
 /* End the slice, which was answered with @err, when it is quiet. */

@@ -2,6 +2,10 @@
 /*
  * zerocopy.c - payload that the kernel sends from where it lies
  *
+ * Only bursts for which that takes less time than a copy does here, as both are
+ * timed by turns, for each size: to pin pages and to be told of them costs more
+ * than to copy a little.
+ *
  * Only what an initiator writes: its slices can wait until the kernel is
  * through, while a target would have to keep regions pinned for as long as a
  * peer likes. Headers are sent by a call of their own ahead of such payload,
@@ -26,7 +30,70 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#define RECALL_MS 10 /* longer than a queue should be; nobody else moves */
+#define RECALL_MS  10 /* longer than a queue should be; nobody else moves */
+#define COPIED_MAX 32 /* in a row: then lending costs more than it gives */
+#define LENT_LEAST ((uint64_t)32 << 10) /* twice that: the second size */
+#define LENT_ITEM  4096u                /* bytes of which times are compared */
+
+/* ---- what is lent ---- */
+
+static uint64_t bytes_left(const struct tcp_burst *burst)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = burst->at; i < burst->n; i++)
+		bytes += burst->payload[i].left;
+	return bytes;
+}
+
+bool tei_tcp_may_lend(const struct tcp_lane *lane,
+		      const struct tcp_burst *burst)
+{
+	const struct tcp_zerocopy *z = lane->zerocopy;
+
+	if (!z || lane->n_owed || z->n_copied >= COPIED_MAX ||
+	    z->next - z->upto >= TCP_LENT_MAX)
+		return false;
+	for (uint32_t i = burst->at; i < burst->n; i++) {
+		if (burst->payload[i].stream == TCP_STREAM_FETCHED)
+			return false;
+	}
+	return bytes_left(burst) >= tcp_config(lane->rail)->zerocopy;
+}
+
+/* Returns the rail's comparison of bursts of about so many bytes. */
+static struct tei_faster *lending_of(struct tcp_lane *lane, uint64_t bytes)
+{
+	uint32_t i = 0;
+
+	while (i + 1 < TCP_LENT_SIZES && bytes >= LENT_LEAST << (i + 1))
+		i++;
+	return &lane->rail->lending[i];
+}
+
+bool tei_tcp_choose_lending(struct tcp_lane *lane, struct tcp_plan *p)
+{
+	p->may_lend = p->burst.n && tei_tcp_may_lend(lane, &p->burst);
+	if (!p->may_lend)
+		return false;
+	p->burst_bytes = bytes_left(&p->burst);
+	lane->zerocopy->chosen =
+		tei_faster_second(lending_of(lane, p->burst_bytes));
+	return lane->zerocopy->chosen;
+}
+
+void tei_tcp_lending_learn(struct tcp_lane *lane, uint64_t burst, uint64_t sent,
+			   uint64_t ns)
+{
+	struct tcp_zerocopy *z = lane->zerocopy;
+
+	if (z->chosen) {
+		ns += z->notices_ns;
+		z->notices_ns = 0;
+	}
+	tei_faster_learn(lending_of(lane, burst), z->chosen, sent / LENT_ITEM,
+			 sent, ns);
+}
 
 /* ---- the kernel's notices ---- */
 
@@ -74,8 +141,12 @@ static void read_notices(struct tcp_lane *lane)
 		struct cmsghdr align;
 	} control;
 	ssize_t n = 0;
+	uint64_t from;
 
-	while (z && z->next != z->upto && n >= 0 && lane->fd >= 0) {
+	if (!z || z->next == z->upto)
+		return;
+	from = tei_now_ns();
+	while (z->next != z->upto && n >= 0 && lane->fd >= 0) {
 		struct msghdr msg = {.msg_control = &control,
 				     .msg_controllen = sizeof(control)};
 
@@ -83,6 +154,7 @@ static void read_notices(struct tcp_lane *lane)
 		if (n >= 0)
 			read_notice(z, &msg);
 	}
+	z->notices_ns += tei_now_ns() - from;
 }
 
 static bool is_through(const struct tcp_slice *s)

@@ -91,6 +91,20 @@ static void write_whole(struct between *b, size_t at, size_t len)
 	fake_slice_destroy(s);
 }
 
+/* Has the next bursts of 64 KiB be lent, or copied, as if that were faster. */
+static void prefer(const struct tei_endpoint *ep, bool lent)
+{
+	struct tcp_rail *rail = tcp_endpoint(ep)->lanes[0]->rail;
+
+	rail->lending[1] = (struct tei_faster){0};
+	for (int i = 0; i < 8; i++) {
+		tei_faster_learn(&rail->lending[1], true, 16, 64 << 10,
+				 lent ? 16000 : 32000);
+		tei_faster_learn(&rail->lending[1], false, 16, 64 << 10,
+				 lent ? 32000 : 16000);
+	}
+}
+
 static void lent_bytes_arrive(void **state)
 {
 	const struct tcp_zerocopy *z;
@@ -128,11 +142,46 @@ static void kernel_that_copies_all_the_same_gets_no_more(void **state)
 
 	(void)state;
 	begin(&b);
-	for (size_t i = 0; i < N_MANY; i++)
+	for (size_t i = 0; i < N_MANY; i++) {
+		prefer(b.p.initiator, true);
 		write_whole(&b, i * 64 << 10, 64 << 10);
+	}
 	n_lent = lent_by(b.p.initiator)->next;
 	assert_true(n_lent > 0 && n_lent < N_MANY);
 	assert_memory_equal(remote, local, (size_t)N_MANY * 64 << 10);
+	end(&b);
+}
+
+/* Each size has a choice of its own. */
+static void what_takes_less_time_is_done(void **state)
+{
+	struct between b;
+
+	(void)state;
+	begin(&b);
+	prefer(b.p.initiator, false);
+	write_whole(&b, 0, 64 << 10);
+	assert_int_equal(lent_by(b.p.initiator)->next, 0);
+	write_whole(&b, 0, 128 << 10);
+	assert_int_equal(lent_by(b.p.initiator)->next, 1);
+	prefer(b.p.initiator, true);
+	write_whole(&b, 0, 64 << 10);
+	assert_int_equal(lent_by(b.p.initiator)->next, 2);
+	end(&b);
+}
+
+static void both_ways_take_turns_at_first(void **state)
+{
+	const struct tcp_zerocopy *z;
+	struct between b;
+
+	(void)state;
+	begin(&b);
+	z = lent_by(b.p.initiator);
+	for (size_t i = 0; i < 8; i++)
+		write_whole(&b, i * 64 << 10, 64 << 10);
+	assert_true(z->next > 0 && z->next < 8);
+	assert_memory_equal(remote, local, (size_t)8 * 64 << 10);
 	end(&b);
 }
 
@@ -335,6 +384,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lent_bytes_arrive),
 		cmocka_unit_test(little_is_copied),
+		cmocka_unit_test(what_takes_less_time_is_done),
+		cmocka_unit_test(both_ways_take_turns_at_first),
 		cmocka_unit_test(kernel_that_copies_all_the_same_gets_no_more),
 		TEST(cancelled_slice_breaks_the_link_and_is_quiet),
 		TEST(flushed_slice_is_quiet),
