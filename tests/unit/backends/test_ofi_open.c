@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_ofi_open.c - nothing stays open, whatever fails and however often */
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "tests/lib/self.h"
 #include "tests/unit/backends/ofi_rig.h"
 
 #define LENGTH 4096
@@ -37,19 +37,6 @@ static int tear_down(void **state)
 	fake_ofi_stop();
 	tei_log_set_sink(NULL, NULL);
 	return 0;
-}
-
-/* Descriptors of this process. */
-static unsigned int count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned int n = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
 }
 
 /* ---- calls that fail ---- */
@@ -109,7 +96,7 @@ static void each_call_may_fail(void **state)
 {
 	static const int errors[] = {FI_ENOMEM, FI_EIO, FI_EMFILE, FI_ENOSYS,
 				     FI_EOTHER};
-	unsigned int fds = count_fds(), n_failed = 0;
+	unsigned int fds = test_fds_open(), n_failed = 0;
 
 	(void)state;
 	for (int call = FAKE_OFI_ANY + 1; call < FAKE_OFI_CALLS; call++) {
@@ -124,7 +111,7 @@ static void each_call_may_fail(void **state)
 			n_failed += rc != 0;
 			if (!struck)
 				assert_int_equal(rc, 0);
-			assert_int_equal(count_fds(), fds);
+			assert_int_equal(test_fds_open(), fds);
 		}
 	}
 	assert_true(n_failed > 10);
@@ -132,7 +119,7 @@ static void each_call_may_fail(void **state)
 
 static void each_allocation_may_fail(void **state)
 {
-	unsigned int fds = count_fds();
+	unsigned int fds = test_fds_open();
 	bool struck = true;
 	int rc;
 
@@ -140,14 +127,14 @@ static void each_allocation_may_fail(void **state)
 	for (unsigned int n = 1; struck; n++) {
 		tei_fault_arm(TEI_FAULT_ALLOC, n);
 		struck = try_once(&rc);
-		assert_int_equal(count_fds(), fds);
+		assert_int_equal(test_fds_open(), fds);
 	}
 	assert_int_equal(rc, 0);
 }
 
 static void each_descriptor_may_be_missing(void **state)
 {
-	unsigned int fds = count_fds();
+	unsigned int fds = test_fds_open();
 	bool struck = true;
 	int rc;
 
@@ -155,7 +142,7 @@ static void each_descriptor_may_be_missing(void **state)
 	for (unsigned int n = 1; struck; n++) {
 		tei_fault_arm(TEI_FAULT_SOCKET, n);
 		struck = try_once(&rc);
-		assert_int_equal(count_fds(), fds);
+		assert_int_equal(test_fds_open(), fds);
 	}
 	assert_int_equal(rc, 0);
 }
@@ -169,7 +156,7 @@ static void a_thousand_connections_leave_nothing(void **state)
 	(void)state;
 	assert_int_equal(ofi_rig_open(NULL), 0);
 	open = fake_ofi_open();
-	fds = count_fds();
+	fds = test_fds_open();
 	for (int i = 0; i < 1000; i++) {
 		struct fake_slice *s = ofi_rig_slice(TEI_WRITE, 0, 64);
 
@@ -184,7 +171,7 @@ static void a_thousand_connections_leave_nothing(void **state)
 		ofi_rig_rejoin();
 		assert_int_equal(fake_ofi_open(), open);
 	}
-	assert_int_equal(count_fds(), fds);
+	assert_int_equal(test_fds_open(), fds);
 	ofi_rig_close();
 	assert_int_equal(fake_ofi_open(), 0);
 }

@@ -5,7 +5,6 @@
  *
  * Skipped where there is no libfabric with that provider.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <string.h>
 
@@ -13,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/module.h"
+#include "tests/lib/self.h"
 #include "tests/lib/test.h"
 #include "tests/unit/backends/fake_core.h"
 
@@ -153,18 +153,6 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static unsigned int count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned int n = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
 static void remove_region(struct tei_rail *rail, uint64_t id)
 {
 	while (tei_backend_ofi.region_hide(rail, id))
@@ -210,7 +198,7 @@ static void a_thousand_connections_leave_nothing(void **state)
 	join(); /* the first of all makes what stays */
 	fake_pair_disconnect(&pair);
 	fake_progress(&pair);
-	fds = count_fds();
+	fds = test_fds_open();
 	fids = n_fids;
 	for (int i = 0; i < 1000; i++) {
 		join();
@@ -221,7 +209,7 @@ static void a_thousand_connections_leave_nothing(void **state)
 		assert_int_equal(n_fids, fids);
 	}
 	fake_progress(&pair);
-	assert_int_equal(count_fds(), fds);
+	assert_int_equal(test_fds_open(), fds);
 	remove_region(pair.b.rail, FAR_ID);
 }
 
@@ -235,7 +223,7 @@ static void ten_thousand_regions_leave_nothing(void **state)
 	(void)state;
 	if (!real)
 		skip();
-	fds = count_fds();
+	fds = test_fds_open();
 	for (int round = 0; round < 10000 / TOGETHER; round++) {
 		for (uint64_t i = 0; i < TOGETHER; i++) {
 			key_len = sizeof(key);
@@ -249,7 +237,7 @@ static void ten_thousand_regions_leave_nothing(void **state)
 			remove_region(rail, 100 + i);
 		assert_int_equal(n_fids, fids);
 	}
-	assert_int_equal(count_fds(), fds);
+	assert_int_equal(test_fds_open(), fds);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
