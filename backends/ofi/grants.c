@@ -162,7 +162,7 @@ static int make_key(const struct ofi_nic *nic, const struct ofi_shared *region,
 {
 	const struct ofi_provider *api = nic->api;
 	const struct rdma_range *range = &region->range;
-	struct iovec iov = {(void *)(uintptr_t)(range->base + i * range->chunk),
+	struct iovec iov = {(void *)(uintptr_t)tei_rdma_chunk_base(range, i),
 			    tei_rdma_chunk_length(range, i)};
 	struct fi_mr_attr attr = {
 		.mr_iov = &iov,

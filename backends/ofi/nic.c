@@ -16,11 +16,6 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 static const char *list_of(const char *setting)
 {
 	return setting ? setting : "";
@@ -195,8 +190,9 @@ static bool may_take_gpus(const struct ofi_provider *api,
 static int ask(const struct ofi_provider *api, const struct fi_info *hints,
 	       struct fi_info **out)
 {
-	return api->getinfo((uint32_t)least(api->version(), OFI_VERSION_ASKED),
-			    hints, out);
+	return api->getinfo(
+		(uint32_t)tei_rdma_least(api->version(), OFI_VERSION_ASKED),
+		hints, out);
 }
 
 /* Providers that do not take it have no domain for who asks for it. */
@@ -449,7 +445,8 @@ static void tell_used(const struct finding *f, const struct ofi_kind *kind,
 		      const struct fi_info *info)
 {
 	struct ofi_choice *choice = f->choice;
-	uint32_t depth = (uint32_t)least(f->config->depth, info->tx_attr->size);
+	uint32_t depth =
+		(uint32_t)tei_rdma_least(f->config->depth, info->tx_attr->size);
 
 	if (choice->kind != kind || choice->depth != depth)
 		end_used(choice);
@@ -610,13 +607,14 @@ static void take_limits(struct ofi_nic *nic)
 	struct fi_info *info = nic->info;
 	uint32_t pieces = nic->kind->pieces;
 
-	nic->depth = (uint32_t)least(nic->config->depth, info->tx_attr->size);
-	nic->pieces = (uint32_t)least(pieces ? pieces : OFI_PIECES_MAX,
-				      info->tx_attr->iov_limit);
+	nic->depth = (uint32_t)tei_rdma_least(nic->config->depth,
+					      info->tx_attr->size);
+	nic->pieces = (uint32_t)tei_rdma_least(pieces ? pieces : OFI_PIECES_MAX,
+					       info->tx_attr->iov_limit);
 	nic->message = info->ep_attr->max_msg_size;
 	if (nic->kind->receives)
-		info->rx_attr->size =
-			least(nic->kind->receives, info->rx_attr->size);
+		info->rx_attr->size = tei_rdma_least(nic->kind->receives,
+						     info->rx_attr->size);
 	/* This fabric of efa is the bare device, which forgets operations. */
 	nic->waits =
 		nic->kind->waits && strcmp(nic->self.fabric, "efa-direct") != 0;

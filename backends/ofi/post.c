@@ -456,11 +456,6 @@ struct draft {
 	struct fi_rma_iov remote;
 };
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 static void leave_queue(struct ofi_endpoint *ep, struct tei_slice *slice)
 {
 	tei_list_del(&slice->link);
@@ -510,13 +505,13 @@ static int find_local(struct ofi_rail *rail, struct ofi_work *work,
 		return tei_is_there(addr, *n, work->slice->op == TEI_READ)
 			       ? 0
 			       : -EFAULT;
-	*n = least(*n, tei_rdma_range_rest(&region->range, addr));
+	*n = tei_rdma_least(*n, tei_rdma_range_rest(&region->range, addr));
 	if (!needs_local(&rail->nic))
 		return 0;
 	if (!tei_rdma_use(&rail->regions.table, &work->uses, region))
 		return -EAGAIN;
 	*desc = tei_ofi_region_desc(&rail->regions, region, addr, &room);
-	*n = least(*n, room);
+	*n = tei_rdma_least(*n, room);
 	return 0;
 }
 
@@ -556,7 +551,7 @@ static int gather(struct ofi_rail *rail, struct draft *d, uint64_t limit)
 	while (d->remote.len < limit && d->n < rail->nic.pieces) {
 		uint64_t addr, n = tei_rdma_piece_at(slice, cursor, &addr);
 
-		n = least(n, limit - d->remote.len);
+		n = tei_rdma_least(n, limit - d->remote.len);
 		rc = find_local(rail, d->work, addr, &n, &d->desc[d->n]);
 		if (rc)
 			break;
@@ -664,8 +659,9 @@ static enum cut cut_one(struct ofi_endpoint *ep, struct tei_slice *slice)
 				       : place.key;
 		tei_rdma_regions_lock(&rail->regions.table);
 		rc = gather(rail, &d,
-			    least(least(slice->length - s->at, place.room),
-				  rail->nic.message));
+			    tei_rdma_least(tei_rdma_least(slice->length - s->at,
+							  place.room),
+					   rail->nic.message));
 		tei_rdma_regions_unlock(&rail->regions.table);
 	}
 	/* Without the lock, as it may take long. */

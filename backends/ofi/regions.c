@@ -138,7 +138,7 @@ static int register_dmabuf(const struct ofi_regions *regions,
 	if (!tei_rdma_gpu_part(regions->core, &region->common, i, &part))
 		return -FI_EOPNOTSUPP;
 	d.fd = part.fd;
-	d.offset = range->base + i * range->chunk - part.addr;
+	d.offset = tei_rdma_chunk_base(range, i) - part.addr;
 	d.base_addr = (void *)(uintptr_t)part.addr;
 	attr.device.cuda = part.gpu;
 	rc = register_as(regions->nic, &attr, FI_MR_DMABUF, out);
@@ -210,7 +210,7 @@ static int register_chunks(const struct ofi_regions *regions,
 	int rc;
 
 	for (; range->n < n; range->n++) {
-		uint64_t at = range->base + range->n * range->chunk;
+		uint64_t at = tei_rdma_chunk_base(range, range->n);
 		struct fid_mr **mr = &region->mrs[range->n];
 
 		rc = region->common.gpu
@@ -384,17 +384,17 @@ free_region:
 
 void tei_ofi_inbound_opened(struct ofi_regions *regions)
 {
-	tei_mutex_lock(&regions->table.mu);
+	tei_rdma_regions_lock(&regions->table);
 	regions->n_inbound++;
-	tei_mutex_unlock(&regions->table.mu);
+	tei_rdma_regions_unlock(&regions->table);
 }
 
 void tei_ofi_inbound_closed(struct ofi_regions *regions)
 {
-	tei_mutex_lock(&regions->table.mu);
+	tei_rdma_regions_lock(&regions->table);
 	assert(regions->n_inbound);
 	regions->n_inbound--;
-	tei_mutex_unlock(&regions->table.mu);
+	tei_rdma_regions_unlock(&regions->table);
 }
 
 uint64_t tei_ofi_fence_asked(struct ofi_regions *regions)
@@ -405,19 +405,19 @@ uint64_t tei_ofi_fence_asked(struct ofi_regions *regions)
 
 	if (!asked)
 		return 0;
-	tei_mutex_lock(&regions->table.mu);
+	tei_rdma_regions_lock(&regions->table);
 	asked = atomic_load_explicit(&regions->fences_asked,
 				     memory_order_relaxed);
 	done = regions->fences_done;
-	tei_mutex_unlock(&regions->table.mu);
+	tei_rdma_regions_unlock(&regions->table);
 	return asked == done ? 0 : asked;
 }
 
 void tei_ofi_fence_done(struct ofi_regions *regions, uint64_t fence)
 {
-	tei_mutex_lock(&regions->table.mu);
+	tei_rdma_regions_lock(&regions->table);
 	regions->fences_done = fence;
-	tei_mutex_unlock(&regions->table.mu);
+	tei_rdma_regions_unlock(&regions->table);
 }
 
 /* Asks for a fence, once. */
@@ -441,13 +441,13 @@ int tei_ofi_region_hide(struct ofi_regions *regions, uint64_t id, bool *kick)
 	if (!region->remote)
 		return 0;
 	/* Only now: who came until then could begin by the old key. */
-	tei_mutex_lock(&regions->table.mu);
+	tei_rdma_regions_lock(&regions->table);
 	if (regions->n_inbound && !region->fence) {
 		ask_fence(regions, region);
 		*kick = true;
 	}
 	fenced = !regions->n_inbound || regions->fences_done >= region->fence;
-	tei_mutex_unlock(&regions->table.mu);
+	tei_rdma_regions_unlock(&regions->table);
 	return fenced ? 0 : -EBUSY;
 }
 

@@ -6,11 +6,6 @@
 
 #include "base/mapped.h"
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Tells whether regions have all of @n bytes at @addr. */
 static bool have_range(struct rdma_regions *regions, uint64_t addr, uint64_t n)
 	TEI_REQUIRES(regions->mu)
@@ -22,7 +17,8 @@ static bool have_range(struct rdma_regions *regions, uint64_t addr, uint64_t n)
 
 		if (!region)
 			return false;
-		there = least(tei_rdma_range_rest(&region->range, addr), n);
+		there = tei_rdma_least(
+			tei_rdma_range_rest(&region->range, addr), n);
 		addr += there;
 		n -= there;
 	}
@@ -36,7 +32,7 @@ bool tei_rdma_has_all(struct rdma_regions *regions,
 
 	for (uint32_t i = 0; i < slice->n_iov && rest; i++, skip = 0) {
 		const struct iovec *piece = &slice->iov[i];
-		uint64_t n = least(piece->iov_len - skip, rest);
+		uint64_t n = tei_rdma_least(piece->iov_len - skip, rest);
 
 		if (!have_range(regions, (uintptr_t)piece->iov_base + skip, n))
 			return false;
@@ -69,14 +65,14 @@ int tei_rdma_block_take(struct rdma_regions *regions, struct tei_bounce *bounce,
 	taken.bytes = tei_bounce_take(bounce);
 	if (!taken.bytes)
 		return -EAGAIN;
-	limit = least(limit, TEI_BOUNCE_LEN);
+	limit = tei_rdma_least(limit, TEI_BOUNCE_LEN);
 	while (got < limit) {
 		uint64_t addr, n = tei_rdma_piece_at(slice, cursor, &addr);
 
 		if (got && !cursor->in_piece &&
 		    tei_rdma_region_find(regions, addr))
 			break;
-		n = least(n, limit - got);
+		n = tei_rdma_least(n, limit - got);
 		if (slice->op == TEI_WRITE && !tei_is_there(addr, n, false)) {
 			tei_bounce_give(bounce, taken.bytes);
 			return -EFAULT;
@@ -118,7 +114,7 @@ static int take_crc(struct tei_slice *slice, struct rdma_regions *pinned)
 			from -= piece->iov_len;
 			continue;
 		}
-		n = least(piece->iov_len - from, rest);
+		n = tei_rdma_least(piece->iov_len - from, rest);
 		at = (uint8_t *)piece->iov_base + from;
 		if (!is_readable(pinned, at, n))
 			return -EFAULT;

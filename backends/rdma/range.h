@@ -19,6 +19,11 @@ struct rdma_range {
 	uint32_t n;            /* chunks that have a key, from the first on */
 };
 
+static inline uint64_t tei_rdma_least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 /* Returns how many chunks @length > 0 bytes have; UINT64_MAX: @chunk is 0. */
 static inline uint64_t tei_rdma_chunks(uint64_t length, uint64_t chunk)
 {
@@ -49,13 +54,18 @@ static inline uint64_t tei_rdma_range_rest(const struct rdma_range *range,
 	return range->length - (addr - range->base);
 }
 
-/* Returns the bytes of chunk @i, which begins @i * chunk behind the base. */
+/* Returns the address at which chunk @i begins. */
+static inline uint64_t tei_rdma_chunk_base(const struct rdma_range *range,
+					   uint64_t i)
+{
+	return range->base + i * range->chunk;
+}
+
+/* Returns the bytes of chunk @i. */
 static inline uint64_t tei_rdma_chunk_length(const struct rdma_range *range,
 					     uint64_t i)
 {
-	uint64_t rest = range->length - i * range->chunk;
-
-	return rest < range->chunk ? rest : range->chunk;
+	return tei_rdma_least(range->length - i * range->chunk, range->chunk);
 }
 
 /*

@@ -171,7 +171,7 @@ bool tei_rdma_gpu_part(struct tei_engine_core *core,
 		       struct tei_gpu_memory *part)
 {
 	const struct rdma_range *range = &region->range;
-	uint64_t at = range->base + i * range->chunk;
+	uint64_t at = tei_rdma_chunk_base(range, i);
 
 	return !tei_region_gpu(core, region->id, at, part) && part->fd >= 0 &&
 	       at + tei_rdma_chunk_length(range, i) <=

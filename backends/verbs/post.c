@@ -300,11 +300,6 @@ enum cut {
 	CUT_GPU,    /* not by the processor: nothing was built */
 };
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* ---- what a work request carries ---- */
 
 /* The lane with the least under way that has room; NULL: none has. */
@@ -347,7 +342,7 @@ static enum cut gather_inline(struct verbs_rail *rail, uint64_t limit,
 	       (uint32_t)wr->num_sge < rail->port.room.sge) {
 		uint64_t addr, n = next_piece(work->slice, &addr);
 
-		n = least(n, limit - work->length);
+		n = tei_rdma_least(n, limit - work->length);
 		if (tei_rdma_is_readable(&rail->regions.table, addr, n)) {
 			add_piece(wr, work, addr, n, 0);
 			continue;
@@ -379,7 +374,8 @@ static bool gather_registered(struct verbs_rail *rail, uint64_t limit,
 		if (!tei_rdma_use(&rail->regions.table, &work->uses, region))
 			return true;
 		lkey = tei_verbs_region_key(region, addr, &room);
-		n = least(least(n, room), limit - work->length);
+		n = tei_rdma_least(tei_rdma_least(n, room),
+				   limit - work->length);
 		add_piece(wr, work, addr, n, lkey);
 	}
 	return true;
@@ -571,8 +567,8 @@ static enum cut cut_one(struct verbs_rail *rail, struct verbs_bundle *bundle,
 		.opcode = read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
 		.wr.rdma = {.remote_addr = slice->remote + s->at,
 			    .rkey = rkey}};
-	room = least(least(slice->length - s->at, room),
-		     rail->port.room.message);
+	room = tei_rdma_least(tei_rdma_least(slice->length - s->at, room),
+			      rail->port.room.message);
 	how = gather_pieces(rail, bundle->inline_max, room, wr, &work);
 	if (how == CUT_FAILED)
 		refuse_slice(bundle, slice, -EFAULT);

@@ -230,7 +230,7 @@ static struct ibv_mr *register_dmabuf(const struct verbs_regions *regions,
 				      uint32_t i, unsigned int flags)
 {
 	const struct rdma_range *range = &region->common.range;
-	uint64_t at = range->base + i * range->chunk;
+	uint64_t at = tei_rdma_chunk_base(range, i);
 	struct tei_gpu_memory part;
 
 	if (!tei_rdma_gpu_part(regions->core, &region->common, i, &part)) {
@@ -251,8 +251,7 @@ static struct ibv_mr *register_chunk(const struct verbs_regions *regions,
 	if (!way->by_address)
 		return register_dmabuf(regions, region, i, way->flags);
 	return regions->port->api->reg_mr(
-		regions->pd,
-		(void *)(uintptr_t)(range->base + i * range->chunk),
+		regions->pd, (void *)(uintptr_t)tei_rdma_chunk_base(range, i),
 		tei_rdma_chunk_length(range, i), way->flags);
 }
 
