@@ -509,9 +509,10 @@ static int plan_write(struct tcp_lane *lane)
 	p->n_iov = p->n_answers = p->n_asked = p->n_headers = 0;
 	p->burst.at = p->burst.n = 0;
 	p->bytes = p->abort_id = 0;
-	p->headless = p->lends = p->may_lend = false;
+	p->headless = p->lends = false;
+	p->lendable = 0;
 	lends = lane->out && lane->zerocopy && lane->zerocopy->chosen &&
-		tei_tcp_may_lend(lane, lane->out);
+		tei_tcp_lendable(lane, lane->out);
 	if (lane->headers_len)
 		plan_memory(p, lane->headers + lane->headers_at,
 			    lane->headers_len);
@@ -896,11 +897,10 @@ static int send_plan(struct tcp_lane *lane, ssize_t *n)
 static int send_once(struct tcp_lane *lane, ssize_t *n)
 {
 	struct tcp_plan *p = lane->rail->plan;
-	uint64_t from = lane->zerocopy ? tei_now_ns() : 0, bytes = 0;
+	uint64_t from = lane->zerocopy ? tei_now_ns() : 0, bytes;
 	int rc = send_plan(lane, n);
 
-	if (!rc && p->may_lend)
-		bytes = p->burst_bytes;
+	bytes = p->lendable;
 	if (!rc && p->headless && !lane->headers_len)
 		rc = send_plan(lane, n);
 	if (!rc && bytes && *n > 0)

@@ -253,8 +253,8 @@ struct tcp_plan {
 	size_t old_bytes; /* of them, what was announced before */
 	bool lends;       /* all of it is payload, to be sent without a copy */
 	bool headless;    /* the payload follows at once, in another call */
-	bool may_lend;    /* the new burst may be lent or copied: timed */
-	uint64_t burst_bytes; /* of its payload, then */
+	/* Bytes of the new burst if it may be lent or copied, timed; else 0. */
+	uint64_t lendable;
 	/* The content of the new headers, in this order. */
 	uint64_t abort_id;
 	uint32_t n_answers, n_asked, n_headers;
@@ -420,12 +420,12 @@ const struct tcp_pin *tei_tcp_find_pin(const struct tcp_rail *rail,
 
 /* ---- zerocopy.c ---- */
 
-/* Tells whether the rest of @burst could be lent to the kernel. */
-bool tei_tcp_may_lend(const struct tcp_lane *lane,
-		      const struct tcp_burst *burst);
+/* Returns the bytes of the rest of @burst if it could be lent, else 0. */
+uint64_t tei_tcp_lendable(const struct tcp_lane *lane,
+			  const struct tcp_burst *burst);
 /*
  * Chooses whether the plan's new burst is lent: where it may be, by what has
- * taken less time for bursts of its size. Sets plan->may_lend.
+ * taken less time for bursts of its size. Sets plan->lendable.
  */
 bool tei_tcp_choose_lending(struct tcp_lane *lane, struct tcp_plan *plan);
 /*

@@ -37,28 +37,21 @@
 
 /* ---- what is lent ---- */
 
-static uint64_t bytes_left(const struct tcp_burst *burst)
-{
-	uint64_t bytes = 0;
-
-	for (uint32_t i = burst->at; i < burst->n; i++)
-		bytes += burst->payload[i].left;
-	return bytes;
-}
-
-bool tei_tcp_may_lend(const struct tcp_lane *lane,
-		      const struct tcp_burst *burst)
+uint64_t tei_tcp_lendable(const struct tcp_lane *lane,
+			  const struct tcp_burst *burst)
 {
 	const struct tcp_zerocopy *z = lane->zerocopy;
+	uint64_t bytes = 0;
 
 	if (!z || lane->n_owed || z->n_copied >= COPIED_MAX ||
 	    z->next - z->upto >= TCP_LENT_MAX)
-		return false;
+		return 0;
 	for (uint32_t i = burst->at; i < burst->n; i++) {
 		if (burst->payload[i].stream == TCP_STREAM_FETCHED)
-			return false;
+			return 0;
+		bytes += burst->payload[i].left;
 	}
-	return bytes_left(burst) >= tcp_config(lane->rail)->zerocopy;
+	return bytes >= tcp_config(lane->rail)->zerocopy ? bytes : 0;
 }
 
 /* Returns the rail's comparison of bursts of about so many bytes. */
@@ -73,12 +66,11 @@ static struct tei_faster *lending_of(struct tcp_lane *lane, uint64_t bytes)
 
 bool tei_tcp_choose_lending(struct tcp_lane *lane, struct tcp_plan *p)
 {
-	p->may_lend = p->burst.n && tei_tcp_may_lend(lane, &p->burst);
-	if (!p->may_lend)
+	p->lendable = tei_tcp_lendable(lane, &p->burst);
+	if (!p->lendable)
 		return false;
-	p->burst_bytes = bytes_left(&p->burst);
 	lane->zerocopy->chosen =
-		tei_faster_second(lending_of(lane, p->burst_bytes));
+		tei_faster_second(lending_of(lane, p->lendable));
 	return lane->zerocopy->chosen;
 }
 
