@@ -449,15 +449,22 @@ static void match(struct tei_peer_work *peer)
 	tei_unmatched_look(peer);
 }
 
+/* Takes over the caller's hold on @remote. */
+static void replace_remote(struct tei_peer_work *peer,
+			   struct tei_remote *remote)
+{
+	tei_remote_put(peer->remote);
+	peer->remote = remote;
+	peer->seen.region = NULL;
+}
+
 static void take_remote(struct tei_peer_work *peer, struct tei_remote *remote)
 {
 	if (remote == peer->remote) {
 		tei_remote_put(remote);
 		return;
 	}
-	tei_remote_put(peer->remote);
-	peer->remote = remote;
-	peer->seen.region = NULL;
+	replace_remote(peer, remote);
 	match(peer);
 }
 
@@ -522,11 +529,8 @@ void tei_peer_sync_self(struct tei_peer_work *peer)
 				 memory_order_acquire))
 		return;
 	remote = tei_describe_self(engine);
-	if (!remote)
-		return;
-	tei_remote_put(peer->remote);
-	peer->remote = remote;
-	peer->seen.region = NULL;
+	if (remote)
+		replace_remote(peer, remote);
 }
 
 void tei_peer_link_gone(struct tei_peer *peer, uint64_t number, bool wanted)
