@@ -533,12 +533,18 @@ static void outlives_a_peer_killed_before(struct side *me)
 	goes_on(me);
 }
 
-static void outlives_a_peer_killed_after(struct side *me)
+/* Ends the target after an operation has gone well. */
+static void outlives_after_one(struct side *me, int signal)
 {
 	do_one(me, false, me->peer.key, 0, LEN);
 	me->good = 0;
-	end_target(me, SIGKILL);
+	end_target(me, signal);
 	goes_on(me);
+}
+
+static void outlives_a_peer_killed_after(struct side *me)
+{
+	outlives_after_one(me, SIGKILL);
 }
 
 static void outlives_a_peer_stopped_before(struct side *me)
@@ -549,10 +555,7 @@ static void outlives_a_peer_stopped_before(struct side *me)
 
 static void outlives_a_peer_stopped_after(struct side *me)
 {
-	do_one(me, false, me->peer.key, 0, LEN);
-	me->good = 0;
-	end_target(me, SIGSTOP);
-	goes_on(me);
+	outlives_after_one(me, SIGSTOP);
 }
 
 /* An address of the right length, of a peer that lies. */

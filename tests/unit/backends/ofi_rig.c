@@ -23,6 +23,12 @@ static int count_one(const struct tei_device *device, void *arg)
 	return 0;
 }
 
+void ofi_rig_stop(void)
+{
+	tei_ofi_use(NULL);
+	fake_ofi_stop();
+}
+
 /* The backend finds no domain of a provider that it does not drive. */
 static bool is_driven(void)
 {
@@ -34,8 +40,7 @@ static bool is_driven(void)
 
 	ofi_rig_start();
 	rc = tei_backend_ofi.probe(&search);
-	tei_ofi_use(NULL);
-	fake_ofi_stop();
+	ofi_rig_stop();
 	return !rc && n;
 }
 
@@ -207,8 +212,7 @@ int ofi_rig_tear_down(void **state)
 	ofi_rig_close();
 	assert_int_equal(fake_ofi_counts().waited,
 			 0); /* nobody else is driven */
-	tei_ofi_use(NULL);
-	fake_ofi_stop();
+	ofi_rig_stop();
 	return 0;
 }
 

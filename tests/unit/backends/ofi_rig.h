@@ -42,6 +42,8 @@ int ofi_rig_run(const char *name, const struct CMUnitTest *tests, size_t n);
 const char *const *ofi_rig_settings(const char *const more[]);
 /* Starts the fake, of two domains. */
 void ofi_rig_start(void);
+/* Ends it; the backend has no provider then. Nothing is open. */
+void ofi_rig_stop(void);
 /* Opens rails, pair and regions on a fake that has begun. 0 or why not. */
 int ofi_rig_open(const char *const more[]);
 /* Closes what open() has opened; the fake goes on. */

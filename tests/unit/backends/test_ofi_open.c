@@ -33,8 +33,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
-	tei_ofi_use(NULL);
-	fake_ofi_stop();
+	ofi_rig_stop();
 	tei_log_set_sink(NULL, NULL);
 	return 0;
 }

@@ -56,8 +56,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
-	tei_ofi_use(NULL);
-	fake_ofi_stop();
+	ofi_rig_stop();
 	end();
 	return 0;
 }
@@ -108,22 +107,30 @@ static int probe(char *devices)
 
 /* ---- the choice ---- */
 
+/* Starts the fake anew, with as many NICs as some hosts have: rdmap100s0 .. */
+static void start_many(void)
+{
+	char name[32];
+
+	fake_ofi_stop();
+	fake_ofi_start(rig.shape, MANY);
+	for (unsigned int i = 0; i < MANY; i++) {
+		(void)snprintf(name, sizeof(name), "rdmap%us0-rdm", 100 + i);
+		fake_ofi_rename(i, name);
+	}
+}
+
 static void each_nic_of_many_is_named_with_provider_and_depth(void **state)
 {
 	char more[64], name[32];
 
 	(void)state;
-	fake_ofi_stop();
-	fake_ofi_start(rig.shape, MANY);
+	start_many();
 	(void)snprintf(more, sizeof(more), " (%s, %zu operations in flight)\n",
 		       fake_ofi_provider(rig.shape),
 		       fake_ofi_limits(0)->depth < 128
 			       ? fake_ofi_limits(0)->depth
 			       : (size_t)128);
-	for (unsigned int i = 0; i < MANY; i++) {
-		(void)snprintf(name, sizeof(name), "rdmap%us0-rdm", 100 + i);
-		fake_ofi_rename(i, name);
-	}
 	assert_int_equal(probe(NULL), 0);
 	for (unsigned int i = 0; i < MANY; i++) {
 		(void)snprintf(name, sizeof(name), "%srdmap%us0-rdm",
@@ -138,7 +145,6 @@ static void each_nic_of_many_is_named_with_provider_and_depth(void **state)
 static void nics_that_are_left_out_are_told_with_the_reason(void **state)
 {
 	static char first[] = "rdmap100s0";
-	char name[48];
 
 	(void)state;
 	fake_ofi_info(0)->tx_attr->size = 0;
@@ -146,12 +152,7 @@ static void nics_that_are_left_out_are_told_with_the_reason(void **state)
 	assert_int_equal(probe(NULL), 0);
 	said("backend ofi: not used: has no room for operations: fake0",
 	     "; operations have no bytes: fake1");
-	fake_ofi_stop();
-	fake_ofi_start(rig.shape, MANY);
-	for (unsigned int i = 0; i < MANY; i++) {
-		(void)snprintf(name, sizeof(name), "rdmap%us0-rdm", 100 + i);
-		fake_ofi_rename(i, name);
-	}
+	start_many();
 	forget();
 	assert_int_equal(probe(first), 0);
 	said("rdmap100s0-rdm (",
