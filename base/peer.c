@@ -43,7 +43,7 @@
 /*
  * Limits of the CPU time that looks through all sockets take, since peers can
  * cause them: SCAN_MAX_NS each, and 1 / SCAN_TIMES of the time all together.
- * What looks do not use of their share is saved for later ones, up to
+ * Looks save what they do not use of their share for later ones, up to
  * SCAN_SAVED_NS.
  */
 #define SCAN_MAX_NS   (20 * TEI_NS_PER_MS)

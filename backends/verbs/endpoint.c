@@ -570,9 +570,9 @@ static void end_refused(struct tei_endpoint *base, int err)
 }
 
 /*
- * Ends queued slices; those that are posted in part have to come back first.
- * What a slice itself did wrong stays its error: another endpoint would break
- * by it as well.
+ * Ends queued slices; those that are posted in part have to come back first. A
+ * slice keeps the error of what it did wrong itself: another endpoint would
+ * break by it as well.
  */
 static void end_queued(struct verbs_bundle *bundle, int err)
 {

@@ -2,8 +2,8 @@
 /*
  * libfabric.c - the library that EFA and other fabrics are reached by
  *
- * It is loaded for its version and its providers, which no file tells. The
- * devices are seen in sysfs.
+ * The library is loaded for its version and its providers, which no file tells.
+ * The devices are seen in sysfs.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
