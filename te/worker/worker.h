@@ -74,6 +74,8 @@ bool tei_sleeper_sleep(struct tei_worker *w, struct tei_sleeper *s,
 		       bool (*done)(void *), void *arg, uint64_t until);
 /* Signals @s; call it after the condition that @s waits for holds. */
 void tei_sleeper_signal(struct tei_worker *w, struct tei_sleeper *s);
+/* Wake one to drive, once the token is free. False: none sleeps. */
+bool tei_sleeper_call_one(struct tei_worker *w);
 
 /* ---- NICs that the user names, as each backend calls them ---- */
 
