@@ -749,7 +749,9 @@ static bool is_wanted(struct tei_worker *w)
 
 /*
  * Drive until there was nothing to do for a while, or a waiter asks. Returns
- * since when there is nothing, after some work; else 0.
+ * since when there is nothing, after some work; else 0. What woke the thread
+ * counts as work: a library of a rail may have served a peer in the round, and
+ * said nothing of it.
  */
 static uint64_t drive_while_busy(struct tei_worker *w)
 {
@@ -758,6 +760,8 @@ static uint64_t drive_while_busy(struct tei_worker *w)
 
 	if (!worked)
 		await_fds(w, w->now);
+	worked |= w->woken;
+	w->woken = false;
 	while (!is_wanted(w)) {
 		if (drive_round(w, TEI_WITH_ALL)) {
 			worked = true;
@@ -790,6 +794,8 @@ static bool sleep_on_outer(struct tei_worker *w, int ms)
 	for (i = 0; i < n; i++) {
 		if (events[i].data.fd == w->kick)
 			clear_fd(w->kick);
+		else
+			w->woken = true;
 	}
 	return n > 0;
 }

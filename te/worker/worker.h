@@ -49,7 +49,7 @@ struct te_engine;
 struct tei_peer_work;
 struct tei_worker;
 
-/* ---- threads that wait while another thread drives ---- */
+/* ---- threads that wait while another thread drives: sleeper.c ---- */
 
 /*
  * A driver that releases the token calls one of them, which drives on: so there
@@ -230,6 +230,9 @@ struct tei_worker {
 	struct tei_spin spin_waiting, spin_tail, spin_thread, spin_copying;
 	struct tei_contention contention;
 	uint64_t yield_at; /* ns: to be tried by who spins */
+	/* The thread's alone, no token needed: the inner fd has woken it since
+	 * it last drove. */
+	bool woken;
 	struct tei_heap dues;
 	struct tei_list runnable; /* peers with something to post */
 	struct tei_list broken;   /* links to be closed */
