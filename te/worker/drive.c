@@ -730,11 +730,11 @@ void tei_due_clear(struct tei_worker *w, struct tei_due *due)
  *   driving --nothing to do--> asleep: until an fd, a deadline or a kick
  *      ^                         |
  *      |                  asked to wait idle
- *      +--nobody drove---- idle wait: looks each time whether others drive
+ *      +--nobody drives--- idle wait: looks each time whether others drive
  *
  * While others drive again and again the thread waits idle, and they neither
  * arm the fds for it nor tell it of deadlines: at the end of an idle wait in
- * which nobody has driven it takes over and is asleep as before.
+ * which nobody has driven, nor is at it, it takes over and is asleep as before.
  */
 
 #define IDLE_WAIT_MS 1
@@ -840,7 +840,8 @@ static bool wait_idle(struct tei_worker *w)
 		     tei_now_ns() + IDLE_WAIT_MS * TEI_NS_PER_MS);
 	if (sleep_on_outer(w, IDLE_WAIT_MS))
 		return false;
-	if (atomic_load_explicit(&w->rounds, memory_order_relaxed) != rounds)
+	if (atomic_load_explicit(&w->rounds, memory_order_relaxed) != rounds ||
+	    (atomic_load(&w->token) && !atomic_load(&w->idle)))
 		return true;
 	atomic_store(&w->idle_waiting, false);
 	return false;

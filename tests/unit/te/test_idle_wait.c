@@ -6,10 +6,13 @@
 #include "base/clock.h"
 #include "te/core/engine.h"
 #include "te/worker/worker.h"
+#include "tests/lib/wait.h"
 #include "tests/unit/te/rig.h"
 
 #define N        64 /* many times what it takes to be asked */
-#define PAUSE_MS 2  /* ten times what waits that follow closely are apart */
+#define LOOKS    4  /* more than it takes to take over */
+#define LONG_MS  100
+#define PAUSE_MS 2 /* ten times what waits that follow closely are apart */
 
 static const char *const settings[] = {"backends", "tcp", NULL};
 static uint64_t memory, local = 1;
@@ -37,14 +40,19 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void write_word(void)
+static void write_word_by(struct te_batch *with)
 {
 	struct iovec piece = {&local, sizeof(local)};
 	struct te_request r = rig_request(segment, TE_WRITE, &memory, &piece);
 
-	assert_int_equal(te_batch_submit(batch, &r, 1), 0);
-	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
-	te_batch_reset(batch);
+	assert_int_equal(te_batch_submit(with, &r, 1), 0);
+	assert_int_equal(te_batch_wait(with, RIG_WAIT_MS), 0);
+	te_batch_reset(with);
+}
+
+static void write_word(void)
+{
+	write_word_by(batch);
 }
 
 static bool is_asked(void)
@@ -74,12 +82,75 @@ static void waits_that_follow_closely_ask_for_a_nap(void **state)
 	} while (!is_asked());
 }
 
+static bool has_given_up_or_looked_again(void *arg)
+{
+	uint64_t *seen = arg, until = atomic_load(&user->worker->sleep_until);
+
+	if (until != seen[0]) {
+		seen[0] = until;
+		seen[1]++;
+	}
+	return !atomic_load(&user->worker->idle_waiting) || seen[1] == LOOKS;
+}
+
+/* Called by the waiter that drives: no round ends until this returns. */
+static void take_long(struct te_batch *slow, const struct te_completion *c,
+		      void *arg)
+{
+	uint64_t seen[2] = {0};
+	bool *kept = arg;
+
+	(void)slow;
+	(void)c;
+	*kept = atomic_load(&user->worker->idle_waiting) &&
+		test_wait_until(has_given_up_or_looked_again, seen, LONG_MS) &&
+		atomic_load(&user->worker->idle_waiting);
+}
+
+/* It would come back in the middle of the next batch, on another core. */
+static void a_waiter_in_a_long_round_is_not_relieved(void **state)
+{
+	uint64_t until = tei_now_ns() + RIG_WAIT_MS * TEI_NS_PER_MS;
+	struct te_batch *slow;
+	bool kept = false;
+
+	(void)state;
+	assert_int_equal(te_batch_create(user, 1, &slow), 0);
+	assert_int_equal(te_batch_on_done(slow, take_long, &kept), 0);
+	do { /* not if the host takes the core, or the thread was called */
+		assert_true(tei_now_ns() < until);
+		if (atomic_load(&user->worker->idle_waiting))
+			write_word_by(slow);
+		else
+			write_word();
+	} while (!kept);
+	te_batch_destroy(slow);
+}
+
+/* Else it would look each millisecond for as long as that one waits. */
+static void a_driver_that_sleeps_is_waited_for_asleep(void **state)
+{
+	uint64_t until = tei_now_ns() + RIG_WAIT_MS * TEI_NS_PER_MS;
+
+	(void)state;
+	do {
+		assert_true(tei_now_ns() < until);
+		while (!atomic_load(&user->worker->idle_waiting)) {
+			assert_true(tei_now_ns() < until);
+			write_word();
+		}
+	} while (te_engine_drive(user, LONG_MS) ||
+		 atomic_load(&user->worker->idle_waiting));
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		TEST(waits_far_apart_let_the_thread_sleep),
 		TEST(waits_that_follow_closely_ask_for_a_nap),
+		TEST(a_waiter_in_a_long_round_is_not_relieved),
+		TEST(a_driver_that_sleeps_is_waited_for_asleep),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
