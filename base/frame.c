@@ -247,11 +247,12 @@ static void on_tick(void *arg)
 	conn->tick_ms = TEI_FRAME_NEVER;
 	tei_frame_enter(conn);
 	if (conn->broken && conn->state == TEI_FRAME_UP) {
-		tei_frame_receive(conn); /* why it was reset may lie there */
+		(void)tei_frame_receive(
+			conn); /* why it was reset may lie there */
 		tei_frame_end(conn, -conn->broken);
 	}
 	if (conn->n_stash && !conn->paused && !conn->deferred)
-		tei_frame_receive(conn);
+		(void)tei_frame_receive(conn);
 	if (now >= conn->step_ms || now >= conn->part_ms)
 		step_is_late(conn);
 	expire_calls(conn, now);
@@ -303,9 +304,27 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 		return; /* level-triggered: comes again */
 	since_ns = tei_loop_turn_ns(conn->loop);
 	tei_frame_enter(conn);
-	tei_frame_receive(conn);
+	(void)tei_frame_receive(conn);
 	conn->read_ns += tei_loop_turn_ns(conn->loop) - since_ns;
 	tei_frame_leave(conn);
+}
+
+void tei_frame_low_water(struct tei_frame_conn *conn, int bytes)
+{
+	(void)setsockopt(conn->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes,
+			 sizeof(bytes)); /* else it is read as it comes */
+}
+
+bool tei_frame_read(struct tei_frame_conn *conn)
+{
+	bool more;
+
+	if (conn->state != TEI_FRAME_UP || conn->paused)
+		return false;
+	tei_frame_enter(conn);
+	more = tei_frame_receive(conn);
+	tei_frame_leave(conn);
+	return more;
 }
 
 /*

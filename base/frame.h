@@ -205,6 +205,18 @@ int tei_frame_send_lazily(struct tei_frame_conn *conn, uint16_t type,
 			  const struct ProtobufCMessage *msg);
 /* Offer all that is queued to the kernel. */
 void tei_frame_hurry(struct tei_frame_conn *conn);
+/*
+ * Leave what the peer sends unread until @bytes of it have come; 1: read it as
+ * it comes. The end of the connection is noticed, and what came before it is
+ * read, whatever this says.
+ */
+void tei_frame_low_water(struct tei_frame_conn *conn, int bytes);
+/*
+ * Read what has come; true: there may be more. Not from inside a callback of
+ * @conn. frame() and done() of calls may be called from inside; down() comes
+ * later.
+ */
+bool tei_frame_read(struct tei_frame_conn *conn);
 /* Answer @to with @msg: its type, its id, TEI_FRAME_REPLY. */
 int tei_frame_reply(struct tei_frame_conn *conn, const struct tei_frame *to,
 		    const struct ProtobufCMessage *msg);

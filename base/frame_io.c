@@ -467,13 +467,13 @@ bool tei_frame_is_late(const struct tei_frame_conn *conn)
 	       (reads_straight(conn) ? BODIES_NS : READS_NS);
 }
 
-void tei_frame_receive(struct tei_frame_conn *conn)
+bool tei_frame_receive(struct tei_frame_conn *conn)
 {
 	uint8_t scratch[SCRATCH_LEN];
 	bool was_corked = conn->corked, more = true;
 
 	if (conn->deferred)
-		return;
+		return false;
 	conn->corked = true; /* answers of one read go out in one write */
 	consume_stash(conn);
 	for (int i = 0; more && i < N_READS && !(i && tei_frame_is_late(conn));
@@ -483,9 +483,10 @@ void tei_frame_receive(struct tei_frame_conn *conn)
 		       receive_once(conn, scratch);
 	conn->corked = was_corked;
 	if (conn->state != TEI_FRAME_UP)
-		return;
+		return false;
 	watch_part(conn);
 	tei_frame_flush(conn);
+	return more;
 }
 
 void tei_frame_resume(struct tei_frame_conn *conn)

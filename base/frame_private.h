@@ -261,7 +261,7 @@ struct tei_frame_conn *tei_frame_peers_heaviest(struct tei_frame_peers *peers,
 /* This turn has lasted so long that @conn is to read in the next one. */
 bool tei_frame_is_late(const struct tei_frame_conn *conn);
 /* Read what is there, within limits of fairness. */
-void tei_frame_receive(struct tei_frame_conn *conn);
+bool tei_frame_receive(struct tei_frame_conn *conn);
 void tei_frame_drop_input(struct tei_frame_conn *conn);
 int tei_frame_queue(struct tei_frame_conn *conn, uint16_t type, uint16_t flags,
 		    uint64_t id, const void *body, size_t len);

@@ -105,6 +105,8 @@ static void on_beat(struct tei_frame_call *call, int err,
 	Store__HeartbeatReply *reply;
 
 	link->beating = false;
+	if (link->losing)
+		return;
 	if (err) {
 		if (link->heartbeat)
 			tes_master_link_lose(link,
@@ -161,6 +163,7 @@ static void on_heartbeat_hello(struct tei_frame_call *call, int err,
 		goto out;
 	}
 	tes_master_link_epoch(link, reply->epoch, &reply->epoch_proof);
+	link->pads = reply->features & TES_STORE_PADS;
 	link->heartbeat_timer = tei_timer_start(
 		link->store->loop, link->heartbeat_ms, true, beat, link);
 	if (!link->heartbeat_timer)
@@ -220,20 +223,30 @@ void tes_master_link_fenced(struct tes_master_link *link, uint64_t generation,
 		tes_master_link_lose(link, "a fence could not be answered");
 }
 
+static void on_committed(struct tes_master_link *link,
+			 const struct tei_frame *f)
+{
+	link->owner->committed(link, f);
+	if (link->pads)
+		tes_unread_commit(&link->unread, link->heartbeat);
+}
+
 static void on_heartbeat_frame(struct tei_frame_conn *conn,
 			       const struct tei_frame *f, void *arg)
 {
 	struct tes_master_link *link = arg;
 
 	(void)conn;
-	if (f->type == STORE__STORE_TYPE__STORE_FENCE)
+	if (f->type == STORE__STORE_TYPE__STORE_COMMITTED)
+		on_committed(link, f);
+	else if (f->type == STORE__STORE_TYPE__STORE_BURY)
+		link->owner->bury(link, f);
+	else if (link->losing)
+		return; /* there is nobody who waits for the rest */
+	else if (f->type == STORE__STORE_TYPE__STORE_FENCE)
 		on_fence(link, f);
 	else if (f->type == STORE__STORE_TYPE__STORE_PROBE)
 		on_probe(link, f);
-	else if (f->type == STORE__STORE_TYPE__STORE_COMMITTED)
-		link->owner->committed(link, f);
-	else if (f->type == STORE__STORE_TYPE__STORE_BURY)
-		link->owner->bury(link, f);
 	else if (f->type == STORE__STORE_TYPE__STORE_TASK)
 		link->owner->task(link, f);
 	else
@@ -279,7 +292,8 @@ static void heartbeat_stop(struct tes_master_link *link)
 
 #define BACKOFF_MIN_MS   50
 #define BACKOFF_MAX_MS   1000
-#define TELLS_PER_MINUTE 6 /* reasons to be without a master */
+#define TELLS_PER_MINUTE 6    /* reasons to be without a master */
+#define READS_MAX        1000 /* of 512 KiB, of a master that still sends */
 
 static void close_both(struct tes_master_link *link);
 static void look_up(struct tes_master_link *link);
@@ -317,11 +331,22 @@ static void retry_later(struct tes_master_link *link)
 		link->backoff_ms = BACKOFF_MAX_MS;
 }
 
+/* Reads what commits and burials came before the pair was lost. */
+static void read_the_rest(struct tes_master_link *link)
+{
+	for (int i = 0; link->heartbeat && i < READS_MAX; i++) {
+		if (!tei_frame_read(link->heartbeat))
+			break;
+	}
+}
+
 static void on_lost(struct tei_call *call)
 {
 	struct tes_master_link *link =
 		TEI_CONTAINER(call, struct tes_master_link, lost);
 
+	if (!link->stopped)
+		read_the_rest(link);
 	link->losing = false;
 	close_both(link);
 	if (link->stopped)
@@ -371,6 +396,7 @@ static void close_both(struct tes_master_link *link)
 	tei_lookup_stop(link->lookup);
 	link->lookup = NULL;
 	heartbeat_stop(link);
+	tes_unread_end(&link->unread);
 	if (main)
 		tei_frame_close(main);
 	if (heartbeat)
@@ -724,6 +750,7 @@ int tes_master_link_start(struct tes_master_link *link)
 	link->retry = evtimer_new(tei_loop_base(loop), on_retry, link);
 	if (!link->retry)
 		return -ENOMEM;
+	tes_unread_init(&link->unread, loop);
 	link->awake_ns = tei_now_ns();
 	link->awake_timer =
 		tei_timer_start(loop, AWAKE_MS, true, on_awake, link);

@@ -28,6 +28,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "store/client/unread.h"
 #include "store/proto/protocol.h"
 
 struct event;
@@ -80,6 +81,7 @@ struct tes_master_link {
 	bool mounting, unmounting; /* and these, see owner/mount.c */
 	bool more;                 /* segments came while mounting */
 	bool beaten;               /* a heartbeat of this pair was answered */
+	struct tes_unread unread;  /* of heartbeat */
 	struct tei_call lost;      /* posted when the pair has to be closed */
 	bool losing;
 	struct tei_call broke;     /* posted by the channel, once each open */
@@ -107,6 +109,7 @@ struct tes_master_link {
 	uint8_t name_proof[TES_STORE_NAME_LEN];   /* as well */
 	size_t name_proof_len;
 	uint8_t group[TES_STORE_GROUP_LEN];
+	bool pads;   /* see TES_STORE_PADS */
 	bool joined; /* the engine knows the group */
 
 	struct tei_list waiting; /* struct tes_link_wait */

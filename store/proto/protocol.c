@@ -16,6 +16,9 @@
 #define SMALL_CAP (1u << 10)
 #define TASK_CAP  (16u << 10) /* a key and 33 names */
 
+_Static_assert(TES_STORE_PADDED - TEI_FRAME_HEADER_LEN + 3 <= SMALL_CAP,
+	       "padded pushes exceed the cap of their types");
+
 const struct tei_frame_protocol tes_store_protocol = {
 	.name = "master",
 	.request =

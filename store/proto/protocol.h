@@ -8,12 +8,14 @@
 #include "base/frame.h"
 #include "base/incarnation.h"
 
-#define TES_STORE_VERSION       3  /* of Hello */
-#define TES_STORE_BURIES        1  /* feature of a client: see Hello */
-#define TES_STORE_EXECUTES      2  /* another one */
-#define TES_STORE_PROBES        4  /* another one */
-#define TES_STORE_TENANTS       8  /* one of the master's: see HelloReply */
-#define TES_STORE_TENANT_MAX    64 /* bytes of Hello.tenant */
+#define TES_STORE_VERSION       3    /* of Hello */
+#define TES_STORE_BURIES        1    /* feature of a client: see Hello */
+#define TES_STORE_EXECUTES      2    /* another one */
+#define TES_STORE_PROBES        4    /* another one */
+#define TES_STORE_TENANTS       8    /* one of the master's: see HelloReply */
+#define TES_STORE_PADS          16   /* another one of the master's */
+#define TES_STORE_PADDED        1024 /* bytes of such a push, at least */
+#define TES_STORE_TENANT_MAX    64   /* bytes of Hello.tenant */
 #define TES_STORE_CLIENT_ID_LEN 16
 #define TES_STORE_EPOCH_KEY_LEN 32 /* of masters: see identity.h */
 #define TES_STORE_PROOF_LEN     32 /* of an epoch */

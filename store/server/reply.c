@@ -449,6 +449,22 @@ static void push(const struct tes_server *s, tes_session_id to, uint16_t type,
 		lost(link);
 }
 
+/*
+ * Pads @m, otherwise complete, to TES_STORE_PADDED bytes with its header:
+ * owners may leave shorter pushes unread for a moment.
+ */
+static void pad(const ProtobufCMessage *m, ProtobufCBinaryData *padding)
+{
+	static uint8_t zeros[TES_STORE_PADDED];
+	size_t len =
+		TEI_FRAME_HEADER_LEN + protobuf_c_message_get_packed_size(m);
+
+	if (len >= sizeof(zeros))
+		return;
+	padding->data = zeros; /* only read */
+	padding->len = sizeof(zeros) - len;
+}
+
 /* Queues a push, which leaves with the next one or with the next tick. */
 static void push_lazily(struct tes_server *s, tes_session_id to, uint16_t type,
 			const ProtobufCMessage *m)
@@ -488,6 +504,7 @@ void tes_server_push_fence(struct tes_server *s,
 	m.fence = action->u.fence.fence;
 	m.writer.data = (uint8_t *)(uintptr_t)action->u.fence.writer;
 	m.writer.len = TES_CORE_ID_LEN;
+	pad(&m.base, &m.padding);
 	push(s, action->session, STORE__STORE_TYPE__STORE_FENCE, &m.base);
 }
 
@@ -500,12 +517,13 @@ void tes_server_push_bury(struct tes_server *s, const struct tes_action *action)
 	m.address = action->u.bury.address;
 	m.generation = action->u.bury.generation;
 	m.gen_epoch = action->u.bury.gen_epoch;
-	if (m.burial)
-		push(s, action->session, STORE__STORE_TYPE__STORE_BURY,
-		     &m.base);
-	else /* evicted: nobody waits */
+	if (!m.burial) { /* evicted: nobody waits */
 		push_lazily(s, action->session, STORE__STORE_TYPE__STORE_BURY,
 			    &m.base);
+		return;
+	}
+	pad(&m.base, &m.padding);
+	push(s, action->session, STORE__STORE_TYPE__STORE_BURY, &m.base);
 }
 
 void tes_server_push_probe(struct tes_server *s,
@@ -514,6 +532,7 @@ void tes_server_push_probe(struct tes_server *s,
 	Store__Probe m = STORE__PROBE__INIT;
 
 	m.n = action->u.probe;
+	pad(&m.base, &m.padding);
 	push(s, action->session, STORE__STORE_TYPE__STORE_PROBE, &m.base);
 }
 

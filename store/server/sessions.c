@@ -92,8 +92,9 @@ static void send_hello(struct tes_server *s, struct tes_server_link *link,
 	m.why = (char *)(uintptr_t)why; /* only read by packing */
 	m.version = TES_STORE_VERSION;
 	if (!code) {
+		m.features = TES_STORE_PADS;
 		if (s->settings.enable_multi_tenants)
-			m.features = TES_STORE_TENANTS;
+			m.features |= TES_STORE_TENANTS;
 		m.epoch = s->epoch;
 		m.epoch_proof.data = s->epoch_proof;
 		m.epoch_proof.len = sizeof(s->epoch_proof);

@@ -47,6 +47,8 @@ static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
 		return;
 	}
 	assert_int_equal(f->type, STORE__STORE_TYPE__STORE_FENCE);
+	/* No owner that is woken by so much overlooks it. */
+	assert_true(TEI_FRAME_HEADER_LEN + f->len >= TES_STORE_PADDED);
 	m = store__fence__unpack(NULL, f->len, f->body);
 	assert_non_null(m);
 	assert_int_equal(m->writer.len, sizeof(c->writer));

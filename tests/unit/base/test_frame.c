@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/fault.h"
@@ -140,6 +141,69 @@ static void lazy_pushes_go_with_the_next_message_or_when_hurried(void **state)
 	assert_int_equal(tei_frame_backlog(client.conn), 0);
 	pump_until(int_is_set, &server.n_frames);
 	assert_int_equal(server.n_frames, 1);
+}
+
+static bool has_frames(void *arg)
+{
+	return server.n_frames == *(const int *)arg;
+}
+
+static void await_frames(int n)
+{
+	pump_until(has_frames, &n);
+}
+
+/* Loopback: what has been sent is there. */
+static void what_is_below_the_low_water_stays_until_it_is_read(void **state)
+{
+	(void)state;
+	connect_up();
+	assert_int_equal(client_send(SILENT, 0, 10), 0);
+	await_frames(1);
+	tei_frame_low_water(server.conn, 1000);
+	assert_int_equal(client_send(SILENT, 0, 10), 0);
+	for (int i = 0; i < 10; i++)
+		pump();
+	assert_int_equal(server.n_frames, 1);
+	assert_false(tei_frame_read(server.conn));
+	assert_int_equal(server.n_frames, 2);
+	assert_int_equal(client_send(SILENT, 0, 1000), 0);
+	await_frames(3);
+	assert_int_equal(client_send(SILENT, 0, 10), 0);
+	tei_frame_low_water(server.conn, 1);
+	await_frames(4);
+}
+
+static void leave_unread_and_close(bool reset)
+{
+	struct linger now = {1, 0};
+
+	connect_up();
+	assert_int_equal(client_send(SILENT, 0, 10), 0);
+	await_frames(1);
+	tei_frame_low_water(server.conn, 1000);
+	assert_int_equal(client_send(SILENT, 0, 10), 0);
+	if (reset)
+		assert_int_equal(setsockopt(client.conn->fd, SOL_SOCKET,
+					    SO_LINGER, &now, sizeof(now)),
+				 0);
+	tei_frame_close(client.conn);
+	client.conn = NULL;
+	pump_until(int_is_set, &server.n_down);
+	assert_int_equal(server.n_frames, 2);
+}
+
+static void what_is_unread_is_delivered_when_the_peer_closes(void **state)
+{
+	(void)state;
+	leave_unread_and_close(false);
+}
+
+/* As the kernel does for a process that is killed with input unread. */
+static void what_is_unread_is_delivered_when_the_peer_resets(void **state)
+{
+	(void)state;
+	leave_unread_and_close(true);
 }
 
 static void large_bodies_arrive_whole_in_both_directions(void **state)
@@ -454,6 +518,9 @@ int main(void)
 		T(a_connection_may_end_while_a_frame_waits),
 		T(frames_sent_before_up_go_out_once_connected),
 		T(lazy_pushes_go_with_the_next_message_or_when_hurried),
+		T(what_is_below_the_low_water_stays_until_it_is_read),
+		T(what_is_unread_is_delivered_when_the_peer_closes),
+		T(what_is_unread_is_delivered_when_the_peer_resets),
 		T(large_bodies_arrive_whole_in_both_directions),
 		T(body_above_the_cap_is_not_sent),
 		T(silent_peer_costs_the_timeout_and_a_late_answer_nothing),

@@ -54,6 +54,7 @@ static void on_hello(struct tei_frame_conn *conn, const struct tei_frame *f)
 		atomic_fetch_add(&master.n_hearts, 1);
 	}
 	store__hello__free_unpacked(hello, NULL);
+	reply.features = TES_STORE_PADS;
 	reply.epoch = master.epoch;
 	reply.digest_seed = master.seed;
 	reply.heartbeat_ms = 50;

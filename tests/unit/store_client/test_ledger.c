@@ -200,6 +200,66 @@ static void what_a_master_gave_up_of_its_own_is_void(void **state)
 	assert_false(is_there(&own));
 }
 
+/*
+ * On the owner's loop, which reads nothing meanwhile, and leaves unread what
+ * follows commits that came closely.
+ */
+static void do_leave_unread(void *arg)
+{
+	struct tes_master_link *link = &master.owners[0].store->link;
+
+	link->unread.last_ns = tei_now_ns();
+	tes_unread_commit(&link->unread, link->heartbeat);
+	assert_ptr_equal(link->unread.conn, link->heartbeat);
+	assert_true(tei_loop_do(master.loop, do_commit, arg));
+}
+
+static void do_lose(void *arg)
+{
+	do_leave_unread(arg);
+	tes_master_link_lose(&master.owners[0].store->link, "a test");
+}
+
+static void look_at_unread(void *none)
+{
+	*(bool *)none = !master.owners[0].store->link.unread.conn;
+}
+
+static bool leaves_none_unread(void *arg)
+{
+	bool none = false;
+
+	(void)arg;
+	(void)tei_loop_do(master.owners[0].store->loop, look_at_unread, &none);
+	return none;
+}
+
+static void what_is_unread_is_read_soon(void **state)
+{
+	struct object o = {1, MASTER_EPOCH, MASTER_SEED};
+	struct object next = {2, MASTER_EPOCH, MASTER_SEED};
+	size_t both = 2;
+
+	(void)state;
+	commit(&o, 1);
+	assert_true(tei_loop_do(master.owners[0].store->loop, do_leave_unread,
+				&next));
+	assert_true(test_wait_until(has_objects, &both, POOL_START_MS));
+	assert_true(test_wait_until(leaves_none_unread, NULL, POOL_START_MS));
+}
+
+static void what_is_unread_is_read_before_the_link_is_closed(void **state)
+{
+	struct object o = {1, MASTER_EPOCH, MASTER_SEED};
+	struct object next = {2, MASTER_EPOCH, MASTER_SEED};
+	size_t both = 2;
+
+	(void)state;
+	commit(&o, 1);
+	assert_true(tei_loop_do(master.owners[0].store->loop, do_lose, &next));
+	assert_true(test_wait_until(has_objects, &both, POOL_START_MS));
+}
+
 /* ---- an owner that stood still ---- */
 
 /*
@@ -387,6 +447,8 @@ int main(void)
 		TEST(a_master_that_kept_all_is_offered_nothing),
 		TEST(what_is_offered_once_more_is_not_written_once_more),
 		TEST(what_a_master_gave_up_of_its_own_is_void),
+		TEST(what_is_unread_is_read_soon),
+		TEST(what_is_unread_is_read_before_the_link_is_closed),
 		TEST(who_slept_too_long_brings_nothing_to_another_master),
 		TEST(who_was_not_given_up_brings_what_it_has),
 		TEST(a_mount_whose_answer_is_lost_is_said_again),
