@@ -171,7 +171,9 @@ def _latency_rows(ping: Task, write: Task) -> list[Row]:
         rows += [Row(raw, "us", ping.name, figure),
                  Row(f"{write.name}, {name}", "us", write.name, figure,
                      goals[name], than=raw if goals[name] else "")]
-    return rows
+    raw = f"raw {ping.name}, rate"
+    return rows + [Row(raw, "calls/s", ping.name, "per_s"),
+                   Row(f"{write.name}, rate", "calls/s", write.name, "per_s")]
 
 
 def _call_rows(task: Task) -> list[Row]:
