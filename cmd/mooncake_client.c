@@ -165,7 +165,8 @@ static const struct tei_setting rows[] = {
 
 /* ---- starting ---- */
 
-#define DEVICE_WRONG    "verbs.devices: "
+#define PORT_WRONG      "verbs.devices: "
+#define DOMAIN_WRONG    "ofi.devices: "
 #define DIRECTORY_WRONG "metadata_server: "
 
 /*
@@ -212,9 +213,12 @@ static int bad_engine(const struct client_settings *s, const char *name, int rc)
 	if (!strncmp(cause, DIRECTORY_WRONG, strlen(DIRECTORY_WRONG)))
 		return refuse_setting("metadata_server", s->metadata_server,
 				      cause + strlen(DIRECTORY_WRONG));
-	if (!strncmp(cause, DEVICE_WRONG, strlen(DEVICE_WRONG)))
+	if (!strncmp(cause, PORT_WRONG, strlen(PORT_WRONG)))
 		return refuse_setting("device_names", s->device_names,
-				      cause + strlen(DEVICE_WRONG));
+				      cause + strlen(PORT_WRONG));
+	if (!strncmp(cause, DOMAIN_WRONG, strlen(DOMAIN_WRONG)))
+		return refuse_setting("device_names", s->device_names,
+				      cause + strlen(DOMAIN_WRONG));
 	return refuse_setting("host", name, *cause ? cause : te_strerror(rc));
 }
 

@@ -105,18 +105,29 @@ static void tell_choice(const struct ofi_choice *choice)
 		 *choice->left ? "; left out: " : "", choice->left);
 }
 
-/* @why: of the library, or "". */
-static void tell_absence(const struct tei_search *search,
-			 const struct ofi_choice *choice, const char *why)
+/*
+ * Tells that there is no device. @why: of the library, or "". -EINVAL: one is
+ * named.
+ */
+static int tell_absence(const struct tei_search *search,
+			const struct ofi_choice *choice, const char *why)
 {
+	const struct ofi_config *config = search->config;
+	const char *devices = config->devices;
 	const char *said = *why            ? why
 			   : *choice->left ? choice->left
 					   : "ofi.provider names none";
 
+	if (devices && *devices && strcmp(devices, "all") != 0) {
+		LOG_ERROR("ofi.devices: no domain is called %s: %s", devices,
+			  said);
+		return -EINVAL;
+	}
 	if (search->named)
 		LOG_WARN("backend ofi: not used: %s", said);
 	else
 		LOG_DEBUG("backend ofi: not used: %s", said);
+	return 0;
 }
 
 static int ofi_probe(const struct tei_search *search)
@@ -128,10 +139,9 @@ static int ofi_probe(const struct tei_search *search)
 
 	if (rc)
 		return rc;
-	if (count.n)
-		tell_choice(&choice);
-	else
-		tell_absence(search, &choice, why);
+	if (!count.n)
+		return tell_absence(search, &choice, why);
+	tell_choice(&choice);
 	return 0;
 }
 

@@ -113,6 +113,8 @@ static void bad_arguments_are_one_line_and_2(void **state)
 		{"--socket_path", too_long, NULL},
 		{"--device_names", "mlx5_77", "--protocol", "rdma", "--port",
 		 "0", NULL},
+		{"--device_names", "rdmap77s0", "--protocol", "efa", "--port",
+		 "0", NULL},
 	};
 	size_t i;
 
