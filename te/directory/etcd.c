@@ -47,7 +47,7 @@ static int call_any(struct tei_dir_link *link, const char *path,
 		    struct tei_http_call *c)
 {
 	uint32_t n = link->dir->place.n;
-	int rc = -ETIMEDOUT;
+	int rc = 0; /* of the last that was asked */
 
 	for (uint32_t left = n; left; left--) {
 		c->timeout_ms = tei_dir_link_left(link, left);
@@ -58,7 +58,7 @@ static int call_any(struct tei_dir_link *link, const char *path,
 			return 0;
 		link->at = (link->at + 1) % n;
 	}
-	return rc;
+	return rc ? rc : tei_dir_link_fail(link, -ETIMEDOUT, "no time is left");
 }
 
 /* Takes @body. The answer to be released by json_decref(), or an error. */

@@ -326,6 +326,39 @@ static void answers_that_drip_end_in_time(void **state)
 	}
 }
 
+/* As where this process did not run for that long. */
+static void get_late(const char *of)
+{
+	char url[64], value[TEI_ENTRY_MAX];
+	struct tei_config config = {
+		.metadata_server = url,
+		.module_path = getenv("TE_BACKEND_PATH"),
+		.metadata_ttl = 1000,
+		.metadata_timeout = 1,
+	};
+	struct tei_directory *dir;
+	struct tei_dir_link link;
+
+	kind = of;
+	(void)snprintf(url, sizeof(url), "%s://127.0.0.1:1", kind);
+	assert_int_equal(tei_directory_open(&config, &dir), 0);
+	tei_dir_link_init(&link, dir);
+	tei_dir_link_begin(&link);
+	while (tei_dir_link_left(&link, 1))
+		;
+	expect_error(&link, dir->ops->get(&link, "k", value), "get");
+	tei_dir_link_close(&link);
+	tei_directory_put(dir);
+}
+
+static void calls_for_which_no_time_is_left_say_so(void **state)
+{
+	(void)state;
+	get_late("http");
+	get_late("etcd");
+	get_late("redis");
+}
+
 /* Its calls would take ten minutes; nobody waits for them. */
 static void silent_directory_holds_up_nobody(void **state)
 {
@@ -367,6 +400,7 @@ int main(void)
 		cmocka_unit_test(answers_that_are_not_of_redis),
 		cmocka_unit_test(answers_without_end_are_cut),
 		cmocka_unit_test(answers_that_drip_end_in_time),
+		cmocka_unit_test(calls_for_which_no_time_is_left_say_so),
 		cmocka_unit_test(silent_directory_holds_up_nobody),
 	};
 
