@@ -38,4 +38,10 @@ static inline size_t tei_word(const char **at)
 	return strcspn(*at, between);
 }
 
+/* Tells whether a list of names, or NULL, means all: it is empty, or "all". */
+static inline bool tei_words_mean_all(const char *list)
+{
+	return !list || !*list || !strcmp(list, "all");
+}
+
 #endif

@@ -6,10 +6,10 @@
  * for one by name is refused, as on a host without that device.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "backends/ofi/config.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "te/backend.h"
 
 #define WHY "this build is without libfabric"
@@ -19,7 +19,7 @@ static int find_nothing(const struct tei_search *search)
 	const struct ofi_config *config = search->config;
 	const char *devices = config->devices;
 
-	if (devices && *devices && strcmp(devices, "all") != 0) {
+	if (!tei_words_mean_all(devices)) {
 		LOG_ERROR("ofi.devices: no device is called %s: " WHY, devices);
 		return -EINVAL;
 	}

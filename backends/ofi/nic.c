@@ -330,11 +330,6 @@ static bool is_in(const char *list, const char *domain)
 	return false;
 }
 
-static bool is_all(const char *list)
-{
-	return !*list || !strcmp(list, "all");
-}
-
 /* getinfo() also answers with layers over the provider that it is asked for. */
 static bool is_of_kind(const struct ofi_kind *kind, const struct fi_info *info)
 {
@@ -384,7 +379,8 @@ static const char *fault_of(const struct ofi_config *config,
 
 	if (ip && is_link_local(&address))
 		return "has only a link-local address";
-	if (!is_all(list)) /* what is named fails aloud when it is opened */
+	if (!tei_words_mean_all(
+		    list)) /* what is named fails aloud when it is opened */
 		return is_in(list, name_of(info)) ? NULL : "not in ofi.devices";
 	return ip && is_loopback(&address)
 		       ? "loopback, which only ofi.devices adds"
@@ -510,7 +506,7 @@ static int check_names(const struct finding *f)
 	const char *at = list_of(f->config->devices);
 	size_t n;
 
-	if (is_all(at))
+	if (tei_words_mean_all(at))
 		return 0;
 	for (; (n = tei_word(&at)); at += n) {
 		if (is_found(f, at, n))
@@ -558,7 +554,7 @@ int tei_ofi_nic_failed(const struct ofi_nic *nic, const char *what, int rc)
 		  what, nic->api->strerror(-rc));
 	rc = tei_ofi_error(rc);
 	if (rc == -EMFILE || rc == -ENFILE ||
-	    !is_all(list_of(nic->config->devices)))
+	    !tei_words_mean_all(list_of(nic->config->devices)))
 		return rc;
 	return -ENODEV;
 }

@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "base/net.h"
+#include "base/text.h"
 
 /*
  * The provider, loaded when the settings name one that is used.
@@ -118,7 +119,7 @@ static int tell_absence(const struct tei_search *search,
 			   : *choice->left ? choice->left
 					   : "ofi.provider names none";
 
-	if (devices && *devices && strcmp(devices, "all") != 0) {
+	if (!tei_words_mean_all(devices)) {
 		LOG_ERROR("ofi.devices: no domain is called %s: %s", devices,
 			  said);
 		return -EINVAL;

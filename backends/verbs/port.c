@@ -179,11 +179,10 @@ static bool is_chosen(const struct verbs_config *config, const char *device,
 		      const char *name)
 {
 	const char *list = config->devices;
-	bool all = !list || !*list || !strcmp(list, "all");
 
 	if (config->exclude && is_in(config->exclude, device, name))
 		return false;
-	return all || is_in(list, device, name);
+	return tei_words_mean_all(list) || is_in(list, device, name);
 }
 
 /*
@@ -209,7 +208,7 @@ static int check_names(const struct verbs_config *config,
 	const char *at = config->devices;
 	size_t n;
 
-	if (!at || !strcmp(at, "all"))
+	if (tei_words_mean_all(at))
 		return 0;
 	for (; (n = tei_word(&at)); at += n) {
 		if (!is_known(list, at, n)) {
