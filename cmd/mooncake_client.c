@@ -165,10 +165,6 @@ static const struct tei_setting rows[] = {
 
 /* ---- starting ---- */
 
-#define PORT_WRONG      "verbs.devices: "
-#define DOMAIN_WRONG    "ofi.devices: "
-#define DIRECTORY_WRONG "metadata_server: "
-
 /*
  * While the engine starts, its last error is kept for the line that we print;
  * others go to stderr.
@@ -201,6 +197,14 @@ static int refuse_setting(const char *setting, const char *value,
 
 static int bad_engine(const struct client_settings *s, const char *name, int rc)
 {
+	/* How a line of the engine begins, and the setting that it is about. */
+	const struct {
+		const char *begin, *setting, *value;
+	} lines[] = {
+		{"metadata_server: ", "metadata_server", s->metadata_server},
+		{"verbs.devices: ", "device_names", s->device_names},
+		{"ofi.devices: ", "device_names", s->device_names},
+	};
 	char port[16];
 
 	(void)snprintf(port, sizeof(port), "%u", (unsigned int)s->engine_port);
@@ -210,15 +214,13 @@ static int bad_engine(const struct client_settings *s, const char *name, int rc)
 	if (rc == -EACCES)
 		return refuse_setting("engine_port", port,
 				      "no permission for this port");
-	if (!strncmp(cause, DIRECTORY_WRONG, strlen(DIRECTORY_WRONG)))
-		return refuse_setting("metadata_server", s->metadata_server,
-				      cause + strlen(DIRECTORY_WRONG));
-	if (!strncmp(cause, PORT_WRONG, strlen(PORT_WRONG)))
-		return refuse_setting("device_names", s->device_names,
-				      cause + strlen(PORT_WRONG));
-	if (!strncmp(cause, DOMAIN_WRONG, strlen(DOMAIN_WRONG)))
-		return refuse_setting("device_names", s->device_names,
-				      cause + strlen(DOMAIN_WRONG));
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		size_t n = strlen(lines[i].begin);
+
+		if (!strncmp(cause, lines[i].begin, n))
+			return refuse_setting(lines[i].setting, lines[i].value,
+					      cause + n);
+	}
 	return refuse_setting("host", name, *cause ? cause : te_strerror(rc));
 }
 
