@@ -247,8 +247,8 @@ static void on_tick(void *arg)
 	conn->tick_ms = TEI_FRAME_NEVER;
 	tei_frame_enter(conn);
 	if (conn->broken && conn->state == TEI_FRAME_UP) {
-		(void)tei_frame_receive(
-			conn); /* why it was reset may lie there */
+		/* Why it was reset may be unread. */
+		(void)tei_frame_receive(conn);
 		tei_frame_end(conn, -conn->broken);
 	}
 	if (conn->n_stash && !conn->paused && !conn->deferred)
