@@ -234,30 +234,29 @@ static bool leaves_none_unread(void *arg)
 	return none;
 }
 
-static void what_is_unread_is_read_soon(void **state)
+/* Commits one, and another that is unread when @fn is done; both are read. */
+static void commit_unread(void (*fn)(void *))
 {
 	struct object o = {1, MASTER_EPOCH, MASTER_SEED};
 	struct object next = {2, MASTER_EPOCH, MASTER_SEED};
 	size_t both = 2;
 
-	(void)state;
 	commit(&o, 1);
-	assert_true(tei_loop_do(master.owners[0].store->loop, do_leave_unread,
-				&next));
+	assert_true(tei_loop_do(master.owners[0].store->loop, fn, &next));
 	assert_true(test_wait_until(has_objects, &both, POOL_START_MS));
+}
+
+static void what_is_unread_is_read_soon(void **state)
+{
+	(void)state;
+	commit_unread(do_leave_unread);
 	assert_true(test_wait_until(leaves_none_unread, NULL, POOL_START_MS));
 }
 
 static void what_is_unread_is_read_before_the_link_is_closed(void **state)
 {
-	struct object o = {1, MASTER_EPOCH, MASTER_SEED};
-	struct object next = {2, MASTER_EPOCH, MASTER_SEED};
-	size_t both = 2;
-
 	(void)state;
-	commit(&o, 1);
-	assert_true(tei_loop_do(master.owners[0].store->loop, do_lose, &next));
-	assert_true(test_wait_until(has_objects, &both, POOL_START_MS));
+	commit_unread(do_lose);
 }
 
 /* ---- an owner that stood still ---- */
