@@ -556,9 +556,10 @@ static bool is_meant(_Atomic int *knob, const struct tei_rail *rail)
 
 static bool breaks_now(const struct tei_rail *rail)
 {
-	if (!is_meant(&fake.break_rail, rail))
-		return false;
+	/* In this order: tests say which rail before they say when. */
 	if (atomic_load(&fake.break_after) < 0)
+		return false;
+	if (!is_meant(&fake.break_rail, rail))
 		return false;
 	return atomic_fetch_sub(&fake.break_after, 1) == 0;
 }
@@ -609,7 +610,9 @@ static void lose_targets(struct tei_rail *base)
 {
 	struct tei_endpoint *lost = NULL;
 
-	if (!is_meant(&fake.lose_rail, base))
+	/* In this order: tests say of which rail before they say how many. */
+	if (atomic_load(&fake.lose_targets) <= 0 ||
+	    !is_meant(&fake.lose_rail, base))
 		return;
 	tei_mutex_lock(&mu);
 	tei_list_for_each (node, &halves) {
