@@ -243,7 +243,7 @@ void tei_token_release(struct tei_worker *w, bool patient)
 	struct left left = look_what_is_left(w);
 	bool sleepers = atomic_load(&w->n_sleepers) != 0;
 	bool waits_idle = atomic_load(&w->idle_waiting);
-	bool kick = false;
+	bool kick;
 
 	/*
 	 * A peer that wants something of us shall not wait for an idle wait's
@@ -255,11 +255,12 @@ void tei_token_release(struct tei_worker *w, bool patient)
 		watch_inner_fd(w, true);
 	}
 	atomic_store(&w->token, TEI_FREE);
+	/*
+	 * It stays 1 where the queue is not empty: who has taken the token
+	 * meanwhile may be about to sleep, and is woken only where it is.
+	 */
 	atomic_exchange(&w->idle, 1);
-	if (!tei_mpsc_empty(&w->queue)) {
-		atomic_exchange(&w->idle, 0);
-		kick = true;
-	}
+	kick = !tei_mpsc_empty(&w->queue);
 	/*
 	 * A thread that has gone to sleep meanwhile has seen the token taken.
 	 */
