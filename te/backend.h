@@ -247,7 +247,9 @@ struct tei_backend_ops {
 	 * Make memory reachable through @rail under @id and write the key that
 	 * a peer needs. *len: in, room in @key (TEI_KEY_MAX); out, bytes used.
 	 * Called from any thread, may block: guard what it shares with
-	 * progress(). -EOPNOTSUPP: this kind of memory cannot be reached.
+	 * progress(). -EOPNOTSUPP: this kind of memory cannot be reached. A
+	 * rail that has no room for all of it may take some, where key_covers()
+	 * says what: see tei_region_spread().
 	 */
 	int (*region_add)(struct tei_rail *rail, uint64_t id, void *addr,
 			  uint64_t length, uint32_t access, void *key,
@@ -258,6 +260,14 @@ struct tei_backend_ops {
 	 * blocks.
 	 */
 	bool (*region_is_across)(const void *key, size_t len);
+	/*
+	 * Tells whether the byte at @address, of its region, is reached by
+	 * @key; *room: bytes from there on, at least 1, of which the same
+	 * holds. NULL: a key reaches all of its region. Any thread. Never
+	 * blocks.
+	 */
+	bool (*key_covers)(const void *key, size_t len, uint64_t address,
+			   uint64_t *room);
 	/*
 	 * Let nobody begin to touch it any more. 0: nobody does; -EBUSY: ask
 	 * again. NULL: by then nobody can. Same threads as region_add().
@@ -492,6 +502,16 @@ struct tei_gpu_memory {
  */
 int tei_region_gpu(struct tei_engine_core *core, uint64_t id, uint64_t addr,
 		   struct tei_gpu_memory *out);
+
+/*
+ * Returns which of the rails that share region @id, from 0 on, @rail is, and in
+ * *@n how many they are: those of its backend that are as near to the region. A
+ * rail that has no room for all of it begins at byte length * place / n, and
+ * goes on at the first byte after the last. To be called only by region_add().
+ * Takes lock 12.
+ */
+uint32_t tei_region_spread(const struct tei_rail *rail, uint64_t id,
+			   uint32_t *n);
 
 /*
  * Memory of GPUs of one host, for backends with TEI_CAP_ACROSS: a target's that

@@ -247,6 +247,13 @@ void tei_region_note_gpu(struct te_engine *engine,
  */
 void tei_regions_flush(struct te_engine *engine);
 
+/*
+ * 0, or -ENOBUFS, logged: some rails have the region in part only, and some of
+ * it is reached by none (spread.c). By who registers it, with rails that have.
+ */
+int tei_region_no_gap(const struct te_engine *engine,
+		      const struct tei_region *region);
+
 /* memory.c, With the engine: what te_memory_alloc() gave and nobody freed. */
 void tei_memories_free(struct te_engine *engine);
 

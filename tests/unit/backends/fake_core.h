@@ -92,6 +92,8 @@ extern unsigned int fake_n_windows;    /* on memory of chunks, open now */
 unsigned int fake_copies_begun(void);  /* and not ended */
 /* Memory that tei_region_gpu() finds at its addresses; NULL: none. */
 extern const struct tei_gpu_memory *fake_gpu_memory;
+/* What tei_region_spread() says: so many rails, by index, share a region. */
+extern uint32_t fake_spread_n;
 /* Called with each successful pin's number, before it. */
 extern void (*fake_on_pin)(unsigned int n);
 
