@@ -129,8 +129,9 @@ struct tei_regions {
 	_Atomic uint64_t version;
 	/* Grows when a region comes, goes or gets a rail; the same. */
 	_Atomic uint64_t changes;
-	_Atomic bool any_near; /* some region's near was not 0; relaxed */
-	_Atomic bool any_gpu;  /* some region was of a GPU's memory; relaxed */
+	/* Some region's near was not 0, or it was spread; relaxed. */
+	_Atomic bool any_near;
+	_Atomic bool any_gpu; /* some region was of a GPU's memory; relaxed */
 	/* Some region was reached by copies; relaxed, set before it shows. */
 	_Atomic bool any_copied;
 	/*
@@ -251,8 +252,14 @@ void tei_regions_flush(struct te_engine *engine);
  * 0, or -ENOBUFS, logged: some rails have the region in part only, and some of
  * it is reached by none (spread.c). By who registers it, with rails that have.
  */
-int tei_region_no_gap(const struct te_engine *engine,
+int tei_region_no_gap(struct te_engine *engine,
 		      const struct tei_region *region);
+/* Tells whether some rail has the region in part only. With mu held. */
+bool tei_region_is_spread(const struct te_engine *engine,
+			  const struct tei_region *region);
+/* Returns a bit for each rail that has the byte at @addr. With mu held. */
+uint64_t tei_region_rails_at(const struct te_engine *engine,
+			     const struct tei_region *region, uint64_t addr);
 
 /* memory.c, With the engine: what te_memory_alloc() gave and nobody freed. */
 void tei_memories_free(struct te_engine *engine);

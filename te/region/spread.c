@@ -79,9 +79,24 @@ static bool is_reached(const struct te_engine *engine,
 	return reached;
 }
 
-/* Tells whether some rail has a part of it only. */
-static bool is_spread(const struct te_engine *engine,
-		      const struct tei_region *region)
+uint64_t tei_region_rails_at(const struct te_engine *engine,
+			     const struct tei_region *region, uint64_t addr)
+{
+	const struct tei_worker *w = engine->worker;
+	uint64_t have = 0;
+
+	for (uint32_t i = 0; i < w->n_rails; i++) {
+		uint64_t room;
+
+		if (region->key[i] &&
+		    rail_has(&w->rails[i]->rail, region->key[i], addr, &room))
+			have |= (uint64_t)1 << i;
+	}
+	return have;
+}
+
+bool tei_region_is_spread(const struct te_engine *engine,
+			  const struct tei_region *region)
 {
 	const struct tei_worker *w = engine->worker;
 	bool whole = true;
@@ -112,12 +127,15 @@ static bool find_gap(const struct te_engine *engine,
 	return false;
 }
 
-int tei_region_no_gap(const struct te_engine *engine,
-		      const struct tei_region *region)
+int tei_region_no_gap(struct te_engine *engine, const struct tei_region *region)
 {
 	uint64_t at;
 
-	if (!is_spread(engine, region) || !find_gap(engine, region, &at))
+	if (!tei_region_is_spread(engine, region))
+		return 0;
+	atomic_store_explicit(&engine->regions->any_near, true,
+			      memory_order_relaxed);
+	if (!find_gap(engine, region, &at))
 		return 0;
 	LOG_WARN("engine %s: a region of %" PRIu64 " bytes is refused: no rail "
 		 "has room for the part of it at %#" PRIx64,

@@ -27,7 +27,7 @@
 static bool is_whole(const struct tei_request *r)
 {
 	return r->n_pieces == 1 && !r->cursor && !r->n_redo && !r->alone &&
-	       !r->staged && !(r->flags & TE_CRC);
+	       !r->staged && !r->spread && !(r->flags & TE_CRC);
 }
 
 /* True: @next, of the queue, exists and is also the next of the batch. */
@@ -497,23 +497,6 @@ static uint32_t locate(const struct tei_request *r, uint64_t offset,
 	return i;
 }
 
-static struct tei_work *first_redo(struct tei_request *r)
-{
-	tei_list_for_each (node, &r->works) {
-		struct tei_work *work =
-			tei_list_entry(node, struct tei_work, of_request);
-
-		if (work->state == TEI_WORK_REDO)
-			return work;
-	}
-	return NULL;
-}
-
-uint64_t tei_work_redo_length(struct tei_request *r)
-{
-	return first_redo(r)->slice.length;
-}
-
 static void copied(void *arg, int err);
 
 /* Has the bytes of a write copied out before it is posted. */
@@ -577,12 +560,15 @@ static bool make_aimed(struct tei_request *r, struct tei_link *link,
 	return true;
 }
 
-bool tei_work_make_again(struct tei_request *r, struct tei_link *link)
+bool tei_work_make_again(struct tei_request *r, struct tei_link *link,
+			 uint64_t length)
 {
-	struct tei_work *old = first_redo(r);
-	uint64_t skip, length = old->slice.length;
+	struct tei_work *old = tei_work_redo(r);
+	uint64_t skip;
 	uint32_t piece = locate(r, old->offset, &skip);
 
+	if (length > old->slice.length)
+		length = old->slice.length;
 	if (!make_aimed(r, link, old->offset, piece, skip, &length))
 		return false;
 	old->offset += length;

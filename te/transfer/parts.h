@@ -21,10 +21,24 @@ struct tei_transfer;
  */
 bool tei_work_make(struct tei_request *r, struct tei_link *link,
 		   uint64_t length);
-/* Makes a part anew that came back undone (n_redo > 0). False: the same. */
-bool tei_work_make_again(struct tei_request *r, struct tei_link *link);
-/* Length of the part that make_again() takes. */
-uint64_t tei_work_redo_length(struct tei_request *r);
+/*
+ * Makes a part anew that came back undone (n_redo > 0), or its first @length
+ * bytes. False: the same.
+ */
+bool tei_work_make_again(struct tei_request *r, struct tei_link *link,
+			 uint64_t length);
+/* Returns the part that make_again() takes; NULL: there is none. */
+static inline struct tei_work *tei_work_redo(const struct tei_request *r)
+{
+	tei_list_for_each (node, &r->works) {
+		struct tei_work *work =
+			tei_list_entry(node, struct tei_work, of_request);
+
+		if (work->state == TEI_WORK_REDO)
+			return work;
+	}
+	return NULL;
+}
 /* The link is broken: what was not posted is done again. */
 void tei_works_of_broken(struct tei_link *link);
 /* The owner has confirmed that nothing of @link can land any more. */

@@ -122,7 +122,7 @@ struct tei_peer_work {
 	 */
 	struct {
 		const struct tei_remote_region *region; /* NULL: no answer */
-		uint64_t reach, across;
+		uint64_t reach, across, spread;
 	} seen;
 	const struct tei_backend_ops *choice; /* as logged; NULL: none */
 	bool chosen;                          /* it was logged */

@@ -8,9 +8,11 @@
 #include "base/log.h"
 #include "te/core/engine.h"
 #include "te/region/region.h"
+#include "te/transfer/parts.h"
 #include "te/transfer/peer.h"
 #include "te/transfer/rails.h"
 #include "te/transfer/request.h"
+#include "te/transfer/spread.h"
 #include "te/transfer/transfer.h"
 #include "te/worker/breaker.h"
 #include "te/worker/worker.h"
@@ -294,6 +296,8 @@ uint64_t tei_pairs_that_reach(struct tei_peer_work *peer,
 	if (region != peer->seen.region) {
 		peer->seen.reach =
 			look_at_keys(peer, remote, region, &peer->seen.across);
+		peer->seen.spread =
+			tei_spread_of(peer, remote, region, peer->seen.reach);
 		peer->seen.region = region;
 	}
 	*across = peer->seen.across;
@@ -374,7 +378,7 @@ static void look_up(struct te_engine *engine, uint64_t addr,
 		atomic_load_explicit(&regions->changes, memory_order_relaxed);
 	seen->length = seen->near = 0;
 	seen->takes = UINT64_MAX;
-	seen->staged = false;
+	seen->staged = seen->spread = false;
 	region = tei_regions_find(regions, addr);
 	if (region) {
 		seen->addr = region->addr;
@@ -382,6 +386,7 @@ static void look_up(struct te_engine *engine, uint64_t addr,
 		seen->near = region->near;
 		seen->takes = tei_region_takers(engine, region);
 		seen->staged = region->stage;
+		seen->spread = tei_region_is_spread(engine, region);
 	}
 	tei_mutex_unlock(&regions->mu);
 }
@@ -401,12 +406,32 @@ static const struct tei_near_seen *local_region(const struct tei_worker *w,
 	return seen;
 }
 
+/* Returns those of @near that have the byte at @addr; if none, all that do. */
+static uint64_t near_in_part(struct te_engine *engine, uint64_t addr,
+			     uint64_t near)
+{
+	struct tei_regions *regions = engine->regions;
+	const struct tei_region *region;
+	uint64_t have = 0;
+
+	tei_mutex_lock(&regions->mu);
+	region = tei_regions_find(regions, addr);
+	if (region)
+		have = tei_region_rails_at(engine, region, addr);
+	tei_mutex_unlock(&regions->mu);
+	return near & have ? near & have : have;
+}
+
 static uint64_t near_of_local(const struct tei_worker *w, uint64_t addr)
 {
+	const struct tei_near_seen *seen;
+
 	if (!atomic_load_explicit(&w->engine->regions->any_near,
 				  memory_order_relaxed))
 		return 0;
-	return local_region(w, addr)->near;
+	seen = local_region(w, addr);
+	return seen->spread ? near_in_part(w->engine, addr, seen->near)
+			    : seen->near;
 }
 
 void tei_takers_of(const struct tei_request *r, struct tei_takers *out)
@@ -461,8 +486,43 @@ static uint64_t not_paused(struct tei_peer_work *peer, uint64_t rails)
 	return lets;
 }
 
-bool tei_request_reach(struct tei_request *r, const struct tei_remote *remote,
-		       const struct tei_remote_region *region)
+/* Tells whether no rail, of any worker, reaches some byte of the request. */
+static bool lacks_rails(const struct tei_request *r,
+			const struct tei_remote *remote,
+			const struct tei_remote_region *region)
+{
+	uint64_t more, rails = r->reach;
+
+	rails |= tei_pairs_elsewhere(r->peer, remote, region, &more);
+	return tei_spread_has_gap(r, remote, region, rails & ~r->avoid);
+}
+
+bool tei_request_lacks_rails(const struct tei_request *r)
+{
+	return r->spread && lacks_rails(r, r->held, r->region);
+}
+
+/*
+ * Notes which of the rails found have the region in part. Where rails lack
+ * bytes of the request, it has none.
+ */
+static void reach_in_part(struct tei_request *r,
+			  const struct tei_remote *remote,
+			  const struct tei_remote_region *region)
+{
+	const struct tei_peer_work *peer = r->peer;
+
+	r->spread = region == peer->seen.region
+			    ? peer->seen.spread
+			    : tei_spread_of(peer, remote, region, r->reach);
+	r->spread &= r->reach;
+	if (r->spread && lacks_rails(r, remote, region))
+		r->reach = r->spread = 0;
+}
+
+/* tei_request_reach(), of regions that each rail has whole. */
+static bool reach_whole(struct tei_request *r, const struct tei_remote *remote,
+			const struct tei_remote_region *region)
 {
 	struct tei_takers takers;
 	uint64_t across;
@@ -486,6 +546,15 @@ bool tei_request_reach(struct tei_request *r, const struct tei_remote *remote,
 		r->reach = 0;
 	}
 	return takers.unknown;
+}
+
+bool tei_request_reach(struct tei_request *r, const struct tei_remote *remote,
+		       const struct tei_remote_region *region)
+{
+	bool unknown = reach_whole(r, remote, region);
+
+	reach_in_part(r, remote, region);
+	return unknown;
 }
 
 /* ---- which worker has them ---- */
@@ -550,7 +619,7 @@ struct tei_peer_work *tei_pairs_best_part(const struct tei_request *r)
 {
 	struct tei_peer_work *peer = r->peer;
 	const struct tei_remote_region *region;
-	uint64_t reach, across, more, best;
+	uint64_t reach, across, more, best, room = r->length;
 	struct tei_takers takers;
 
 	region = tei_remote_find(peer->remote, r->remote, r->length);
@@ -568,6 +637,8 @@ struct tei_peer_work *tei_pairs_best_part(const struct tei_request *r)
 		reach &= takers.rails;
 	}
 	reach &= ~across & ~r->avoid;
+	reach = tei_spread_at(peer, peer->remote, region, reach,
+			      r->remote + tei_spread_offset(r), &room);
 	best = best_rails(r, region, openable(peer, reach));
 	if (!best) /* all are paused or down: with one that will be back */
 		best = not_down(peer->worker, reach);

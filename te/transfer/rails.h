@@ -101,7 +101,8 @@ void tei_unmatched_look(struct tei_peer_work *peer);
 
 /*
  * A bit for each rail near the request's memory, by its first local piece and
- * its region of the peer; 0: nothing is known, or all are alike. Token.
+ * its region of the peer, where rails that have other parts of its local region
+ * are not; 0: nothing is known, or all are alike. Token.
  */
 uint64_t tei_near_of(const struct tei_request *r);
 /* Finds rails, of any worker, near a request that is not resolved. Token. */
@@ -122,12 +123,18 @@ void tei_takers_of(const struct tei_request *r, struct tei_takers *out);
  * Finds the rails that move the request's bytes: those to the peer that take
  * its local memory. If there is none, or a processor has to see the bytes for
  * their checksum, and the host can copy them: any, at the first worker. Between
- * GPUs of one host those go first that copy from one to the other. Sets reach,
- * staged and direct; returns whether some of it may be a GPU's that is not
- * registered. Token.
+ * GPUs of one host those go first that copy from one to the other. Rails that
+ * have the region in part count where together they reach all of the request.
+ * Sets reach, spread, staged and direct; returns whether some of it may be a
+ * GPU's that is not registered. Token.
  */
 bool tei_request_reach(struct tei_request *r, const struct tei_remote *remote,
 		       const struct tei_remote_region *region);
+/*
+ * Tells whether the region of a resolved request is spread over rails, and none
+ * of those that it does not avoid reaches some byte of the request. Token.
+ */
+bool tei_request_lacks_rails(const struct tei_request *r);
 
 /* Returns the part of the peer that serves it best, as is known. Token. */
 struct tei_peer_work *tei_pairs_best_part(const struct tei_request *r);

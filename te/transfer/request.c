@@ -355,12 +355,14 @@ static bool reach_anew(struct tei_request *r, const struct tei_remote *remote,
 		       const struct tei_remote_region *region)
 {
 	uint64_t reach = r->reach;
+	uint64_t spread = r->spread;
 	bool staged = r->staged, direct = r->direct;
 
 	(void)tei_request_reach(r, remote, region);
 	if (r->reach & ~r->avoid)
 		return true;
 	r->reach = reach;
+	r->spread = spread;
 	r->staged = staged;
 	r->direct = direct;
 	return false;
@@ -518,16 +520,25 @@ static void cohort_send(struct tei_cohort *cohort, struct tei_peer_work *to,
 	tei_worker_post(to->worker, &cohort->arrive);
 }
 
-/* Takes a request back to before it had begun. */
+/*
+ * Takes a request back to before it had begun. Where rails of several workers
+ * have its region together, what has been moved stays so: no worker may have
+ * rails for all of it.
+ */
 static void rewind_request(struct tei_request *r)
 {
+	bool goes_on = r->spread && !r->n_redo;
+
 	tei_list_del(&r->queue);
 	drop_unposted(r);
 	tei_remote_release(r->held, r->peer->worker->index);
 	r->held = NULL;
 	r->region = NULL;
-	r->cursor = r->cursor_skip = r->bytes = r->question = 0;
-	r->cursor_piece = r->crc = 0;
+	r->question = 0;
+	if (!goes_on) {
+		r->cursor = r->cursor_skip = r->bytes = 0;
+		r->cursor_piece = r->crc = 0;
+	}
 	r->begun = r->parked = r->doubting = r->doubted = false;
 	r->refusal = 0;
 }
@@ -573,6 +584,8 @@ struct tei_peer_work *tei_request_better_part(struct tei_request *r)
 
 bool tei_request_is_out_of_rails(struct tei_request *r)
 {
+	if (tei_request_lacks_rails(r))
+		return true;
 	/* Without a reach it is to be looked up anew: tei_request_rematch(). */
 	return r->reach && !(r->reach & ~r->avoid) &&
 	       !tei_request_better_part(r);

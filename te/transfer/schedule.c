@@ -14,6 +14,7 @@
 #include "te/transfer/rails.h"
 #include "te/transfer/request.h"
 #include "te/transfer/schedule.h"
+#include "te/transfer/spread.h"
 #include "te/transfer/transfer.h"
 #include "te/worker/worker.h"
 
@@ -421,6 +422,16 @@ static uint64_t carriers(struct schedule *s, uint64_t reach, uint64_t near)
 	return 0;
 }
 
+/*
+ * Returns the rails that reach what the request posts next; *@room: so much of
+ * it at a time.
+ */
+static uint64_t rails_for(const struct tei_request *r, uint64_t *room)
+{
+	*room = UINT64_MAX;
+	return r->spread ? tei_spread_next(r, room) : r->reach & ~r->avoid;
+}
+
 static void left_queue(struct tei_request *r)
 {
 	if (!r->n_redo && r->cursor == r->length)
@@ -442,9 +453,12 @@ static void await_memory(struct schedule *s)
 		wake_at(s, s->w->now + TEI_NS_PER_MS);
 }
 
-/* @together: bytes that it and those that follow may have in one slice. */
+/*
+ * @length: bytes of a part that is new, at most; @room: of one made again;
+ * @together: that it and those that follow may have in one slice.
+ */
 static bool make_part(struct schedule *s, struct tei_request *r, int i,
-		      uint64_t length, uint64_t together)
+		      uint64_t length, uint64_t room, uint64_t together)
 {
 	struct tei_link *link = link_at(s, i);
 	struct tei_plan_rail *rail = &s->plan.rails[i];
@@ -454,7 +468,7 @@ static bool make_part(struct schedule *s, struct tei_request *r, int i,
 	if (!may_go(s, r, link))
 		return false;
 	if (r->n_redo)
-		made = tei_work_make_again(r, link);
+		made = tei_work_make_again(r, link, room);
 	else
 		made = tei_merge_make(r, link, together) ||
 		       tei_work_make(r, link, length);
@@ -474,13 +488,16 @@ static bool make_part(struct schedule *s, struct tei_request *r, int i,
 	return true;
 }
 
-static bool offer(struct schedule *s, struct tei_request *r, uint64_t may)
+static bool offer(struct schedule *s, struct tei_request *r, uint64_t may,
+		  uint64_t room)
 {
 	uint64_t length = 0, together = 0, rest = r->length - r->cursor;
 	int i;
 
 	if (r->n_redo)
-		rest = tei_work_redo_length(r);
+		rest = tei_work_redo(r)->slice.length;
+	if (rest > room)
+		rest = room;
 	if (s->plan.waiting < rest)
 		s->plan.waiting = rest;
 	i = tei_plan_next(&s->plan, may, rest, &length);
@@ -488,7 +505,7 @@ static bool offer(struct schedule *s, struct tei_request *r, uint64_t may)
 		return false;
 	if (length == r->length && tei_merge_may(r))
 		together = tei_plan_part(&s->plan, may, i);
-	return make_part(s, r, i, length, together);
+	return make_part(s, r, i, length, room, together);
 }
 
 /*
@@ -516,7 +533,7 @@ static bool awaits_room(const struct schedule *s, const struct tei_request *r)
  */
 static bool is_stranded(const struct schedule *s, const struct tei_request *r)
 {
-	uint64_t able = r->reach & ~r->avoid & s->healthy;
+	uint64_t room, able = rails_for(r, &room) & s->healthy;
 
 	return !(s->peer->up ? able : able & (s->up | s->coming));
 }
@@ -538,10 +555,10 @@ static bool serve_class(struct schedule *s, uint32_t class)
 	tei_list_for_each_safe (node, tmp, requests) {
 		struct tei_request *r =
 			tei_list_entry(node, struct tei_request, queue);
-		uint64_t may = carriers(s, r->reach & ~r->avoid, r->near);
+		uint64_t room, reach = rails_for(r, &room);
+		uint64_t may = carriers(s, reach, r->near) & ~barred;
 
-		may &= ~barred;
-		if (may && offer(s, r, may))
+		if (may && offer(s, r, may, room))
 			return true;
 		s->stranded |= is_stranded(s, r);
 		if (!awaits_room(s, r))
@@ -558,13 +575,14 @@ static bool serve_class(struct schedule *s, uint32_t class)
 static struct tei_request *first_for(const struct schedule *s, int i)
 {
 	uint32_t class = TEI_QUEUE_CLASSES, n = 0;
+	uint64_t room;
 
 	while (class -- > (s->healthy ? TEI_QUEUE_NORMAL : TEI_QUEUE_URGENT)) {
 		tei_list_for_each (node, &s->peer->queue.classes[class]) {
 			struct tei_request *r =
 				tei_list_entry(node, struct tei_request, queue);
 
-			if (r->reach & ~r->avoid & BIT(i))
+			if (rails_for(r, &room) & BIT(i))
 				return r;
 			if (++n == TRIES)
 				return NULL;
@@ -580,14 +598,17 @@ static void try_pairs(struct schedule *s)
 	for (left = s->trial; left; left &= left - 1) {
 		int i = __builtin_ctzll(left);
 		struct tei_request *r = first_for(s, i);
-		uint64_t length;
+		uint64_t length, room;
 
 		if (!r)
 			continue;
+		(void)rails_for(r, &room);
 		length = r->length - r->cursor;
+		if (length > room)
+			length = room;
 		if (length >= 2 * s->plan.limits.slice_min)
 			length = s->plan.limits.slice_min;
-		make_part(s, r, i, length, 0);
+		make_part(s, r, i, length, room, 0);
 	}
 }
 

@@ -39,6 +39,7 @@ struct tei_near_seen {
 	uint64_t near;
 	uint64_t takes; /* tei_region_takers() */
 	bool staged;    /* it has a stage */
+	bool spread;    /* tei_region_is_spread() */
 };
 
 struct tei_transfer {

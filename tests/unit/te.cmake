@@ -14,7 +14,7 @@ te_tests(unit te PROGRAM unit_te_device
 add_dependencies(unit_te_device fake_cuda)
 # These bring a list of backends of their own.
 te_tests(unit te PROGRAM unit_te_fake
-	TESTS awake drops elsewhere failover flush homes impostor links merge notify notify_ends rails region_ends reroute
+	TESTS awake drops elsewhere failover flush homes impostor links merge notify notify_ends rails region_ends reroute spread
 		revoke timer unmatched warm
 	SOURCES fake.c raw.c)
 te_tests(unit te PROGRAM unit_te_libfabric

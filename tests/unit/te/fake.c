@@ -24,6 +24,7 @@
 #include "tests/lib/wait.h"
 
 #define ID_LEN       8
+#define KEY_LEN      40
 #define OPEN_WAIT_MS 60000
 
 struct fake_knobs fake;
@@ -98,6 +99,8 @@ void fake_reset(void)
 	atomic_store(&fake.down_rail, -1);
 	atomic_store(&fake.only_a_at, 0);
 	atomic_store(&fake.not_c_at, 0);
+	atomic_store(&fake.piece, 0);
+	atomic_store(&fake.astray, 0);
 	atomic_store(&fake.unable, 0);
 	atomic_store(&fake.refuse_at, 0);
 	atomic_store(&fake.fail_at, 0);
@@ -229,18 +232,76 @@ static int write_id(uint64_t id, void *out, size_t *len)
 	return w.bad ? -ENOBUFS : 0;
 }
 
+/* What a rail has of a region, in its key: of each n pieces the place-th. */
+struct fake_key {
+	uint64_t id, addr, length, piece;
+	uint32_t n, place;
+};
+
+static int write_key(const struct fake_key *key, void *out, size_t *len)
+{
+	struct tei_writer w;
+
+	tei_writer_init(&w, out, *len);
+	tei_write_u64(&w, key->id);
+	tei_write_u64(&w, key->addr);
+	tei_write_u64(&w, key->length);
+	tei_write_u64(&w, key->piece);
+	tei_write_u32(&w, key->n);
+	tei_write_u32(&w, key->place);
+	*len = KEY_LEN;
+	return w.bad ? -ENOBUFS : 0;
+}
+
+static void read_key(const void *bytes, size_t len, struct fake_key *out)
+{
+	struct tei_reader r;
+
+	tei_reader_init(&r, bytes, len);
+	out->id = tei_read_u64(&r);
+	out->addr = tei_read_u64(&r);
+	out->length = tei_read_u64(&r);
+	out->piece = tei_read_u64(&r);
+	out->n = tei_read_u32(&r);
+	out->place = tei_read_u32(&r);
+}
+
+static bool fake_key_covers(const void *bytes, size_t len, uint64_t address,
+			    uint64_t *room)
+{
+	struct fake_key key;
+	uint64_t at, i, end;
+
+	read_key(bytes, len, &key);
+	at = address - key.addr;
+	*room = key.length - at;
+	if (!key.piece || key.n == 1)
+		return true;
+	i = at / key.piece;
+	end = (i + 1) * key.piece;
+	/* With three rails two pieces side by side are alike: room for both. */
+	if (i % key.n != key.place && (i + 1) % key.n != key.place)
+		end += key.piece;
+	if (end < key.length)
+		*room = end - at;
+	return i % key.n == key.place;
+}
+
 static int fake_region_add(struct tei_rail *rail, uint64_t id, void *addr,
-			   uint64_t length, uint32_t access, void *key,
+			   uint64_t length, uint32_t access, void *out,
 			   size_t *len)
 {
-	(void)length;
+	struct fake_key key = {
+		id, (uintptr_t)addr, length, atomic_load(&fake.piece), 1, 0};
+
 	(void)access;
 	if ((uintptr_t)addr == atomic_load(&fake.only_a_at) && number_of(rail))
 		return -EOPNOTSUPP;
 	if ((uintptr_t)addr == atomic_load(&fake.not_c_at) &&
 	    number_of(rail) == 2)
 		return -EOPNOTSUPP;
-	return write_id(id, key, len);
+	key.place = tei_region_spread(rail, id, &key.n);
+	return write_key(&key, out, len);
 }
 
 static void fake_region_remove(struct tei_rail *rail, uint64_t id)
@@ -512,6 +573,15 @@ static bool touches(const struct tei_slice *slice, _Atomic uint64_t *at)
 	return bad >= slice->remote && bad - slice->remote < slice->length;
 }
 
+static bool is_astray(const struct tei_slice *slice)
+{
+	uint64_t room;
+
+	return !fake_key_covers(slice->key, slice->key_len, slice->remote,
+				&room) ||
+	       room < slice->length;
+}
+
 static int carry(struct tei_slice *slice)
 {
 	uint32_t access = slice->op == TEI_WRITE ? TE_ACCESS_REMOTE_WRITE
@@ -529,6 +599,8 @@ static int carry(struct tei_slice *slice)
 		leave_ghost(slice);
 		return -EIO;
 	}
+	if (is_astray(slice))
+		atomic_fetch_add(&fake.astray, 1);
 	tei_mutex_lock(&mu);
 	if (half->other)
 		rc = tei_region_pin(half->other->base, slice->key,
@@ -715,7 +787,7 @@ static void fake_endpoint_way(const struct tei_endpoint *ep, char *out,
 	.endpoint_size = sizeof(struct fake_half),                            \
 	.rail_open = fake_rail_open, .rail_close = fake_rail_close,           \
 	.region_add = fake_region_add, .region_remove = fake_region_remove,   \
-	.endpoint_open = fake_endpoint_open,                                  \
+	.key_covers = fake_key_covers, .endpoint_open = fake_endpoint_open,   \
 	.endpoint_connect = fake_endpoint_connect,                            \
 	.endpoint_way = fake_endpoint_way,                                    \
 	.endpoint_close = fake_endpoint_close, .post = fake_post,             \

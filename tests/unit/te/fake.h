@@ -39,6 +39,11 @@ struct fake_knobs {
 	_Atomic int dead_err;   /* what connects of dead ones fail with */
 	_Atomic uint64_t only_a_at; /* a region there is reached by "a" alone */
 	_Atomic uint64_t not_c_at;  /* a region there is not reached by "c" */
+	/*
+	 * Bytes of pieces of which each of the rails that share a region has
+	 * every n-th; 0: they have all of it. Regions that are added meanwhile.
+	 */
+	_Atomic uint64_t piece;
 	_Atomic uint64_t refuse_at; /* what touches it: -EFAULT; 0: nothing */
 	_Atomic uint64_t fail_at;   /* the same: -EIO, and leaves a ghost */
 	_Atomic int refuse_connects, fail_posts, busy; /* that many times */
@@ -49,9 +54,10 @@ struct fake_knobs {
 	_Atomic unsigned int timed_out;         /* timers that ended */
 	_Atomic unsigned int timed_out_closing; /* of engines that end */
 	_Atomic unsigned int done[3];           /* slices, per device */
-	_Atomic unsigned int ghosts;            /* that landed */
-	_Atomic unsigned int flushing;          /* that are held */
-	_Atomic unsigned int opening;           /* that are held */
+	_Atomic unsigned int astray;   /* slices where a rail has no key */
+	_Atomic unsigned int ghosts;   /* that landed */
+	_Atomic unsigned int flushing; /* that are held */
+	_Atomic unsigned int opening;  /* that are held */
 };
 
 extern struct fake_knobs fake;
