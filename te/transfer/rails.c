@@ -511,13 +511,15 @@ static void reach_in_part(struct tei_request *r,
 			  const struct tei_remote_region *region)
 {
 	const struct tei_peer_work *peer = r->peer;
+	uint64_t some = region == peer->seen.region
+				? peer->seen.spread
+				: tei_spread_of(peer, remote, region, r->reach);
 
-	r->spread = region == peer->seen.region
-			    ? peer->seen.spread
-			    : tei_spread_of(peer, remote, region, r->reach);
-	r->spread &= r->reach;
-	if (r->spread && lacks_rails(r, remote, region))
-		r->reach = r->spread = 0;
+	r->spread = some & r->reach;
+	if (!r->spread || !lacks_rails(r, remote, region))
+		return;
+	r->reach = 0;
+	r->spread = false;
 }
 
 /* tei_request_reach(), of regions that each rail has whole. */
@@ -637,8 +639,9 @@ struct tei_peer_work *tei_pairs_best_part(const struct tei_request *r)
 		reach &= takers.rails;
 	}
 	reach &= ~across & ~r->avoid;
-	reach = tei_spread_at(peer, peer->remote, region, reach,
-			      r->remote + tei_spread_offset(r), &room);
+	if (reach & peer->worker->spreads)
+		reach = tei_spread_at(peer, peer->remote, region, reach,
+				      r->remote + tei_spread_offset(r), &room);
 	best = best_rails(r, region, openable(peer, reach));
 	if (!best) /* all are paused or down: with one that will be back */
 		best = not_down(peer->worker, reach);

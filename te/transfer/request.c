@@ -355,8 +355,7 @@ static bool reach_anew(struct tei_request *r, const struct tei_remote *remote,
 		       const struct tei_remote_region *region)
 {
 	uint64_t reach = r->reach;
-	uint64_t spread = r->spread;
-	bool staged = r->staged, direct = r->direct;
+	bool staged = r->staged, direct = r->direct, spread = r->spread;
 
 	(void)tei_request_reach(r, remote, region);
 	if (r->reach & ~r->avoid)

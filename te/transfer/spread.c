@@ -10,8 +10,8 @@
 #include "te/worker/worker.h"
 
 /*
- * Tells whether rail @i has the byte of @region at @address; *@room as
- * key_covers().
+ * Tells whether rail @i, of those that may have a part only, has the byte of
+ * @region at @address; *@room as key_covers().
  */
 static bool has_byte(const struct tei_peer_work *peer,
 		     const struct tei_remote *remote,
@@ -21,9 +21,7 @@ static bool has_byte(const struct tei_peer_work *peer,
 	const struct tei_backend_ops *ops = peer->worker->rails[i]->rail.ops;
 	uint32_t pos = peer->pairs[i].remote_pos;
 
-	if (pos >= remote->n_rails || !region->key[pos].bytes)
-		return false;
-	return !ops->key_covers ||
+	return pos < remote->n_rails && region->key[pos].bytes &&
 	       ops->key_covers(region->key[pos].bytes, region->key[pos].len,
 			       address, room);
 }
@@ -34,7 +32,7 @@ uint64_t tei_spread_of(const struct tei_peer_work *peer,
 {
 	uint64_t left, some = 0;
 
-	for (left = rails; left; left &= left - 1) {
+	for (left = rails & peer->worker->spreads; left; left &= left - 1) {
 		uint64_t room = region->length;
 
 		if (!has_byte(peer, remote, region, __builtin_ctzll(left),
@@ -50,9 +48,9 @@ uint64_t tei_spread_at(const struct tei_peer_work *peer,
 		       const struct tei_remote_region *region, uint64_t rails,
 		       uint64_t address, uint64_t *room)
 {
-	uint64_t left, have = 0;
+	uint64_t left, have = rails & ~peer->worker->spreads;
 
-	for (left = rails; left; left &= left - 1) {
+	for (left = rails & peer->worker->spreads; left; left &= left - 1) {
 		uint64_t same = *room;
 
 		if (has_byte(peer, remote, region, __builtin_ctzll(left),

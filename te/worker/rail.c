@@ -257,6 +257,8 @@ static int open_rail(const struct probe *probe, const struct tei_device *device,
 	}
 	box->tier = w->n_tiers;
 	w->tiers[w->n_tiers] |= (uint64_t)1 << w->n_rails;
+	if (box->rail.ops->key_covers)
+		w->spreads |= (uint64_t)1 << w->n_rails;
 	w->rails[w->n_rails++] = box;
 	return 0;
 }
@@ -638,6 +640,7 @@ static int share(struct tei_worker *w, const struct tei_worker *first)
 	w->rails = first->rails;
 	w->n_rails = first->n_rails;
 	w->n_tiers = first->n_tiers;
+	w->spreads = first->spreads;
 	memcpy(w->tiers, first->tiers, sizeof(w->tiers));
 	return open_fds(w);
 }

@@ -188,6 +188,7 @@ struct tei_worker {
 	uint32_t n_rails;
 	uint64_t tiers[TEI_TIERS_MAX]; /* rails of a backend, a bit each */
 	uint32_t n_tiers;
+	uint64_t spreads; /* rails that may have a region in part, a bit each */
 	pthread_t thread;
 	bool started;
 	int inner, outer, wake, kick; /* fds; -1: not open */
