@@ -297,9 +297,9 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	struct tei_frame_conn *conn = arg;
 	uint64_t since_ns;
 
-	(void)fd;
 	(void)what;
 	tei_loop_note(conn->loop);
+	tei_loop_heard(conn->loop, fd);
 	if (!may_read(conn))
 		return; /* level-triggered: comes again */
 	since_ns = tei_loop_turn_ns(conn->loop);

@@ -24,6 +24,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/follow.h"
 #include "base/mem.h"
 #include "base/spin.h"
 #include "base/thread.h"
@@ -41,6 +42,11 @@ struct tei_loop {
 	struct tei_list orphans;
 	struct tei_spin spin;             /* max 0: sleeps at once */
 	struct tei_contention contention; /* while it spins */
+	struct tei_follow follow;
+	/* A turn that began asleep, as others need the cores. */
+	bool sleeps;
+	int heard; /* socket by which something came in it; -1: none */
+	uint64_t heard_ns;
 	/* Measured: whom to tell, and when the clocks were read. */
 	void (*measured)(uint64_t cpu_ns, void *arg);
 	void *measured_arg;
@@ -281,12 +287,31 @@ static int first_turn(const struct tei_loop *loop, uint64_t now)
 		       : SLEEP;
 }
 
+void tei_loop_heard(struct tei_loop *loop, int fd)
+{
+	if (!loop->sleeps || loop->heard >= 0)
+		return;
+	loop->heard = fd;
+	loop->heard_ns = tei_now_ns();
+}
+
+/* Another turn begins. */
+static void follow_heard(struct tei_loop *loop, uint64_t now)
+{
+	if (loop->sleeps && loop->heard >= 0)
+		tei_follow(&loop->follow, loop->heard, now - loop->heard_ns,
+			   now);
+	loop->sleeps = tei_contention_lasts(&loop->contention, now);
+	loop->heard = -1;
+}
+
 /* -1, or 0: something may have happened. */
 static int poll_or_sleep(struct tei_loop *loop)
 {
 	uint64_t noted = loop->n_noted, since = tei_now_ns(), now = since;
 	int flags = first_turn(loop, now);
 
+	follow_heard(loop, now);
 	while (run_turn(loop, flags) == 0) {
 		if (flags == POLL && loop->n_noted == noted &&
 		    !event_base_got_break(loop->base)) {

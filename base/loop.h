@@ -55,6 +55,12 @@ void tei_loop_measure(struct tei_loop *loop,
 uint64_t tei_loop_turn_ns(struct tei_loop *loop);
 /* Number of this turn; 0 for a loop that is not measured. */
 uint64_t tei_loop_turn(const struct tei_loop *loop);
+/*
+ * Something has come by the connected socket @fd. A loop that spins moves to
+ * the core that it comes from where that is of use (base/follow.h). Loop thread
+ * only.
+ */
+void tei_loop_heard(struct tei_loop *loop, int fd);
 /* Runs until tei_loop_stop(); for programs whose main thread is the loop. */
 int tei_loop_run(struct tei_loop *loop);
 /*

@@ -106,6 +106,11 @@ struct tei_rail {
 	 */
 	bool woken;
 	/*
+	 * A connected socket by which progress() has read something, for the
+	 * core to take; -1: none. For who is served by a processor of the peer.
+	 */
+	int heard;
+	/*
 	 * Set by the core: the engine ends. What a device refuses to let go of
 	 * is said in the log then, not waited for. Token.
 	 */

@@ -649,6 +649,8 @@ ssize_t tei_tcp_readv(const struct tcp_lane *lane, const struct iovec *iov,
 		got = n == 1 ? recv(lane->fd, iov->iov_base, iov->iov_len, 0)
 			     : readv(lane->fd, iov, (int)n);
 	while (got < 0 && errno == EINTR);
+	if (got > 0)
+		lane->rail->base->heard = lane->fd;
 	return got < 0 ? -errno : got;
 }
 

@@ -816,10 +816,30 @@ static uint64_t next_look(const struct tei_worker *w)
 	return due < tick ? due : tick;
 }
 
+/* Takes the socket by which one of the rails has heard something; -1: none. */
+static int take_heard(struct tei_worker *w)
+{
+	int fd = -1;
+
+	for (uint32_t i = 0; i < w->n_own; i++) {
+		if (w->own[i]->rail.heard >= 0)
+			fd = w->own[i]->rail.heard;
+		w->own[i]->rail.heard = -1;
+	}
+	return fd;
+}
+
 static void drive(struct tei_worker *w)
 {
-	uint64_t idle_since = drive_while_busy(w), until, now;
+	uint64_t idle_since, until, now, begun = tei_now_ns();
+	bool woken = w->woken;
+	int fd;
 
+	(void)take_heard(w); /* of whoever drove before */
+	idle_since = drive_while_busy(w);
+	fd = take_heard(w);
+	if (woken && fd >= 0 && tei_contention_lasts(&w->contention, w->now))
+		tei_follow(&w->follow, fd, w->now - begun, w->now);
 	until = next_look(w);
 	atomic_store(&w->sleep_until, until);
 	tei_token_release(w, false);

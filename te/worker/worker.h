@@ -32,6 +32,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "base/follow.h"
 #include "base/heap.h"
 #include "base/list.h"
 #include "base/loop.h"
@@ -234,6 +235,7 @@ struct tei_worker {
 	/* The thread's alone, no token needed: the inner fd has woken it since
 	 * it last drove. */
 	bool woken;
+	struct tei_follow follow; /* the same */
 	struct tei_heap dues;
 	struct tei_list runnable; /* peers with something to post */
 	struct tei_list broken;   /* links to be closed */

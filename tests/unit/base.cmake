@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 te_tests(unit base
-	TESTS bounce bytes clock conf conf_file copy copy_choice faster fastest fds frame frame_bad frame_crowd hash
+	TESTS bounce bytes clock conf conf_file copy copy_choice faster fastest fds follow frame frame_bad frame_crowd hash
 		heap http http_body http_host http_page http_pieces http_user
 		incarnation log lookup loop mapped memory module net peer process
 		room spin
