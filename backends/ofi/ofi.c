@@ -202,6 +202,16 @@ static int ofi_region_add(struct tei_rail *rail, uint64_t id, void *addr,
 				  access, key, len);
 }
 
+static bool ofi_key_covers(const void *bytes, size_t len, uint64_t address,
+			   uint64_t *room)
+{
+	struct ofi_key key;
+
+	*room = UINT64_MAX;
+	return !tei_ofi_key_decode(bytes, len, &key) &&
+	       tei_ofi_key_covers(&key, address, room);
+}
+
 static int ofi_region_hide(struct tei_rail *rail, uint64_t id)
 {
 	bool kick;
@@ -235,6 +245,7 @@ const struct tei_backend_ops tei_backend_ofi = {
 	.rail_describe = ofi_rail_describe,
 	.rail_match = ofi_rail_match,
 	.region_add = ofi_region_add,
+	.key_covers = ofi_key_covers,
 	.region_hide = ofi_region_hide,
 	.region_remove = ofi_region_remove,
 	.endpoint_open = tei_ofi_endpoint_open,

@@ -16,6 +16,7 @@ enum {
 	ADDRESS_EMULATES = 1,
 	KEY_OFFSETS = 1,
 	KEY_BOUND = 2,
+	KEY_IN_PART = 4,
 	KEY_BYTES_SHIFT = 4,
 };
 
@@ -145,38 +146,72 @@ const char *tei_ofi_address_decode(const void *bytes, size_t len,
 
 /* ---- regions ---- */
 
+/* Returns a bit for each of @n <= 64 chunks. */
+static uint64_t bits_of(uint32_t n)
+{
+	return n < OFI_PARTS_MAX ? ((uint64_t)1 << n) - 1 : UINT64_MAX;
+}
+
+/* Returns the bytes before the keys of the chunks. */
+static size_t head_of(uint8_t flags)
+{
+	return OFI_KEY_LEN + (flags & KEY_IN_PART ? sizeof(uint64_t) : 0);
+}
+
 int tei_ofi_key_encode(const struct ofi_key *key, void *out, size_t *len)
 {
-	size_t size = OFI_KEY_LEN + 8 * (size_t)key->range.n;
+	uint8_t flags = (uint8_t)((key->offsets ? KEY_OFFSETS : 0) |
+				  (key->bound ? KEY_BOUND : 0) |
+				  (key->lacks ? KEY_IN_PART : 0) |
+				  key->bound << KEY_BYTES_SHIFT);
+	size_t size = head_of(flags) + 8 * (size_t)key->range.n;
 	struct tei_writer w;
 
 	if (size > *len)
 		return -ENOBUFS;
 	tei_writer_init(&w, out, *len);
 	tei_write_u8(&w, VERSION);
-	tei_write_u8(&w, (uint8_t)((key->offsets ? KEY_OFFSETS : 0) |
-				   (key->bound ? KEY_BOUND : 0) |
-				   key->bound << KEY_BYTES_SHIFT));
+	tei_write_u8(&w, flags);
 	tei_write_u64(&w, key->range.base);
 	tei_write_u64(&w, key->range.chunk);
 	tei_write_u64(&w, key->range.length);
+	if (key->lacks)
+		tei_write_u64(&w, bits_of(key->range.n) & ~key->lacks);
 	*len = size;
 	return 0;
 }
 
 void tei_ofi_key_set(void *out, uint32_t chunk, uint64_t key)
 {
+	uint8_t *bytes = out;
 	struct tei_writer w;
 
-	tei_writer_init(&w, (uint8_t *)out + OFI_KEY_LEN + 8 * (size_t)chunk,
-			8);
+	tei_writer_init(&w, bytes + head_of(bytes[1]) + 8 * (size_t)chunk, 8);
 	tei_write_u64(&w, key);
+}
+
+/*
+ * Takes which chunks have a key, of a key that says so, with range.n set.
+ * Returns what is wrong with that, NULL: nothing.
+ */
+static const char *read_parts(struct ofi_key *key, uint64_t has)
+{
+	if (key->range.n > OFI_PARTS_MAX)
+		return "more chunks than may be without a key";
+	if (!has)
+		return "no chunk has a key";
+	if (has & ~bits_of(key->range.n))
+		return "keys of more chunks than there are";
+	key->lacks = bits_of(key->range.n) & ~has;
+	return NULL;
 }
 
 const char *tei_ofi_key_decode(const void *bytes, size_t len,
 			       struct ofi_key *out)
 {
 	const uint8_t *at = bytes;
+	const char *fault = NULL;
+	size_t head;
 
 	if (len < OFI_KEY_LEN || len > TEI_KEY_MAX || (len - OFI_KEY_LEN) % 8)
 		return "of a wrong length";
@@ -191,11 +226,17 @@ const char *tei_ofi_key_decode(const void *bytes, size_t len,
 	out->range.base = tei_load_u64(at + 2);
 	out->range.chunk = tei_load_u64(at + 10);
 	out->range.length = tei_load_u64(at + 18);
-	out->range.n = (uint32_t)(len - OFI_KEY_LEN) / 8;
-	out->keys = at + OFI_KEY_LEN;
+	out->lacks = 0;
+	head = head_of(at[1]);
+	if (len < head)
+		return "of a wrong length";
+	out->range.n = (uint32_t)(len - head) / 8;
+	out->keys = at + head;
 	if (out->bound > sizeof(uint64_t))
 		return "keys are too long";
-	return tei_rdma_range_fault(&out->range);
+	if (head > OFI_KEY_LEN)
+		fault = read_parts(out, tei_load_u64(at + OFI_KEY_LEN));
+	return fault ? fault : tei_rdma_range_fault(&out->range);
 }
 
 static uint64_t turn(uint64_t x, int by)
@@ -250,8 +291,32 @@ bool tei_ofi_key_at(const struct ofi_key *key, uint64_t address,
 	if (!range->n || !tei_rdma_range_has(range, address))
 		return false;
 	i = tei_rdma_chunk_at(range, address, &out->room);
+	if (key->lacks && (key->lacks >> i & 1))
+		return false;
 	out->key = tei_load_u64(key->keys + 8 * i);
 	out->addr = key->offsets ? address - range->base - i * range->chunk
 				 : address;
 	return true;
+}
+
+bool tei_ofi_key_covers(const struct ofi_key *key, uint64_t address,
+			uint64_t *room)
+{
+	const struct rdma_range *range = &key->range;
+	uint64_t i, last, unlike;
+	bool has;
+
+	*room = UINT64_MAX;
+	if (!tei_rdma_range_has(range, address))
+		return false;
+	*room = tei_rdma_range_rest(range, address);
+	if (!key->lacks)
+		return true;
+	i = (address - range->base) / range->chunk;
+	has = !(key->lacks >> i & 1);
+	unlike = (has ? key->lacks : ~key->lacks) >> i;
+	last = unlike ? i + (uint64_t)__builtin_ctzll(unlike) : range->n;
+	if (last < range->n)
+		*room = tei_rdma_chunk_base(range, last) - address;
+	return has;
 }

@@ -20,10 +20,13 @@
  *
  * region    0  u8  version (1)
  *           1  u8  flags: 1 remote addresses are offsets in a chunk, 2 keys are
- *                  bound to endpoints; << 4: bytes of such a key, 1 .. 8
+ *                  bound to endpoints, 4 some chunks have no key; << 4: bytes
+ *                  of a key that is bound, 1 .. 8
  *           2  u64 first address        10  u64 bytes of a chunk
- *          18  u64 bytes of all         26  u64 key of each chunk;
- *                                               none: not for peers
+ *          18  u64 bytes of all
+ *              u64 with flag 4 only, of at most 64 chunks: bit i: chunk i has a
+ *                  key; at least one has
+ *              u64 key of each chunk, 0 of one without; none: not for peers
  *
  * Keys that are bound to endpoints: there is one for each endpoint of the
  * target and chunk. Both sides make it, by tei_ofi_bound_key(), of the token of
@@ -45,6 +48,7 @@
 #define OFI_ADDRESS_MAX      128 /* bytes of a provider's address */
 #define OFI_KEY_LEN          26 /* bytes of a region's key without its chunks */
 #define OFI_CHUNKS_MAX       ((TEI_KEY_MAX - OFI_KEY_LEN) / 8)
+#define OFI_PARTS_MAX        64 /* chunks of a region that has some keys only */
 
 struct ofi_self {     /* of a rail */
 	bool ip;      /* addresses are of IP: other networks may be reached */
@@ -68,6 +72,8 @@ struct ofi_key {            /* of a region */
 	bool offsets;       /* remote addresses count from a chunk's begin */
 	unsigned int bound; /* bytes of a key that is bound; 0: none is */
 	struct rdma_range range; /* range.n 0: not for peers */
+	/* Bit i: chunk i has no key, of at most OFI_PARTS_MAX; 0: all have. */
+	uint64_t lacks;
 	/* keys[8 * range.n], in what was decoded; not owned. */
 	const uint8_t *keys;
 };
@@ -86,7 +92,10 @@ int tei_ofi_address_encode(const struct ofi_address *address, void *out,
 			   size_t *len);
 const char *tei_ofi_address_decode(const void *bytes, size_t len,
 				   struct ofi_address *out);
-/* Encodes with room for the keys of @key->range.n chunks, each to be set. */
+/*
+ * Encodes with room for the keys of @key->range.n chunks, each to be set: 0 of
+ * a chunk that has none.
+ */
 int tei_ofi_key_encode(const struct ofi_key *key, void *out, size_t *len);
 void tei_ofi_key_set(void *out, uint32_t chunk, uint64_t key);
 /* @bytes are borrowed for as long as @out is asked for places. */
@@ -100,9 +109,18 @@ const char *tei_ofi_key_decode(const void *bytes, size_t len,
 uint64_t tei_ofi_bound_key(const uint8_t token[OFI_TOKEN_LEN], uint64_t chunk,
 			   unsigned int bytes);
 
-/* Finds the place of @address. False: the region has no such byte. */
+/* Finds the place of @address. False: the region has no key of such a byte. */
 bool tei_ofi_key_at(const struct ofi_key *key, uint64_t address,
 		    struct ofi_place *out);
+
+/*
+ * Tells whether @address is in a chunk that has a key; *room: bytes from there
+ * on of which the same holds, UINT64_MAX of an address that the region does not
+ * have. All of a region that is not for peers has one: who may reach it is not
+ * asked here. Pure.
+ */
+bool tei_ofi_key_covers(const struct ofi_key *key, uint64_t address,
+			uint64_t *room);
 
 /*
  * rail_match() of te/backend.h: 0, or a rank. A fabric's name tells its
