@@ -487,8 +487,8 @@ static bool needs_local(const struct ofi_nic *nic)
  * Finds what the provider needs of the local memory at @addr, and lowers *n to
  * what goes with that. Registered memory is there, says who registered it;
  * other memory is looked at, since a provider may touch it by the processor.
- * -EFAULT: it is not there; -EOPNOTSUPP: it needs to be registered; -EAGAIN:
- * the operation names other regions.
+ * -EFAULT: it is not there; -EOPNOTSUPP: it needs to be registered, and the
+ * device does not have it; -EAGAIN: the operation names other regions.
  */
 static int find_local(struct ofi_rail *rail, struct ofi_work *work,
 		      uint64_t addr, uint64_t *n, void **desc)
@@ -508,9 +508,10 @@ static int find_local(struct ofi_rail *rail, struct ofi_work *work,
 	*n = tei_rdma_least(*n, tei_rdma_range_rest(&region->range, addr));
 	if (!needs_local(&rail->nic))
 		return 0;
+	if (!tei_ofi_region_desc(&rail->regions, region, addr, &room, desc))
+		return -EOPNOTSUPP;
 	if (!tei_rdma_use(&rail->regions.table, &work->uses, region))
 		return -EAGAIN;
-	*desc = tei_ofi_region_desc(&rail->regions, region, addr, &room);
 	*n = tei_rdma_least(*n, room);
 	return 0;
 }
@@ -638,6 +639,17 @@ static enum cut post_draft(struct ofi_endpoint *ep, struct draft *d,
 	return CUT_ONE;
 }
 
+/*
+ * Returns why a key does not reach @address: another rail may have that part of
+ * the region, or nobody has it.
+ */
+static int why_beyond(const struct ofi_key *key, uint64_t address)
+{
+	return key->lacks && tei_rdma_range_has(&key->range, address)
+		       ? -EOPNOTSUPP
+		       : -EFAULT;
+}
+
 static enum cut cut_one(struct ofi_endpoint *ep, struct tei_slice *slice)
 {
 	struct ofi_rail *rail = ofi_rail_of(ep);
@@ -649,8 +661,9 @@ static enum cut cut_one(struct ofi_endpoint *ep, struct tei_slice *slice)
 	d.work = take_work(ep->window, slice);
 	if (!d.work)
 		return CUT_NONE;
-	rc = tei_ofi_key_at(&s->key, slice->remote + s->at, &place) ? 0
-								    : -EFAULT;
+	rc = tei_ofi_key_at(&s->key, slice->remote + s->at, &place)
+		     ? 0
+		     : why_beyond(&s->key, slice->remote + s->at);
 	if (!rc) {
 		d.remote.addr = place.addr;
 		d.remote.key = s->key.bound

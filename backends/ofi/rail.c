@@ -261,7 +261,7 @@ int tei_ofi_rail_open(struct tei_rail *base)
 			  strerror(-rc));
 		goto close_all;
 	}
-	tei_ofi_regions_init(&rail->regions, &rail->nic, base->core);
+	tei_ofi_regions_init(&rail->regions, &rail->nic, base);
 	base->endpoints = limit_of(&rail->nic);
 	return 0;
 

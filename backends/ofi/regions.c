@@ -14,6 +14,8 @@
 #include "base/mem.h"
 
 #define TRIES 8 /* of random keys, one of which may be in use */
+#define GiB   ((uint64_t)1 << 30)
+#define MiB   ((uint64_t)1 << 20)
 
 /* ---- registering ---- */
 
@@ -31,6 +33,25 @@ static uint64_t chunk_of(const struct ofi_nic *nic, uint64_t length)
 	if (!chunk || chunk >= length)
 		return length;
 	return chunk > page ? chunk / page * page : page;
+}
+
+/*
+ * Returns the bytes of a chunk of a region that is registered in part: small
+ * enough for OFI_PARTS_MAX of them, whole pages, and of whatever size those
+ * are where the region has that much. 0: the settings want smaller ones, or it
+ * cannot be cut.
+ */
+static uint64_t part_of(const struct ofi_nic *nic, uint64_t length)
+{
+	uint64_t most = chunk_of(nic, length);
+	uint64_t part = (length - 1) / OFI_PARTS_MAX + 1;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	page = part >= GiB ? GiB : part >= 2 * MiB ? 2 * MiB : page;
+	part = tei_rdma_least((part - 1) / page * page + page, most);
+	if (part >= length || tei_rdma_chunks(length, part) > OFI_PARTS_MAX)
+		return 0;
+	return part;
 }
 
 static bool is_bound(const struct ofi_nic *nic)
@@ -148,6 +169,24 @@ static int register_dmabuf(const struct ofi_regions *regions,
 	return -FI_EOPNOTSUPP;
 }
 
+static int register_chunk_of(const struct ofi_regions *regions,
+			     struct ofi_region *region, uint32_t i,
+			     uint64_t rights)
+{
+	const struct rdma_range *range = &region->common.range;
+	struct fid_mr *mr;
+	int rc;
+
+	rc = region->common.gpu
+		     ? register_dmabuf(regions, region, i, rights, &mr)
+		     : register_chunk(
+			       regions->nic, tei_rdma_chunk_base(range, i),
+			       tei_rdma_chunk_length(range, i), rights, &mr);
+	if (!rc)
+		region->mrs[i] = mr;
+	return rc;
+}
+
 /* -EBUSY: the provider keeps some, which is logged; to be tried again. */
 static int take_keys_back(const struct ofi_regions *regions,
 			  struct ofi_region *region)
@@ -157,9 +196,13 @@ static int take_keys_back(const struct ofi_regions *regions,
 	int rc;
 
 	for (; range->n; range->n--) {
-		rc = close_key(regions, region->mrs[range->n - 1]);
-		if (!rc)
+		struct fid_mr **mr = &region->mrs[range->n - 1];
+
+		rc = *mr ? close_key(regions, *mr) : 0;
+		if (!rc) {
+			*mr = NULL;
 			continue;
+		}
 		if (tei_log_allowed(&limit))
 			LOG_ERROR("rail %s: a key cannot be taken back: %s",
 				  regions->nic->name,
@@ -174,7 +217,7 @@ static void leave_keys(const struct ofi_regions *regions,
 		       struct ofi_region *region)
 {
 	while (take_keys_back(regions, region))
-		region->common.range.n--;
+		region->mrs[--region->common.range.n] = NULL;
 }
 
 static int log_refusal(const struct ofi_regions *regions,
@@ -201,31 +244,143 @@ static int log_refusal(const struct ofi_regions *regions,
 	return rc == -ENOSPC || rc == -EACCES ? -ENOBUFS : rc;
 }
 
-/* Registers all chunks, or none. */
-static int register_chunks(const struct ofi_regions *regions,
+/* Registers all chunks, or none. Returns what the provider says. */
+static int register_all(const struct ofi_regions *regions,
+			struct ofi_region *region, uint32_t n, uint64_t rights)
+{
+	struct rdma_range *range = &region->common.range;
+	int rc = 0;
+
+	while (!rc && range->n < n) {
+		rc = register_chunk_of(regions, region, range->n, rights);
+		range->n += !rc;
+	}
+	if (rc)
+		leave_keys(regions, region);
+	return rc;
+}
+
+/* ---- registering in part ---- */
+
+/*
+ * Devices have a limit of the pages under all keys, and one of those under each
+ * key. Providers say either of these, also where there is another cause.
+ */
+static bool is_want_of_room(int rc)
+{
+	return rc == -FI_ENOMEM || rc == -FI_ENOSPC || rc == -FI_EINVAL;
+}
+
+/*
+ * Tells whether a region may be registered in part: not a GPU's memory, as no
+ * processor may copy what is not registered, nor where keys are bound, which
+ * are made later on, of all of it.
+ */
+static bool may_be_in_part(const struct ofi_regions *regions,
+			   const struct ofi_region *region)
+{
+	return !region->common.gpu && !is_bound(regions->nic);
+}
+
+/* Returns the bytes of all chunks that are registered. */
+static uint64_t length_of_parts(const struct ofi_region *region)
+{
+	const struct rdma_range *range = &region->common.range;
+	uint64_t length = 0;
+
+	for (uint32_t i = 0; i < range->n; i++) {
+		if (region->mrs[i])
+			length += tei_rdma_chunk_length(range, i);
+	}
+	return length;
+}
+
+/* Registers chunks from @first on, cyclically, until one is refused. */
+static int register_from(const struct ofi_regions *regions,
+			 struct ofi_region *region, uint32_t first,
+			 uint64_t rights, uint32_t *taken)
+{
+	uint32_t n = region->common.range.n;
+	int rc = 0;
+
+	for (*taken = 0; *taken < n; ++*taken) {
+		uint32_t i = (first + *taken) % n;
+
+		rc = register_chunk_of(regions, region, i, rights);
+		if (rc)
+			break;
+	}
+	return rc;
+}
+
+static void log_parts(const struct ofi_regions *regions,
+		      const struct ofi_region *region, int why)
+{
+	static struct tei_log_limit limit = {.per_minute = 60};
+	const struct rdma_range *range = &region->common.range;
+	uint64_t there = length_of_parts(region);
+
+	if (tei_log_allowed(&limit))
+		LOG_INFO("rail %s: %" PRIu64 " of %" PRIu64
+			 " bytes at %#" PRIx64
+			 " are registered, in parts of %" PRIu64
+			 ": the device has no room for all of it%s (%s)%s",
+			 regions->nic->name, there, range->length, range->base,
+			 range->chunk,
+			 there == range->length ? " under one key" : "",
+			 regions->nic->api->strerror(-why),
+			 there == range->length
+				 ? ""
+				 : "; peers reach the rest by other rails");
+}
+
+/* Gives a chunk back, unless the provider keeps it. */
+static void give_back(const struct ofi_regions *regions,
+		      struct ofi_region *region, uint32_t i)
+{
+	if (!close_key(regions, region->mrs[i]))
+		region->mrs[i] = NULL;
+}
+
+/*
+ * Registers as many of a region's chunks as the device has room for, less one,
+ * whose room is left to endpoints and small regions. @why: what the provider
+ * said of all of it. Returns what it says: 0 if one chunk is registered.
+ */
+static int register_some(const struct ofi_regions *regions,
+			 struct ofi_region *region, uint64_t rights, int why)
+{
+	struct rdma_range *range = &region->common.range;
+	uint32_t n_rails, taken, first;
+	int rc;
+
+	range->n = (uint32_t)tei_rdma_chunks(range->length, range->chunk);
+	first = tei_region_spread(regions->rail, region->common.id, &n_rails);
+	first = (uint32_t)((uint64_t)range->n * first / n_rails);
+	rc = register_from(regions, region, first, rights, &taken);
+	if (rc && (!taken || !is_want_of_room(rc))) {
+		leave_keys(regions, region);
+		return rc;
+	}
+	if (rc && taken > 1)
+		give_back(regions, region, (first + taken - 1) % range->n);
+	log_parts(regions, region, why);
+	return 0;
+}
+
+/* Registers a region, whole or else in part, logged where that fails. */
+static int register_region(const struct ofi_regions *regions,
 			   struct ofi_region *region, uint32_t n,
 			   uint64_t rights)
 {
-	struct rdma_range *range = &region->common.range;
-	int rc;
+	uint64_t part = part_of(regions->nic, region->common.range.length);
+	int rc = register_all(regions, region, n, rights);
 
-	for (; range->n < n; range->n++) {
-		uint64_t at = tei_rdma_chunk_base(range, range->n);
-		struct fid_mr **mr = &region->mrs[range->n];
-
-		rc = region->common.gpu
-			     ? register_dmabuf(regions, region, range->n,
-					       rights, mr)
-			     : register_chunk(
-				       regions->nic, at,
-				       tei_rdma_chunk_length(range, range->n),
-				       rights, mr);
-		if (!rc)
-			continue;
-		leave_keys(regions, region);
-		return log_refusal(regions, region, rc);
+	if (part && is_want_of_room(rc) && may_be_in_part(regions, region)) {
+		region->common.range.chunk = part;
+		rc = register_some(regions, region, rights, rc);
 	}
-	return 0;
+	return rc ? log_refusal(regions, region, rc) : 0;
 }
 
 /* Has peers reach it by keys of their endpoints. */
@@ -242,6 +397,26 @@ static int share(struct ofi_regions *regions, struct ofi_region *region,
 	return rc ? log_refusal(regions, region, rc) : 0;
 }
 
+/* Returns which of @n chunks have no key, as struct ofi_key has it. */
+static uint64_t lacks_of(const struct ofi_region *region, uint32_t n)
+{
+	uint64_t lacks = 0;
+
+	if (n > OFI_PARTS_MAX)
+		return 0; /* none: it is registered whole */
+	for (uint32_t i = 0; i < n; i++)
+		lacks |= (uint64_t)!region->mrs[i] << i;
+	return lacks;
+}
+
+static uint64_t key_of(const struct ofi_nic *nic,
+		       const struct ofi_region *region, uint32_t i)
+{
+	if (is_bound(nic))
+		return region->shared.secret + i;
+	return region->mrs[i] ? nic->api->mr_key(region->mrs[i]) : 0;
+}
+
 static int encode_key(const struct ofi_regions *regions,
 		      const struct ofi_region *region, void *key, size_t *len)
 {
@@ -256,11 +431,11 @@ static int encode_key(const struct ofi_regions *regions,
 		k.range.n = region->shared.range.n;
 	if (is_bound(nic))
 		k.bound = (unsigned int)nic->info->domain_attr->mr_key_size;
+	else
+		k.lacks = lacks_of(region, k.range.n);
 	rc = tei_ofi_key_encode(&k, key, len);
 	for (uint32_t i = 0; i < k.range.n && !rc; i++)
-		tei_ofi_key_set(key, i,
-				k.bound ? region->shared.secret + i
-					: nic->api->mr_key(region->mrs[i]));
+		tei_ofi_key_set(key, i, key_of(nic, region, i));
 	return rc;
 }
 
@@ -311,9 +486,10 @@ static void end_blocks(struct ofi_regions *regions)
 }
 
 void tei_ofi_regions_init(struct ofi_regions *regions, struct ofi_nic *nic,
-			  struct tei_engine_core *core)
+			  const struct tei_rail *rail)
 {
-	*regions = (struct ofi_regions){.nic = nic, .core = core};
+	*regions = (struct ofi_regions){
+		.nic = nic, .rail = rail, .core = rail->core};
 	tei_rdma_regions_init(&regions->table);
 	tei_ofi_grants_init(&regions->grants, nic);
 	if (mr_mode(nic) & FI_MR_LOCAL)
@@ -328,6 +504,12 @@ void tei_ofi_regions_fini(struct ofi_regions *regions)
 }
 
 /* ---- adding ---- */
+
+/* Returns how many chunks a region may have, registered whole or in part. */
+static size_t mrs_of(const struct ofi_nic *nic, uint64_t length, uint32_t n)
+{
+	return n < OFI_PARTS_MAX && part_of(nic, length) ? OFI_PARTS_MAX : n;
+}
 
 int tei_ofi_region_add(struct ofi_regions *regions, uint64_t id, void *addr,
 		       uint64_t length, uint32_t access, void *key, size_t *len)
@@ -348,7 +530,9 @@ int tei_ofi_region_add(struct ofi_regions *regions, uint64_t id, void *addr,
 		return -EOPNOTSUPP;
 	if (!n)
 		return -ENOBUFS;
-	region = tei_calloc(1, sizeof(*region) + n * sizeof(region->mrs[0]));
+	region =
+		tei_calloc(1, sizeof(*region) + mrs_of(nic, length, n) *
+							sizeof(region->mrs[0]));
 	if (!region)
 		return -ENOMEM;
 	region->common.id = id;
@@ -356,7 +540,7 @@ int tei_ofi_region_add(struct ofi_regions *regions, uint64_t id, void *addr,
 	region->common.gpu = gpu;
 	region->remote = of_peers;
 	tei_ofi_shared_init(&region->shared);
-	rc = rights ? register_chunks(regions, region, n, rights) : 0;
+	rc = rights ? register_region(regions, region, n, rights) : 0;
 	if (rc)
 		goto free_region;
 	if (of_peers && is_bound(nic))

@@ -5,7 +5,9 @@
  * A region is registered in chunks, each with a key of its own; not at all
  * where neither peers nor the provider need that. Peers get the keys of what
  * they may reach; local pieces of slices find their descriptors by address.
- * Where the provider binds keys to endpoints, peers get them by grants.h.
+ * Where the provider binds keys to endpoints, peers get them by grants.h. A
+ * device that has no room for all of a region takes some of its chunks; local
+ * memory in the others is used as memory that is not registered.
  *
  * add -> used by operations, reached by peers -> hide: from now on no operation
  * finds it; -EBUSY while one still uses it; then its keys are gone. Where the
@@ -34,7 +36,8 @@ struct ofi_region {
 	bool remote;               /* peers may reach it */
 	struct ofi_shared shared;  /* where keys are bound to endpoints */
 	uint64_t fence; /* guarded by table.mu: 0: none was asked for yet */
-	struct fid_mr *mrs[]; /* mrs[common.range.n] */
+	/* mrs[common.range.n]; NULL: a chunk that the device had no room for */
+	struct fid_mr *mrs[];
 };
 
 static inline struct ofi_region *ofi_region(const struct rdma_region *region)
@@ -44,6 +47,7 @@ static inline struct ofi_region *ofi_region(const struct rdma_region *region)
 
 struct ofi_regions {
 	struct ofi_nic *nic;          /* not owned */
+	const struct tei_rail *rail;  /* not owned; for the core */
 	struct tei_engine_core *core; /* not owned */
 	struct rdma_regions table;    /* ofi_region.common */
 	struct ofi_grants grants;     /* empty where keys are not bound */
@@ -67,7 +71,7 @@ struct ofi_regions {
 };
 
 void tei_ofi_regions_init(struct ofi_regions *regions, struct ofi_nic *nic,
-			  struct tei_engine_core *core);
+			  const struct tei_rail *rail);
 /* Frees the table; all regions are removed, all blocks given back by now. */
 void tei_ofi_regions_fini(struct ofi_regions *regions);
 
@@ -96,16 +100,22 @@ uint64_t tei_ofi_fence_asked(struct ofi_regions *regions);
 void tei_ofi_fence_done(struct ofi_regions *regions, uint64_t fence);
 
 /*
- * Returns the descriptor of the byte at @addr, of a region that has it and has
- * keys; *room: bytes under it from there. The provider has it at hand.
+ * Finds the descriptor of the byte at @addr, of a region that has it and has
+ * keys; *room: bytes under it from there. The provider has it at hand. False:
+ * its chunk is not registered.
  */
-static inline void *tei_ofi_region_desc(const struct ofi_regions *regions,
-					const struct rdma_region *region,
-					uint64_t addr, uint64_t *room)
+static inline bool tei_ofi_region_desc(const struct ofi_regions *regions,
+				       const struct rdma_region *region,
+				       uint64_t addr, uint64_t *room,
+				       void **desc)
 {
 	uint64_t i = tei_rdma_chunk_at(&region->range, addr, room);
+	struct fid_mr *mr = ofi_region(region)->mrs[i];
 
-	return regions->nic->api->mr_desc(ofi_region(region)->mrs[i]);
+	if (!mr)
+		return false;
+	*desc = regions->nic->api->mr_desc(mr);
+	return true;
 }
 
 #endif

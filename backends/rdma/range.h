@@ -16,7 +16,11 @@
 struct rdma_range {
 	uint64_t base, length; /* bytes of all chunks */
 	uint64_t chunk;        /* bytes; the last one may have fewer */
-	uint32_t n;            /* chunks that have a key, from the first on */
+	/*
+	 * Chunks that have a key, from the first on; of regions that are
+	 * registered in part all chunks, and who has the keys knows which.
+	 */
+	uint32_t n;
 };
 
 static inline uint64_t tei_rdma_least(uint64_t a, uint64_t b)

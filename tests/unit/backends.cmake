@@ -45,8 +45,8 @@ if(TARGET te_ofi)
 	target_include_directories(te_test_fake_ofi SYSTEM PRIVATE
 		${LIBFABRIC_INCLUDE_DIRS})
 	te_tests(unit backends PROGRAM unit_backends_ofi
-		TESTS ofi_bounce ofi_chaos ofi_fake ofi_hostile ofi_load ofi_module ofi_open ofi_real ofi_trouble ofi_wire
-			ofi_words
+		TESTS ofi_bounce ofi_chaos ofi_fake ofi_hostile ofi_load ofi_module ofi_open ofi_real ofi_spread ofi_trouble
+			ofi_wire ofi_words
 		SOURCES fake_core.c ofi_rig.c
 		LIBRARIES $<TARGET_OBJECTS:te_test_fake_ofi>)
 	# Engines over such providers: the core is the real one.

@@ -235,6 +235,8 @@ struct fake_ofi_counts {
 	uint64_t calls[FAKE_OFI_CALLS]; /* that may fail */
 };
 struct fake_ofi_counts fake_ofi_counts(void);
+/* Bytes under all keys of a domain. */
+uint64_t fake_ofi_registered(unsigned int device);
 /* Fids, descriptors, keys, infos and requests that are open. */
 unsigned int fake_ofi_open(void);
 

@@ -341,6 +341,16 @@ struct fake_ofi_limits *fake_ofi_limits(unsigned int device)
 	return &ofi_net.devices[device].limits;
 }
 
+uint64_t fake_ofi_registered(unsigned int device)
+{
+	uint64_t registered;
+
+	tei_mutex_lock(&ofi_net.mu);
+	registered = ofi_net.devices[device].registered;
+	tei_mutex_unlock(&ofi_net.mu);
+	return registered;
+}
+
 void fake_ofi_rename(unsigned int device, const char *name)
 {
 	char **text = &ofi_net.devices[device].info->domain_attr->name;

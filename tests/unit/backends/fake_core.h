@@ -23,12 +23,14 @@ struct fake_rail {
 	struct tei_conf conf;
 };
 
+#define FAKE_KEY_MAX 1024 /* bytes: of 64 chunks or so */
+
 struct fake_slice {
 	struct tei_slice *slice;
 	unsigned int n_done;
 	int err;
 	uint64_t bytes;
-	uint8_t key[TEI_BLOB_MAX];
+	uint8_t key[FAKE_KEY_MAX];
 	struct iovec piece; /* for a test to use */
 };
 

@@ -100,7 +100,7 @@ void ofi_rig_start(void)
 static int add_regions(void)
 {
 	const struct tei_backend_ops *ops = &tei_backend_ofi;
-	uint8_t unused[TEI_BLOB_MAX];
+	uint8_t unused[FAKE_KEY_MAX];
 	size_t len = sizeof(unused);
 	int rc;
 

@@ -26,7 +26,7 @@ struct ofi_rig {
 	bool connected;            /* FI_EP_MSG */
 	struct fake_pair pair;
 	uint8_t near[RIG_LEN], far[RIG_LEN];
-	uint8_t key[TEI_BLOB_MAX]; /* of far */
+	uint8_t key[FAKE_KEY_MAX]; /* of far */
 	size_t key_len;
 };
 

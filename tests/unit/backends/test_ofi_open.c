@@ -243,7 +243,8 @@ static void regions_outlast_keys_in_use_and_want_of_memory(void **state)
 		ops->region_remove(rail, 50);
 	}
 	fake_ofi_set_chances(NULL);
-	assert_true(n_good > 500 && n_bad > 100);
+	/* Some are registered in part, where a part is what is refused. */
+	assert_true(n_good > 500 && n_bad > 10);
 	ofi_rig_close();
 	assert_int_equal(fake_ofi_open(), 0);
 }
