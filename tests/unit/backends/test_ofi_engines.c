@@ -484,6 +484,33 @@ static void this_host_is_reached_by_the_device(void **state)
 	close_two(&two);
 }
 
+/* ---- regions that are too large for each NIC ---- */
+
+/* Each has room for so many bytes more. */
+static void limit_to(uint64_t room)
+{
+	for (unsigned int d = 0; d < 2; d++)
+		fake_ofi_limits(d)->registered = fake_ofi_registered(d) + room;
+}
+
+static void region_with_a_part_that_no_nic_has_is_refused(void **state)
+{
+	const struct te_region region = {
+		.addr = remote, .length = LEN, .access = RIG_ANY};
+	struct te_engine *owner = rig_engine(settings());
+	uint64_t had = fake_ofi_counts().registered;
+	te_region_id id;
+
+	(void)state;
+	limit_to(LEN / 4);
+	assert_true(te_region_add(owner, &region, &id) < 0);
+	assert_int_equal(fake_ofi_counts().registered, had);
+	limit_to(LEN);
+	assert_int_equal(te_region_add(owner, &region, &id), 0);
+	te_engine_destroy(owner);
+	assert_int_equal(fake_ofi_open(), 0);
+}
+
 static bool is_driven(void)
 {
 	struct te_config *config;
@@ -524,6 +551,7 @@ int main(void)
 		TEST(region_of_a_dead_rail_is_removed),
 		TEST(regions_come_and_go_where_bytes_are_emulated),
 		TEST(this_host_is_reached_by_the_device),
+		TEST(region_with_a_part_that_no_nic_has_is_refused),
 	};
 	int failed = 0;
 
