@@ -493,6 +493,62 @@ static void limit_to(uint64_t room)
 		fake_ofi_limits(d)->registered = fake_ofi_registered(d) + room;
 }
 
+/* Engines whose regions both NICs share, three quarters each. */
+static struct two open_too_large(void)
+{
+	struct two two = {.owner = rig_engine(settings()),
+			  .user = rig_engine(settings())};
+	uint64_t had = fake_ofi_counts().registered;
+
+	limit_to(LEN * 3 / 4 + PIECE / 2);
+	rig_region(two.owner, remote, LEN, RIG_ANY);
+	assert_int_equal(fake_ofi_counts().registered,
+			 had + 2 * (LEN * 3 / 4 - PIECE));
+	limit_to(LEN * 3 / 4 + PIECE / 2);
+	rig_region(two.user, local, LEN, RIG_ANY);
+	two.segment = rig_segment(two.user, two.owner);
+	return two;
+}
+
+/* One request for all of one memory. */
+static void move_at_once(const struct two *two, uint32_t op)
+{
+	struct iovec piece = {local, LEN};
+	struct te_request request =
+		rig_request(two->segment, op, remote, &piece);
+	struct te_completion done;
+	struct te_batch *batch;
+
+	assert_int_equal(te_batch_create(two->user, 1, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, &request, 1), 0);
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	assert_int_equal(te_batch_result(batch, 0, &done), 0);
+	assert_int_equal(done.error, 0);
+	te_batch_destroy(batch);
+}
+
+static void region_that_is_too_large_for_each_nic_goes_by_both(void **state)
+{
+	struct two two;
+
+	(void)state;
+	if (shape == FAKE_OFI_CXI)
+		skip(); /* keys that are bound: all or nothing */
+	two = open_too_large();
+	for (int i = 0; i < 3; i++) {
+		there_and_back(&two);
+		rig_fill(local, LEN);
+		memset(remote, 0, LEN);
+		move_at_once(&two, TE_WRITE);
+		assert_memory_equal(local, remote, LEN);
+		memset(local, 0, LEN);
+		move_at_once(&two, TE_READ);
+		assert_memory_equal(local, remote, LEN);
+	}
+	assert_true(sent_by_second(&two) > 0);
+	close_two(&two);
+}
+
 static void region_with_a_part_that_no_nic_has_is_refused(void **state)
 {
 	const struct te_region region = {
@@ -551,6 +607,7 @@ int main(void)
 		TEST(region_of_a_dead_rail_is_removed),
 		TEST(regions_come_and_go_where_bytes_are_emulated),
 		TEST(this_host_is_reached_by_the_device),
+		TEST(region_that_is_too_large_for_each_nic_goes_by_both),
 		TEST(region_with_a_part_that_no_nic_has_is_refused),
 	};
 	int failed = 0;
