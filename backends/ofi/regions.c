@@ -331,7 +331,7 @@ static void log_parts(const struct ofi_regions *regions,
 			 regions->nic->api->strerror(-why),
 			 there == range->length
 				 ? ""
-				 : "; peers reach the rest by other rails");
+				 : "; the rest goes by other rails");
 }
 
 /* Gives a chunk back, unless the provider keeps it. */
@@ -347,16 +347,18 @@ static void give_back(const struct ofi_regions *regions,
  * whose room is left to endpoints and small regions. @why: what the provider
  * said of all of it. Returns what it says: 0 if one chunk is registered.
  */
-static int register_some(const struct ofi_regions *regions,
-			 struct ofi_region *region, uint64_t rights, int why)
+static int register_parts(const struct ofi_regions *regions,
+			  struct ofi_region *region, uint64_t rights, int why)
 {
 	struct rdma_range *range = &region->common.range;
-	uint32_t n_rails, taken, first;
+	uint32_t n_rails, taken, first, place;
 	int rc;
 
+	place = tei_region_spread(regions->rail, region->common.id, &n_rails);
+	if (!n_rails)
+		return why;
 	range->n = (uint32_t)tei_rdma_chunks(range->length, range->chunk);
-	first = tei_region_spread(regions->rail, region->common.id, &n_rails);
-	first = (uint32_t)((uint64_t)range->n * first / n_rails);
+	first = (uint32_t)((uint64_t)range->n * place / n_rails);
 	rc = register_from(regions, region, first, rights, &taken);
 	if (rc && (!taken || !is_want_of_room(rc))) {
 		leave_keys(regions, region);
@@ -378,7 +380,7 @@ static int register_region(const struct ofi_regions *regions,
 
 	if (part && is_want_of_room(rc) && may_be_in_part(regions, region)) {
 		region->common.range.chunk = part;
-		rc = register_some(regions, region, rights, rc);
+		rc = register_parts(regions, region, rights, rc);
 	}
 	return rc ? log_refusal(regions, region, rc) : 0;
 }
@@ -425,17 +427,19 @@ static int encode_key(const struct ofi_regions *regions,
 			    .range = region->common.range};
 	int rc;
 
-	if (!region->remote)
-		k.range.n = 0;
-	else if (is_bound(nic))
+	if (is_bound(nic))
 		k.range.n = region->shared.range.n;
 	if (is_bound(nic))
 		k.bound = (unsigned int)nic->info->domain_attr->mr_key_size;
 	else
 		k.lacks = lacks_of(region, k.range.n);
+	/* Not for peers: only which chunks there are, if not all. */
+	if (!region->remote && !k.lacks)
+		k.range.n = 0;
 	rc = tei_ofi_key_encode(&k, key, len);
 	for (uint32_t i = 0; i < k.range.n && !rc; i++)
-		tei_ofi_key_set(key, i, key_of(nic, region, i));
+		tei_ofi_key_set(key, i,
+				region->remote ? key_of(nic, region, i) : 0);
 	return rc;
 }
 

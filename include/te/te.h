@@ -191,7 +191,8 @@ struct te_region {
  *                0; an access bit is unknown; a reserved field is not 0; the
  *                location names another GPU than the memory's, or a GPU where
  *                it is the host's
- *   -ENOBUFS     64 other groups have regions, or a device has no key left
+ *   -ENOBUFS     64 other groups have regions, a device has no key left, or
+ *                devices have room for parts of it that are not all of it
  *   -ENOMEM      also: more than this process may lock for a device
  *   -EFAULT      nothing is at the address, or a device needs the memory
  *                mapped and writable; of a GPU's memory: it was freed, or the

@@ -739,7 +739,7 @@ static int register_region(struct te_engine *engine, struct tei_region *region)
 		rc = register_some(engine, region, false, &outcome);
 	tei_region_export_end(region);
 	if (!rc && outcome.n)
-		rc = tei_region_no_gap(engine, region);
+		rc = tei_region_check_gaps(engine, region);
 	if (!rc && !outcome.n)
 		rc = no_stage;
 	if (!rc && !outcome.n)

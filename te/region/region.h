@@ -249,11 +249,12 @@ void tei_region_note_gpu(struct te_engine *engine,
 void tei_regions_flush(struct te_engine *engine);
 
 /*
- * 0, or -ENOBUFS, logged: some rails have the region in part only, and some of
- * it is reached by none (spread.c). By who registers it, with rails that have.
+ * Checks that each byte of the region, where rails have parts of it only, is
+ * reached by one: 0, or -ENOBUFS, logged. Notes that there is such a region in
+ * any_near (spread.c). By who registers it, once rails have it.
  */
-int tei_region_no_gap(struct te_engine *engine,
-		      const struct tei_region *region);
+int tei_region_check_gaps(struct te_engine *engine,
+			  const struct tei_region *region);
 /* Tells whether some rail has the region in part only. With mu held. */
 bool tei_region_is_spread(const struct te_engine *engine,
 			  const struct tei_region *region);

@@ -2,9 +2,10 @@
 /*
  * spread.c - memory that is too large for one rail
  *
- * Devices have a limit of what can be registered. Rails near such a region take
- * as much of it as they have room for, each from another place on, so that
- * together they reach all of it, and most of it by several.
+ * Devices have a limit of what can be registered. Rails near such a region, or
+ * all where none is, take as much of it as they have room for, each from
+ * another place on, so that together they reach all of it, and most of it by
+ * several.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -34,12 +35,14 @@ uint32_t tei_region_spread(const struct tei_rail *rail, uint64_t id,
 	struct te_engine *engine = rail->core->engine;
 	const struct tei_worker *w = engine->worker;
 	uint64_t near = near_of(engine, id);
-	bool is_near = near >> rail->index & 1;
 	uint32_t i, place = 0;
 
-	for (i = *n = 0; i < w->n_rails; i++) {
+	*n = 0;
+	if (near && !(near >> rail->index & 1))
+		return 0;
+	for (i = 0; i < w->n_rails; i++) {
 		if (w->rails[i]->rail.ops != rail->ops ||
-		    (near >> i & 1) != is_near)
+		    (near && !(near >> i & 1)))
 			continue;
 		place += i < rail->index;
 		++*n;
@@ -56,9 +59,8 @@ static bool rail_has(const struct tei_rail *rail, const struct tei_key *key,
 }
 
 /*
- * Tells whether peers reach the byte at @addr by some rail; *@room: bytes of
- * which the same holds, at most what it was. What an engine alone reaches by a
- * rail is no help to them.
+ * Tells whether peers of other hosts reach the byte at @addr by some rail;
+ * *@room: bytes of which the same holds, at most what it was.
  */
 static bool is_reached(const struct te_engine *engine,
 		       const struct tei_region *region, uint64_t addr,
@@ -71,7 +73,7 @@ static bool is_reached(const struct te_engine *engine,
 		const struct tei_rail *rail = &w->rails[i]->rail;
 		uint64_t same = *room;
 
-		if (!region->key[i] || (rail->ops->caps & TEI_CAP_SELF))
+		if (!region->key[i] || !(rail->ops->caps & TEI_CAP_REMOTE))
 			continue;
 		reached |= rail_has(rail, region->key[i], addr, &same);
 		*room = same < *room ? same : *room;
@@ -127,7 +129,8 @@ static bool find_gap(const struct te_engine *engine,
 	return false;
 }
 
-int tei_region_no_gap(struct te_engine *engine, const struct tei_region *region)
+int tei_region_check_gaps(struct te_engine *engine,
+			  const struct tei_region *region)
 {
 	uint64_t at;
 

@@ -486,20 +486,43 @@ static uint64_t not_paused(struct tei_peer_work *peer, uint64_t rails)
 	return lets;
 }
 
-/* Tells whether no rail, of any worker, reaches some byte of the request. */
-static bool lacks_rails(const struct tei_request *r,
-			const struct tei_remote *remote,
-			const struct tei_remote_region *region)
+/*
+ * Returns the rails, of all workers, that move bytes of the request. Stages are
+ * the first worker's, and rails of others not for what moves between GPUs only.
+ */
+static uint64_t all_rails(const struct tei_request *r,
+			  const struct tei_remote *remote,
+			  const struct tei_remote_region *region)
 {
-	uint64_t more, rails = r->reach;
+	uint64_t across, rails = r->reach;
+	struct tei_takers takers;
 
-	rails |= tei_pairs_elsewhere(r->peer, remote, region, &more);
-	return tei_spread_has_gap(r, remote, region, rails & ~r->avoid);
+	if (!r->staged) {
+		tei_takers_of(r, &takers);
+		rails |= tei_pairs_elsewhere(r->peer, remote, region, &across) &
+			 ~across & takers.rails;
+	}
+	return rails & ~r->avoid;
 }
 
 bool tei_request_lacks_rails(const struct tei_request *r)
 {
-	return r->spread && lacks_rails(r, r->held, r->region);
+	uint64_t rails;
+
+	if (!r->spread)
+		return false;
+	rails = all_rails(r, r->held, r->region);
+	tei_list_for_each (node, &r->works) {
+		const struct tei_work *work =
+			tei_list_entry(node, struct tei_work, of_request);
+
+		if (tei_spread_has_gap(r, r->held, r->region, rails,
+				       work->offset,
+				       work->offset + work->slice.length))
+			return true;
+	}
+	return tei_spread_has_gap(r, r->held, r->region, rails, r->cursor,
+				  r->length);
 }
 
 /*
@@ -516,7 +539,9 @@ static void reach_in_part(struct tei_request *r,
 				: tei_spread_of(peer, remote, region, r->reach);
 
 	r->spread = some & r->reach;
-	if (!r->spread || !lacks_rails(r, remote, region))
+	if (!r->spread ||
+	    !tei_spread_has_gap(r, remote, region, all_rails(r, remote, region),
+				0, r->length))
 		return;
 	r->reach = 0;
 	r->spread = false;

@@ -101,8 +101,9 @@ void tei_unmatched_look(struct tei_peer_work *peer);
 
 /*
  * A bit for each rail near the request's memory, by its first local piece and
- * its region of the peer, where rails that have other parts of its local region
- * are not; 0: nothing is known, or all are alike. Token.
+ * its region of the peer. Of a local region that is spread over rails those
+ * are near that have the first byte of the piece; 0: nothing is known, or all
+ * are alike. Token.
  */
 uint64_t tei_near_of(const struct tei_request *r);
 /* Finds rails, of any worker, near a request that is not resolved. Token. */
@@ -132,7 +133,8 @@ bool tei_request_reach(struct tei_request *r, const struct tei_remote *remote,
 		       const struct tei_remote_region *region);
 /*
  * Tells whether the region of a resolved request is spread over rails, and none
- * of those that it does not avoid reaches some byte of the request. Token.
+ * of those that it does not avoid, of any worker, reaches some byte that is
+ * still to be moved. Token.
  */
 bool tei_request_lacks_rails(const struct tei_request *r);
 

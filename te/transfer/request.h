@@ -114,7 +114,7 @@ struct tei_request {
 	bool alone;    /* not to be merged */
 	bool staged;   /* no rail of reach takes its local memory */
 	bool direct;   /* some of that is a GPU's, and those of reach take it */
-	bool spread;   /* rails of reach have its region in part */
+	bool spread;   /* some rails of reach have its region in part */
 	uint64_t reach; /* rails that have a key for its region, a bit each */
 	uint64_t near;  /* rails that are near its memory; 0: all alike */
 	uint64_t avoid; /* rails that do not reach its region, a bit each */

@@ -80,14 +80,15 @@ uint64_t tei_spread_next(const struct tei_request *r, uint64_t *room)
 
 bool tei_spread_has_gap(const struct tei_request *r,
 			const struct tei_remote *remote,
-			const struct tei_remote_region *region, uint64_t rails)
+			const struct tei_remote_region *region, uint64_t rails,
+			uint64_t from, uint64_t to)
 {
-	uint64_t offset, room;
+	uint64_t room;
 
-	for (offset = 0; offset < r->length; offset += room) {
-		room = r->length - offset;
+	for (; from < to; from += room) {
+		room = to - from;
 		if (!tei_spread_at(r->peer, remote, region, rails,
-				   r->remote + offset, &room))
+				   r->remote + from, &room))
 			return true;
 	}
 	return false;

@@ -15,9 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct tei_key;
 struct tei_peer_work;
-struct tei_rail;
 struct tei_remote;
 struct tei_remote_region;
 struct tei_request;
@@ -48,9 +46,10 @@ uint64_t tei_spread_offset(const struct tei_request *r);
  */
 uint64_t tei_spread_next(const struct tei_request *r, uint64_t *room);
 
-/* Tells whether a byte of @region is one that none of @rails reaches. */
+/* Tells whether none of @rails reaches some byte from @from to @to of @r. */
 bool tei_spread_has_gap(const struct tei_request *r,
 			const struct tei_remote *remote,
-			const struct tei_remote_region *region, uint64_t rails);
+			const struct tei_remote_region *region, uint64_t rails,
+			uint64_t from, uint64_t to);
 
 #endif

@@ -275,7 +275,7 @@ static bool fake_key_covers(const void *bytes, size_t len, uint64_t address,
 	read_key(bytes, len, &key);
 	at = address - key.addr;
 	*room = key.length - at;
-	if (!key.piece || key.n == 1)
+	if (!key.piece)
 		return true;
 	i = at / key.piece;
 	end = (i + 1) * key.piece;
@@ -301,6 +301,8 @@ static int fake_region_add(struct tei_rail *rail, uint64_t id, void *addr,
 	    number_of(rail) == 2)
 		return -EOPNOTSUPP;
 	key.place = tei_region_spread(rail, id, &key.n);
+	if (!key.n) /* it is far */
+		key.piece = 0;
 	return write_key(&key, out, len);
 }
 

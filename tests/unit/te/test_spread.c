@@ -14,8 +14,9 @@
 #include "tests/unit/te/fake.h"
 #include "tests/unit/te/rig.h"
 
-#define LEN   ((size_t)2 << 20)
-#define PIECE ((size_t)100 << 10) /* no multiple of a slice, nor LEN of it */
+#define LEN    ((size_t)2 << 20)
+#define PIECE  ((size_t)100 << 10) /* no multiple of a slice, nor LEN of it */
+#define PIECES 37                  /* local ones of a request */
 
 static struct te_engine *owner, *user;
 static te_segment_id segment;
@@ -172,6 +173,56 @@ static void checksum_is_of_all_pieces(void **state)
 	assert_memory_equal(memory, local, LEN);
 }
 
+/* One of the local pieces is empty; none begins where a part of a rail does. */
+static void cut(struct iovec pieces[PIECES])
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < PIECES; i++) {
+		size_t n = LEN / PIECES - 3 + i;
+
+		if (i == PIECES / 2)
+			n = 0;
+		if (i == PIECES - 1)
+			n = LEN - at;
+		pieces[i] = (struct iovec){local + at, n};
+		at += n;
+	}
+}
+
+static void move_pieces(const struct iovec *pieces, uint32_t op)
+{
+	struct te_request r = rig_request(segment, op, memory, pieces);
+	struct te_completion c;
+
+	r.n_pieces = PIECES;
+	r.flags = TE_CRC;
+	r.crc_len = LEN;
+	rig_fill(op == TE_WRITE ? local : memory, LEN);
+	memset(op == TE_WRITE ? memory : local, 0, LEN);
+	c = rig_run(user, &r);
+	assert_int_equal(c.error, 0);
+	assert_int_equal(c.bytes, LEN);
+	assert_int_equal(c.crc, te_crc32c(0, local, LEN));
+	assert_memory_equal(memory, local, LEN);
+}
+
+static void requests_of_several_local_pieces_arrive(void **state)
+{
+	struct iovec pieces[PIECES];
+
+	(void)state;
+	share_memory();
+	cut(pieces);
+	for (int after = -1; after < 12; after += 3) {
+		atomic_store(&fake.break_after, after);
+		move_pieces(pieces, TE_WRITE);
+		atomic_store(&fake.break_after, after);
+		move_pieces(pieces, TE_READ);
+	}
+	assert_int_equal(atomic_load(&fake.astray), 0);
+}
+
 static void endpoint_that_breaks_is_no_loss(void **state)
 {
 	(void)state;
@@ -265,6 +316,7 @@ int main(void)
 		EITHER(ranges_of_any_place_and_length_arrive),
 		EITHER(small_requests_side_by_side_are_not_merged_across),
 		EITHER(checksum_is_of_all_pieces),
+		EITHER(requests_of_several_local_pieces_arrive),
 		EITHER(endpoint_that_breaks_is_no_loss),
 		EITHER(pieces_of_a_dead_rail_go_by_another_backend),
 		EITHER(rail_that_refuses_its_pieces_is_done_without),
