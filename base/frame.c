@@ -299,7 +299,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 
 	(void)what;
 	tei_loop_note(conn->loop);
-	tei_loop_heard(conn->loop, fd);
+	tei_loop_reads(conn->loop, fd);
 	if (!may_read(conn))
 		return; /* level-triggered: comes again */
 	since_ns = tei_loop_turn_ns(conn->loop);

@@ -45,8 +45,8 @@ struct tei_loop {
 	struct tei_follow follow;
 	/* A turn that began asleep, as others need the cores. */
 	bool sleeps;
-	int heard; /* socket by which something came in it; -1: none */
-	uint64_t heard_ns;
+	int read_fd;      /* the first socket that was read in it; -1: none */
+	uint64_t read_at; /* ns: then */
 	/* Measured: whom to tell, and when the clocks were read. */
 	void (*measured)(uint64_t cpu_ns, void *arg);
 	void *measured_arg;
@@ -287,31 +287,40 @@ static int first_turn(const struct tei_loop *loop, uint64_t now)
 		       : SLEEP;
 }
 
-void tei_loop_heard(struct tei_loop *loop, int fd)
+void tei_loop_reads(struct tei_loop *loop, int fd)
 {
-	if (!loop->sleeps || loop->heard >= 0)
+	if (!loop->sleeps || loop->read_fd >= 0)
 		return;
-	loop->heard = fd;
-	loop->heard_ns = tei_now_ns();
+	loop->read_fd = fd;
+	loop->read_at = tei_now_ns();
 }
 
-/* Another turn begins. */
-static void follow_heard(struct tei_loop *loop, uint64_t now)
+/* After a turn: moves to the core of who asked, if that is worth it. */
+static void follow(struct tei_loop *loop)
 {
-	if (loop->sleeps && loop->heard >= 0)
-		tei_follow(&loop->follow, loop->heard, now - loop->heard_ns,
-			   now);
-	loop->sleeps = tei_contention_lasts(&loop->contention, now);
-	loop->heard = -1;
+	uint64_t now;
+	int cpu;
+
+	if (!loop->sleeps || loop->read_fd < 0)
+		return;
+	now = tei_now_ns();
+	cpu = tei_follow_look(&loop->follow, loop->read_fd, now - loop->read_at,
+			      now);
+	if (cpu >= 0)
+		tei_follow_move(&loop->follow, cpu);
 }
 
 /* -1, or 0: something may have happened. */
 static int poll_or_sleep(struct tei_loop *loop)
 {
-	uint64_t noted = loop->n_noted, since = tei_now_ns(), now = since;
-	int flags = first_turn(loop, now);
+	uint64_t noted = loop->n_noted, since, now;
+	int flags;
 
-	follow_heard(loop, now);
+	follow(loop);
+	since = now = tei_now_ns();
+	flags = first_turn(loop, now);
+	loop->sleeps = tei_contention_lasts(&loop->contention, now);
+	loop->read_fd = -1;
 	while (run_turn(loop, flags) == 0) {
 		if (flags == POLL && loop->n_noted == noted &&
 		    !event_base_got_break(loop->base)) {

@@ -56,11 +56,10 @@ uint64_t tei_loop_turn_ns(struct tei_loop *loop);
 /* Number of this turn; 0 for a loop that is not measured. */
 uint64_t tei_loop_turn(const struct tei_loop *loop);
 /*
- * Something has come by the connected socket @fd. A loop that spins moves to
- * the core that it comes from where that is of use (base/follow.h). Loop thread
- * only.
+ * Notes that the connected socket @fd is being read. A loop that spins may then
+ * move to the core of the sender (base/follow.h). Loop thread only.
  */
-void tei_loop_heard(struct tei_loop *loop, int fd);
+void tei_loop_reads(struct tei_loop *loop, int fd);
 /* Runs until tei_loop_stop(); for programs whose main thread is the loop. */
 int tei_loop_run(struct tei_loop *loop);
 /*

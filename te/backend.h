@@ -106,10 +106,10 @@ struct tei_rail {
 	 */
 	bool woken;
 	/*
-	 * A connected socket by which progress() has read something, for the
-	 * core to take; -1: none. For who is served by a processor of the peer.
+	 * Set by progress(): a connected socket from which it has read as
+	 * target. -1: none; so the core sets it again. Token.
 	 */
-	int heard;
+	int read_fd;
 	/*
 	 * Set by the core: the engine ends. What a device refuses to let go of
 	 * is said in the log then, not waited for. Token.
@@ -510,10 +510,10 @@ int tei_region_gpu(struct tei_engine_core *core, uint64_t id, uint64_t addr,
 
 /*
  * Returns which of the rails that share region @id, from 0 on, @rail is, and in
- * *@n how many they are: those of its backend that are as near to the region. A
- * rail that has no room for all of it begins at byte length * place / n, and
- * goes on at the first byte after the last. To be called only by region_add().
- * Takes lock 12.
+ * *@n how many they are: those of its backend that are near the region, or all
+ * where none is. A rail that has no room for all of it begins at byte length *
+ * place / n, and goes on at the first byte after the last. 0: it is far, and to
+ * take all or nothing. To be called only by region_add(). Takes lock 12.
  */
 uint32_t tei_region_spread(const struct tei_rail *rail, uint64_t id,
 			   uint32_t *n);

@@ -649,8 +649,6 @@ ssize_t tei_tcp_readv(const struct tcp_lane *lane, const struct iovec *iov,
 		got = n == 1 ? recv(lane->fd, iov->iov_base, iov->iov_len, 0)
 			     : readv(lane->fd, iov, (int)n);
 	while (got < 0 && errno == EINTR);
-	if (got > 0)
-		lane->rail->base->heard = lane->fd;
 	return got < 0 ? -errno : got;
 }
 
@@ -744,6 +742,8 @@ size_t tei_tcp_receive(struct tcp_lane *lane)
 	}
 	if (lane->backlog)
 		tei_tcp_pins_release(lane);
+	if (total && lane->fd >= 0 && lane->ep && lane->ep->base->target)
+		lane->rail->base->read_fd = lane->fd;
 	if (total)
 		lane->polls_left = POLLS_MAX;
 	else if (lane->polls_left)

@@ -256,8 +256,9 @@ void tei_token_release(struct tei_worker *w, bool patient)
 	}
 	atomic_store(&w->token, TEI_FREE);
 	/*
-	 * It stays 1 where the queue is not empty: who has taken the token
-	 * meanwhile may be about to sleep, and is woken only where it is.
+	 * `idle` stays 1 even if the queue is not empty: whoever has taken the
+	 * token since may be about to sleep, and who pushes wakes it only if it
+	 * finds 1.
 	 */
 	atomic_exchange(&w->idle, 1);
 	kick = !tei_mpsc_empty(&w->queue);
@@ -816,33 +817,48 @@ static uint64_t next_look(const struct tei_worker *w)
 	return due < tick ? due : tick;
 }
 
-/* Takes the socket by which one of the rails has heard something; -1: none. */
-static int take_heard(struct tei_worker *w)
+/* Returns a socket from which one of the rails has read; -1: none. Token. */
+static int take_read_fd(struct tei_worker *w)
 {
 	int fd = -1;
 
 	for (uint32_t i = 0; i < w->n_own; i++) {
-		if (w->own[i]->rail.heard >= 0)
-			fd = w->own[i]->rail.heard;
-		w->own[i]->rail.heard = -1;
+		if (w->own[i]->rail.read_fd >= 0)
+			fd = w->own[i]->rail.read_fd;
+		w->own[i]->rail.read_fd = -1;
 	}
 	return fd;
 }
 
-static void drive(struct tei_worker *w)
+/*
+ * Drives while there is something to do. Returns the core to which the thread
+ * should move then, -1: it stays; *idle_since as drive_while_busy(). Token.
+ */
+static int drive_awake(struct tei_worker *w, uint64_t *idle_since)
 {
-	uint64_t idle_since, until, now, begun = tei_now_ns();
+	uint64_t begun = tei_now_ns();
 	bool woken = w->woken;
 	int fd;
 
-	(void)take_heard(w); /* of whoever drove before */
-	idle_since = drive_while_busy(w);
-	fd = take_heard(w);
-	if (woken && fd >= 0 && tei_contention_lasts(&w->contention, w->now))
-		tei_follow(&w->follow, fd, w->now - begun, w->now);
+	(void)take_read_fd(w); /* whoever drove before was not woken by it */
+	*idle_since = drive_while_busy(w);
+	fd = take_read_fd(w);
+	if (!woken || fd < 0 || !tei_contention_lasts(&w->contention, w->now))
+		return -1;
+	return tei_follow_look(&w->follow, fd, w->now - begun, w->now);
+}
+
+static void drive(struct tei_worker *w)
+{
+	uint64_t idle_since, until, now;
+	int cpu = drive_awake(w, &idle_since);
+
 	until = next_look(w);
 	atomic_store(&w->sleep_until, until);
 	tei_token_release(w, false);
+	/* Without the token: a move may take long. */
+	if (cpu >= 0 && !is_wanted(w) && !atomic_load(&w->n_sleepers))
+		tei_follow_move(&w->follow, cpu);
 	if (atomic_load(&w->idle_waiting))
 		return;
 	now = tei_now_ns();

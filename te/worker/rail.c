@@ -199,7 +199,7 @@ static struct tei_rail_box *box_make(struct tei_worker *w,
 	box->fd = -1;
 	box->rail.ops = ops;
 	box->rail.core = &engine->core;
-	box->rail.heard = -1;
+	box->rail.read_fd = -1;
 	box->rail.device = *device;
 	box->nic = tei_topology_place(engine, &box->rail.device);
 	box->rail.index = w->n_rails;

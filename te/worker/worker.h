@@ -232,10 +232,9 @@ struct tei_worker {
 	struct tei_spin spin_waiting, spin_tail, spin_thread, spin_copying;
 	struct tei_contention contention;
 	uint64_t yield_at; /* ns: to be tried by who spins */
-	/* The thread's alone, no token needed: the inner fd has woken it since
-	 * it last drove. */
-	bool woken;
-	struct tei_follow follow; /* the same */
+	/* Both are the thread's alone; no token is needed. */
+	bool woken; /* by the inner fd, since it last drove */
+	struct tei_follow follow;
 	struct tei_heap dues;
 	struct tei_list runnable; /* peers with something to post */
 	struct tei_list broken;   /* links to be closed */

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # These define the core's side themselves, so nothing of te/ is linked.
 te_tests(unit backends
-	TESTS bursts copied copied_hostile devices hostile rdma_local rdma_range rdma_regions shm_attach
+	TESTS bursts copied copied_hostile devices hostile rdma_local rdma_range rdma_regions read_fd shm_attach
 		shm_owner transfer trouble zerocopy
 	SOURCES fake_core.c raw.c shm_raw.c)
 if(TARGET te_verbs)
