@@ -3,7 +3,6 @@
 #include "base/follow.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -22,12 +21,10 @@
 /* Tells whether the socket connects one IP address with itself. */
 static bool is_same_host(int fd)
 {
-	struct tei_address a = {.len = sizeof(a.ss)}, b = {.len = sizeof(b.ss)};
+	struct tei_address own, peer;
 
-	if (getsockname(fd, (struct sockaddr *)&a.ss, &a.len) ||
-	    getpeername(fd, (struct sockaddr *)&b.ss, &b.len))
-		return false;
-	return tei_address_same_host(&a, &b);
+	return tei_socket_ends(fd, &own, &peer) &&
+	       tei_address_same_host(&own, &peer);
 }
 
 /* Looks where the socket's data comes from. True: from one core, not ours. */

@@ -333,11 +333,10 @@ bool tei_frame_read(struct tei_frame_conn *conn)
  */
 static bool is_own_echo(int fd)
 {
-	struct tei_address a = {.len = sizeof(a.ss)}, b = {.len = sizeof(b.ss)};
+	struct tei_address own, peer;
 
-	return getsockname(fd, (struct sockaddr *)&a.ss, &a.len) == 0 &&
-	       getpeername(fd, (struct sockaddr *)&b.ss, &b.len) == 0 &&
-	       a.len == b.len && memcmp(&a.ss, &b.ss, a.len) == 0;
+	return tei_socket_ends(fd, &own, &peer) && own.len == peer.len &&
+	       memcmp(&own.ss, &peer.ss, own.len) == 0;
 }
 
 static int connect_result(int fd)

@@ -355,6 +355,14 @@ bool tei_address_same_host(const struct tei_address *a,
 	return len && len == tei_address_bytes(b, y) && !memcmp(x, y, len);
 }
 
+bool tei_socket_ends(int fd, struct tei_address *own, struct tei_address *peer)
+{
+	own->len = sizeof(own->ss);
+	peer->len = sizeof(peer->ss);
+	return !getsockname(fd, (struct sockaddr *)&own->ss, &own->len) &&
+	       !getpeername(fd, (struct sockaddr *)&peer->ss, &peer->len);
+}
+
 static size_t bytes_of(const struct sockaddr *sa, uint8_t out[16])
 {
 	struct tei_address a = {.len = sizeof(struct sockaddr_in6)};

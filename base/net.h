@@ -64,6 +64,8 @@ uint16_t tei_address_port(const struct tei_address *a);
 /* The same host, whatever the port; IPv4 in either form. */
 bool tei_address_same_host(const struct tei_address *a,
 			   const struct tei_address *b);
+/* Finds the addresses of both ends of a connected socket. False: it is none. */
+bool tei_socket_ends(int fd, struct tei_address *own, struct tei_address *peer);
 /* The 4 or 16 bytes of its host; 0: neither IPv4 nor IPv6. */
 size_t tei_address_bytes(const struct tei_address *a, uint8_t out[16]);
 /* The reverse; false: @len is neither. */

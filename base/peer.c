@@ -551,15 +551,14 @@ static bool is_held(const struct socket_owner *h)
 
 static int tcp_uid(int fd, uint32_t *uid)
 {
-	struct tei_address a = {.len = sizeof(a.ss)}, b = a;
+	struct tei_address a, b;
 	struct end peer, own;
 	struct socket_owner found = {.inode = 0};
 	int rc = -EOPNOTSUPP;
 
-	if (getpeername(fd, (struct sockaddr *)&a.ss, &a.len) ||
-	    getsockname(fd, (struct sockaddr *)&b.ss, &b.len))
+	if (!tei_socket_ends(fd, &a, &b))
 		return -ENOTCONN;
-	if (end_of(&a, &peer) || end_of(&b, &own))
+	if (end_of(&b, &peer) || end_of(&a, &own))
 		return -EOPNOTSUPP;
 	if (decide() != BY_PROC)
 		rc = find_by_diag(&peer, &own, &found);

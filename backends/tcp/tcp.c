@@ -374,15 +374,13 @@ static void endpoint_way(const struct tei_endpoint *base, char *out,
 			 size_t room)
 {
 	const struct tcp_lane *lane = tcp_endpoint(base)->lanes[0];
-	struct tei_address here = {.len = sizeof(here.ss)}, there = here;
+	struct tei_address here, there;
 	char from[TEI_NAME_LEN_MAX + 1], to[TEI_NAME_LEN_MAX + 1];
 	socklen_t len = sizeof(int);
 	int segment = 0;
 
 	*out = '\0';
-	if (!lane ||
-	    getsockname(lane->fd, (struct sockaddr *)&here.ss, &here.len) ||
-	    getpeername(lane->fd, (struct sockaddr *)&there.ss, &there.len))
+	if (!lane || !tei_socket_ends(lane->fd, &here, &there))
 		return;
 	(void)getsockopt(lane->fd, IPPROTO_TCP, TCP_MAXSEG, &segment, &len);
 	tei_address_text(&here, from);
