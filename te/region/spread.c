@@ -101,17 +101,19 @@ bool tei_region_is_spread(const struct te_engine *engine,
 			  const struct tei_region *region)
 {
 	const struct tei_worker *w = engine->worker;
-	bool whole = true;
+	uint64_t left;
 
-	for (uint32_t i = 0; i < w->n_rails && whole; i++) {
+	for (left = w->spreads; left; left &= left - 1) {
+		int i = __builtin_ctzll(left);
 		uint64_t room = region->length;
 
-		if (region->key[i])
-			whole = rail_has(&w->rails[i]->rail, region->key[i],
-					 region->addr, &room) &&
-				room >= region->length;
+		if (region->key[i] &&
+		    (!rail_has(&w->rails[i]->rail, region->key[i], region->addr,
+			       &room) ||
+		     room < region->length))
+			return true;
 	}
-	return !whole;
+	return false;
 }
 
 /* Finds the first byte that no rail has. False: there is none. */

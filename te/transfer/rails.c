@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "te/core/engine.h"
 #include "te/region/region.h"
-#include "te/transfer/parts.h"
 #include "te/transfer/peer.h"
 #include "te/transfer/rails.h"
 #include "te/transfer/request.h"

@@ -483,9 +483,9 @@ static bool is_canceled(const struct tei_request *r)
  * cohort goes to their worker, while nothing of it is out. What has been done
  * of its requests is done again there, unless no worker may have rails for all
  * of it: writing the same bytes twice is no harm while the request lasts.
- * Before it begins at a worker its requests are asked
- * for one by one, and those that others serve better become cohorts of their
- * own: their memory is a GPU's, say, whose stages are the first worker's.
+ * Before it begins at a worker its requests are asked for one by one, and those
+ * that others serve better become cohorts of their own: their memory is a
+ * GPU's, say, whose stages are the first worker's.
  */
 
 static void arrived(struct tei_call *call)

@@ -454,11 +454,11 @@ static void await_memory(struct schedule *s)
 }
 
 /*
- * @length: bytes of a part that is new, at most; @room: of one made again;
- * @together: that it and those that follow may have in one slice.
+ * @length: bytes of the part, at most; @together: that it and those that follow
+ * may have in one slice.
  */
 static bool make_part(struct schedule *s, struct tei_request *r, int i,
-		      uint64_t length, uint64_t room, uint64_t together)
+		      uint64_t length, uint64_t together)
 {
 	struct tei_link *link = link_at(s, i);
 	struct tei_plan_rail *rail = &s->plan.rails[i];
@@ -468,7 +468,7 @@ static bool make_part(struct schedule *s, struct tei_request *r, int i,
 	if (!may_go(s, r, link))
 		return false;
 	if (r->n_redo)
-		made = tei_work_make_again(r, link, room);
+		made = tei_work_make_again(r, link, length);
 	else
 		made = tei_merge_make(r, link, together) ||
 		       tei_work_make(r, link, length);
@@ -503,9 +503,11 @@ static bool offer(struct schedule *s, struct tei_request *r, uint64_t may,
 	i = tei_plan_next(&s->plan, may, rest, &length);
 	if (i < 0)
 		return false;
-	if (length == r->length && tei_merge_may(r))
+	if (r->n_redo) /* is not cut once more */
+		length = rest;
+	else if (length == r->length && tei_merge_may(r))
 		together = tei_plan_part(&s->plan, may, i);
-	return make_part(s, r, i, length, room, together);
+	return make_part(s, r, i, length, together);
 }
 
 /*
@@ -571,18 +573,21 @@ static bool serve_class(struct schedule *s, uint32_t class)
 
 /* ---- trials ---- */
 
-/* Finds a first request, not an urgent one: who knows how long it takes. */
-static struct tei_request *first_for(const struct schedule *s, int i)
+/*
+ * Finds a first request, not an urgent one: who knows how long it takes; *@room
+ * as rails_for().
+ */
+static struct tei_request *first_for(const struct schedule *s, int i,
+				     uint64_t *room)
 {
 	uint32_t class = TEI_QUEUE_CLASSES, n = 0;
-	uint64_t room;
 
 	while (class -- > (s->healthy ? TEI_QUEUE_NORMAL : TEI_QUEUE_URGENT)) {
 		tei_list_for_each (node, &s->peer->queue.classes[class]) {
 			struct tei_request *r =
 				tei_list_entry(node, struct tei_request, queue);
 
-			if (rails_for(r, &room) & BIT(i))
+			if (rails_for(r, room) & BIT(i))
 				return r;
 			if (++n == TRIES)
 				return NULL;
@@ -591,24 +596,30 @@ static struct tei_request *first_for(const struct schedule *s, int i)
 	return NULL;
 }
 
+/* Returns the bytes of a part that tries a pair, of @room that it may have. */
+static uint64_t trial_length(const struct schedule *s,
+			     const struct tei_request *r, uint64_t room)
+{
+	uint64_t least = s->plan.limits.slice_min;
+	uint64_t length = r->length - r->cursor;
+
+	if (r->n_redo)
+		return room;
+	length = length < room ? length : room;
+	return length < 2 * least ? length : least;
+}
+
 static void try_pairs(struct schedule *s)
 {
 	uint64_t left;
 
 	for (left = s->trial; left; left &= left - 1) {
 		int i = __builtin_ctzll(left);
-		struct tei_request *r = first_for(s, i);
-		uint64_t length, room;
+		uint64_t room;
+		struct tei_request *r = first_for(s, i, &room);
 
-		if (!r)
-			continue;
-		(void)rails_for(r, &room);
-		length = r->length - r->cursor;
-		if (length > room)
-			length = room;
-		if (length >= 2 * s->plan.limits.slice_min)
-			length = s->plan.limits.slice_min;
-		make_part(s, r, i, length, room, 0);
+		if (r)
+			make_part(s, r, i, trial_length(s, r, room), 0);
 	}
 }
 

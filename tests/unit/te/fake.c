@@ -279,9 +279,6 @@ static bool fake_key_covers(const void *bytes, size_t len, uint64_t address,
 		return true;
 	i = at / key.piece;
 	end = (i + 1) * key.piece;
-	/* With three rails two pieces side by side are alike: room for both. */
-	if (i % key.n != key.place && (i + 1) % key.n != key.place)
-		end += key.piece;
 	if (end < key.length)
 		*room = end - at;
 	return i % key.n == key.place;
@@ -301,7 +298,7 @@ static int fake_region_add(struct tei_rail *rail, uint64_t id, void *addr,
 	    number_of(rail) == 2)
 		return -EOPNOTSUPP;
 	key.place = tei_region_spread(rail, id, &key.n);
-	if (!key.n) /* it is far */
+	if (key.n < 2) /* it is far, or alone */
 		key.piece = 0;
 	return write_key(&key, out, len);
 }
