@@ -156,7 +156,7 @@ static int register_dmabuf(const struct ofi_regions *regions,
 				  .iface = FI_HMEM_CUDA};
 	int rc;
 
-	if (!tei_rdma_gpu_part(regions->core, &region->common, i, &part))
+	if (!tei_rdma_gpu_part(regions->rail->core, &region->common, i, &part))
 		return -FI_EOPNOTSUPP;
 	d.fd = part.fd;
 	d.offset = tei_rdma_chunk_base(range, i) - part.addr;
@@ -492,8 +492,7 @@ static void end_blocks(struct ofi_regions *regions)
 void tei_ofi_regions_init(struct ofi_regions *regions, struct ofi_nic *nic,
 			  const struct tei_rail *rail)
 {
-	*regions = (struct ofi_regions){
-		.nic = nic, .rail = rail, .core = rail->core};
+	*regions = (struct ofi_regions){.nic = nic, .rail = rail};
 	tei_rdma_regions_init(&regions->table);
 	tei_ofi_grants_init(&regions->grants, nic);
 	if (mr_mode(nic) & FI_MR_LOCAL)
@@ -525,7 +524,7 @@ int tei_ofi_region_add(struct ofi_regions *regions, uint64_t id, void *addr,
 				   .length = length,
 				   .chunk = chunk_of(nic, length)};
 	struct tei_gpu_memory memory;
-	bool gpu = tei_rdma_is_of_gpu(regions->core, id, &range, &memory);
+	bool gpu = tei_rdma_is_of_gpu(regions->rail->core, id, &range, &memory);
 	uint32_t n = chunks_of(nic, length, range.chunk);
 	struct ofi_region *region;
 	int rc;

@@ -46,11 +46,10 @@ static inline struct ofi_region *ofi_region(const struct rdma_region *region)
 }
 
 struct ofi_regions {
-	struct ofi_nic *nic;          /* not owned */
-	const struct tei_rail *rail;  /* not owned; for the core */
-	struct tei_engine_core *core; /* not owned */
-	struct rdma_regions table;    /* ofi_region.common */
-	struct ofi_grants grants;     /* empty where keys are not bound */
+	struct ofi_nic *nic;         /* not owned */
+	const struct tei_rail *rail; /* not owned; for the core */
+	struct rdma_regions table;   /* ofi_region.common */
+	struct ofi_grants grants;    /* empty where keys are not bound */
 	/*
 	 * Fences of inbound endpoints: asked for, and done. Guarded by
 	 * table.mu; asked is also read without it, as a hint.

@@ -291,7 +291,7 @@ static int add_gpu_memory(const struct tei_gpu_memory *memory)
 
 	fake_gpu_memory = memory;
 	/* Which asks the fake core, whatever it is. */
-	ofi_rail(rig.pair.b.rail)->regions.core = (void *)&fake_gpu_memory;
+	rig.pair.b.rail->core = (void *)&fake_gpu_memory;
 	rc = tei_backend_ofi.region_add(rig.pair.b.rail, 50,
 					(void *)(uintptr_t)memory->addr,
 					memory->length, RIG_RW, key, &len);
@@ -300,7 +300,7 @@ static int add_gpu_memory(const struct tei_gpu_memory *memory)
 			tei_backend_ofi.region_hide(rig.pair.b.rail, 50), 0);
 		tei_backend_ofi.region_remove(rig.pair.b.rail, 50);
 	}
-	ofi_rail(rig.pair.b.rail)->regions.core = NULL;
+	rig.pair.b.rail->core = NULL;
 	fake_gpu_memory = NULL;
 	return rc;
 }
