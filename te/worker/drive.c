@@ -462,6 +462,9 @@ static bool drive_round(struct tei_worker *w, enum tei_drive_with with)
 #define TAIL_MOST    (2u << 20)
 #define HOT_GAP      (200 * TEI_NS_PER_US)
 #define HOT_IN_A_ROW 8u
+/* Of the thread, below; and where others need the cores. */
+#define IDLE_MS      1
+#define IDLE_BUSY_MS 8
 
 /* Sleep as the driver until something happens or @until. False: not at all. */
 static bool sleep_driving(struct tei_worker *w, uint64_t until)
@@ -556,12 +559,29 @@ static bool take_patiently(struct tei_worker *w, bool (*done)(void *),
 }
 
 /*
+ * Where others need the cores the thread's looks give them away: each time it
+ * wakes the scheduler may take whoever is behind, and a waiter that takes turns
+ * with a peer is soon ahead of its share.
+ */
+static void set_idle_wait(struct tei_worker *w)
+{
+	uint32_t ms = tei_contention_lasts(&w->contention, w->now)
+			      ? IDLE_BUSY_MS
+			      : IDLE_MS;
+
+	if (atomic_load_explicit(&w->idle_wait_ms, memory_order_relaxed) != ms)
+		atomic_store_explicit(&w->idle_wait_ms, ms,
+				      memory_order_relaxed);
+}
+
+/*
  * Asks the thread to wait idle when waits follow each other closely: then
  * releasing the token needs no system call, no fd to arm and nobody to tell
  * what is left.
  */
 static void ask_for_idle_wait(struct tei_worker *w)
 {
+	set_idle_wait(w);
 	if (atomic_load(&w->idle_waiting) || !worker_has_thread(w))
 		return;
 	w->n_hot = w->now - w->let_go_at < HOT_GAP ? w->n_hot + 1 : 0;
@@ -739,7 +759,6 @@ void tei_due_clear(struct tei_worker *w, struct tei_due *due)
  * which nobody has driven, nor is at it, it takes over and is asleep as before.
  */
 
-#define IDLE_WAIT_MS 1
 /* The thread wakes that often by itself, so that few deadlines signal it. */
 #define TICK (250 * TEI_NS_PER_MS)
 
@@ -872,10 +891,11 @@ static bool wait_idle(struct tei_worker *w)
 {
 	uint64_t rounds =
 		atomic_load_explicit(&w->rounds, memory_order_relaxed);
+	uint32_t ms =
+		atomic_load_explicit(&w->idle_wait_ms, memory_order_relaxed);
 
-	atomic_store(&w->sleep_until,
-		     tei_now_ns() + IDLE_WAIT_MS * TEI_NS_PER_MS);
-	if (sleep_on_outer(w, IDLE_WAIT_MS))
+	atomic_store(&w->sleep_until, tei_now_ns() + ms * TEI_NS_PER_MS);
+	if (sleep_on_outer(w, (int)ms))
 		return false;
 	if (atomic_load_explicit(&w->rounds, memory_order_relaxed) != rounds ||
 	    (atomic_load(&w->token) && !atomic_load(&w->idle)))

@@ -205,12 +205,11 @@ struct tei_worker {
 	_Atomic uint32_t n_second, awake_ns;
 	_Atomic uint32_t missed; /* the thread sleeps until the token is free */
 	_Atomic bool stop;
-	_Atomic uint64_t sleep_until; /* ns, of the worker's thread */
-	_Atomic uint64_t rounds;      /* relaxed; written with the token */
-	/* by the thread; true to false only */
-	_Atomic bool idle_waiting;
-	/* when it then looks at the token */
-	_Atomic bool idle_wait_asked; /* of the thread */
+	_Atomic uint64_t sleep_until;  /* ns, of the worker's thread */
+	_Atomic uint64_t rounds;       /* relaxed; written with the token */
+	_Atomic bool idle_waiting;     /* the thread does; see drive.c */
+	_Atomic bool idle_wait_asked;  /* of the thread, by a waiter */
+	_Atomic uint32_t idle_wait_ms; /* for how long; relaxed, by a waiter */
 	_Atomic bool armed;    /* inner is watched by outer; with the token */
 	struct tei_mpsc queue; /* of struct tei_call */
 
