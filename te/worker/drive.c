@@ -575,6 +575,18 @@ static void set_idle_wait(struct tei_worker *w)
 }
 
 /*
+ * Tells whether this wait follows the last one closely, also measured by that:
+ * between calls that move many megabytes each, somebody else is asked as well.
+ */
+static bool is_hot(const struct tei_worker *w)
+{
+	uint64_t gap = w->now - w->let_go_at;
+
+	return gap < HOT_GAP ||
+	       (gap < IDLE_MS * TEI_NS_PER_MS && gap < w->driven_ns);
+}
+
+/*
  * Asks the thread to wait idle when waits follow each other closely: then
  * releasing the token needs no system call, no fd to arm and nobody to tell
  * what is left.
@@ -584,7 +596,7 @@ static void ask_for_idle_wait(struct tei_worker *w)
 	set_idle_wait(w);
 	if (atomic_load(&w->idle_waiting) || !worker_has_thread(w))
 		return;
-	w->n_hot = w->now - w->let_go_at < HOT_GAP ? w->n_hot + 1 : 0;
+	w->n_hot = is_hot(w) ? w->n_hot + 1 : 0;
 	if (w->n_hot < HOT_IN_A_ROW)
 		return;
 	w->n_hot = 0;
@@ -612,13 +624,13 @@ static struct tei_spin *spin_of(struct tei_worker *w)
 bool tei_worker_drive(struct tei_worker *w, bool (*done)(void *), void *arg,
 		      uint64_t deadline)
 {
-	uint64_t idle_since = 0; /* 0: it is not */
+	uint64_t begun, idle_since = 0; /* 0: it is not */
 	struct tei_spin *spin;
 
 	if (!take_patiently(w, done, arg))
 		return false;
 	watch_inner_fd(w, false);
-	w->now = tei_now_ns();
+	w->now = begun = tei_now_ns();
 	ask_for_idle_wait(w);
 	while (!done(arg)) {
 		bool any = drive_round(w, TEI_WITH_ALL);
@@ -641,6 +653,7 @@ bool tei_worker_drive(struct tei_worker *w, bool (*done)(void *), void *arg,
 			idle_since = 0;
 	}
 	w->let_go_at = tei_now_ns();
+	w->driven_ns = w->let_go_at - begun;
 	tei_token_release(w, false);
 	return true;
 }

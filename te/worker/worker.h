@@ -225,6 +225,7 @@ struct tei_worker {
 	struct tei_stats stats; /* what TEI_COUNT_OWN() counts */
 	uint64_t now;
 	uint64_t let_go_at; /* ns, by the last waiter, and submitting since */
+	uint64_t driven_ns; /* for how long, by that */
 	uint32_t n_hot;     /* waits that came soon after another */
 	uint32_t n_inbound; /* endpoints of other engines towards us */
 	uint32_t n_copying; /* copies to and from GPUs under way */
