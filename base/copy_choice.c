@@ -14,10 +14,9 @@
 
 _Static_assert(TEI_COPY_KERNELS_MAX <= TEI_FASTEST_WAYS, "all take turns");
 
-/* Bits of a class. */
+/* Bits of a class, beside those of enum tei_copy_of. */
 #define CLASS_LONG 1u
 #define CLASS_SUM  2u
-#define CLASS_HUGE 4u
 
 static const char *const stats[TEI_COPY_CLASSES] = {
 	"te_copy_short_bytes_per_second",
@@ -28,6 +27,14 @@ static const char *const stats[TEI_COPY_CLASSES] = {
 	"te_copy_huge_long_bytes_per_second",
 	"te_copy_huge_summed_short_bytes_per_second",
 	"te_copy_huge_summed_long_bytes_per_second",
+	"te_copy_run_short_bytes_per_second",
+	"te_copy_run_long_bytes_per_second",
+	"te_copy_run_summed_short_bytes_per_second",
+	"te_copy_run_summed_long_bytes_per_second",
+	"te_copy_run_huge_short_bytes_per_second",
+	"te_copy_run_huge_long_bytes_per_second",
+	"te_copy_run_huge_summed_short_bytes_per_second",
+	"te_copy_run_huge_summed_long_bytes_per_second",
 };
 
 /*
@@ -123,9 +130,9 @@ static int take_turn(struct tei_copy_use *use, unsigned int class, size_t len)
 	return tei_fastest_begin(&choices[class], tei_copiers());
 }
 
-static unsigned int class_of(bool huge, const struct piece *piece)
+static unsigned int class_of(unsigned int of, const struct piece *piece)
 {
-	return (huge ? CLASS_HUGE : 0) | (piece->is_summed ? CLASS_SUM : 0) |
+	return of | (piece->is_summed ? CLASS_SUM : 0) |
 	       (piece->len >= LONG_LEAST ? CLASS_LONG : 0);
 }
 
@@ -136,9 +143,10 @@ static const struct tei_copier *chosen_copier(const struct tei_fastest *fastest)
 		       : tei_copier_plain();
 }
 
-static void copy_piece(struct tei_copy_use *use, bool huge, struct piece *piece)
+static void copy_piece(struct tei_copy_use *use, unsigned int of,
+		       struct piece *piece)
 {
-	unsigned int class = class_of(huge, piece);
+	unsigned int class = class_of(of, piece);
 	struct tei_fastest *fastest = &choices[class];
 	int way = use->named ? -1 : take_turn(use, class, piece->len);
 	bool counted;
@@ -155,12 +163,12 @@ static void copy_piece(struct tei_copy_use *use, bool huge, struct piece *piece)
 	}
 }
 
-void tei_copy_cold(struct tei_copy_use *use, bool huge, void *to,
+void tei_copy_cold(struct tei_copy_use *use, unsigned int of, void *to,
 		   const void *from, size_t len)
 {
 	struct piece piece = {.to = to, .from = from, .len = len};
 
-	copy_piece(use, huge, &piece);
+	copy_piece(use, of, &piece);
 }
 
 bool tei_copy_cold_folds(const struct tei_copy_use *use)
@@ -168,13 +176,13 @@ bool tei_copy_cold_folds(const struct tei_copy_use *use)
 	return tei_copier_folds(use->named ? use->named : tei_copier_plain());
 }
 
-uint32_t tei_copy_cold_summed(struct tei_copy_use *use, bool huge, uint32_t crc,
-			      void *to, void *keep, const void *from,
-			      size_t len)
+uint32_t tei_copy_cold_summed(struct tei_copy_use *use, unsigned int of,
+			      uint32_t crc, void *to, void *keep,
+			      const void *from, size_t len)
 {
 	struct piece piece = {to, from, len, true, keep, crc};
 
-	copy_piece(use, huge, &piece);
+	copy_piece(use, of, &piece);
 	return piece.crc;
 }
 

@@ -19,8 +19,20 @@
 #include "base/copy.h"
 #include "base/fastest.h"
 
-/* Classes differ in mapping, length of a piece, and whether it is summed. */
-#define TEI_COPY_CLASSES 8u
+/*
+ * Classes differ in mapping, length of a run and of a piece, and in whether
+ * that is summed.
+ */
+#define TEI_COPY_CLASSES 16u
+
+/* Kinds of pieces, which are compared with their like. */
+enum tei_copy_of {
+	TEI_COPY_OF_HUGE = 4,  /* memory that is, or may be, in huge pages */
+	TEI_COPY_OF_SHORT = 8, /* a run that the caches have room for */
+};
+
+/* Bytes copied in a row from which a run is a long one. */
+#define TEI_COPY_LONG_RUN ((uint64_t)1 << 20)
 
 /* State of copies of one thread at a time, as of a rail. Zeroed at first. */
 struct tei_copy_use {
@@ -32,9 +44,9 @@ struct tei_copy_use {
 
 /*
  * Copies one piece, up to about 64 KiB, of memory that is not in the caches to
- * @to; as tei_copy_fn. @huge: it is, or may be, mapped by huge pages.
+ * @to; as tei_copy_fn. @of: enum tei_copy_of, several or 0.
  */
-void tei_copy_cold(struct tei_copy_use *use, bool huge, void *to,
+void tei_copy_cold(struct tei_copy_use *use, unsigned int of, void *to,
 		   const void *from, size_t len);
 
 /*
@@ -44,9 +56,9 @@ void tei_copy_cold(struct tei_copy_use *use, bool huge, void *to,
 bool tei_copy_cold_folds(const struct tei_copy_use *use);
 
 /* The same with a checksum, as tei_copier_sum(). @keep: keep[len], not NULL. */
-uint32_t tei_copy_cold_summed(struct tei_copy_use *use, bool huge, uint32_t crc,
-			      void *to, void *keep, const void *from,
-			      size_t len);
+uint32_t tei_copy_cold_summed(struct tei_copy_use *use, unsigned int of,
+			      uint32_t crc, void *to, void *keep,
+			      const void *from, size_t len);
 
 struct tei_copy_choice {
 	const char *stat;     /* name of the figure; static */

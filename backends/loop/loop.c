@@ -267,7 +267,7 @@ static void write_in_parts(struct tei_slice *slice, uint8_t *to,
 
 	for (; n; n -= part, part = n < STREAM_LEN ? n : STREAM_LEN) {
 		take_crc(slice, from, part);
-		tei_copy_cold(&rail->copies, false, to, from, part);
+		tei_copy_cold(&rail->copies, 0, to, from, part);
 		pass(slice, part);
 		to += part;
 		from += part;
@@ -286,7 +286,7 @@ static void write_in_one_pass(struct tei_slice *slice, uint8_t *to,
 		if (sum && part == TEI_COPY_GROUP) {
 			slice->crc = sum(slice->crc, to, from);
 		} else {
-			tei_copy_cold(&rail->copies, false, to, from, part);
+			tei_copy_cold(&rail->copies, 0, to, from, part);
 			take_crc(slice, from, part);
 		}
 		pass(slice, part);
@@ -321,11 +321,10 @@ static void copy_part(struct tei_slice *slice, uint8_t *to, const uint8_t *from,
 	uint64_t at, n_summed = next_summed(slice, part, &at);
 
 	if (!n_summed) {
-		tei_copy_cold(&rail->copies, false, to, from, part);
+		tei_copy_cold(&rail->copies, 0, to, from, part);
 	} else if (n_summed == part) {
-		slice->crc =
-			tei_copy_cold_summed(&rail->copies, false, slice->crc,
-					     to, rail->bounce, from, part);
+		slice->crc = tei_copy_cold_summed(&rail->copies, 0, slice->crc,
+						  to, rail->bounce, from, part);
 	} else {
 		memcpy(rail->bounce, from, part);
 		take_crc(slice, rail->bounce, part);

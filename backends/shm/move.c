@@ -146,14 +146,19 @@ void tei_shm_view_settled(struct shm_endpoint *ep, struct shm_view *view)
 /* ---- copying ---- */
 
 /* Many slices that wait together are as one that is long. */
-static bool is_long(const struct shm_rail *rail, const struct tei_slice *slice)
+static uint64_t run_of(const struct tei_slice *slice)
 {
 	const struct shm_endpoint *ep = shm_endpoint(slice->ep);
-	uint64_t least = shm_config(rail)->stream_from;
 
-	return slice->length >= least ||
-	       (slice->length >= STREAM_LEAST &&
-		slice->length * ep->n_slices >= least);
+	return slice->length >= STREAM_LEAST ? slice->length * ep->n_slices
+					     : slice->length;
+}
+
+/* Returns what pieces of the slice are of: enum tei_copy_of. */
+static unsigned int copied_of(const struct tei_slice *slice)
+{
+	return (shm_slice(slice)->view->huge ? TEI_COPY_OF_HUGE : 0) |
+	       (run_of(slice) < TEI_COPY_LONG_RUN ? TEI_COPY_OF_SHORT : 0);
 }
 
 static void take_crc(struct tei_slice *slice, const uint8_t *bytes, uint64_t n)
@@ -181,7 +186,7 @@ static void copy_checked(struct shm_rail *rail, struct tei_slice *slice,
 			 bool streaming, uint8_t *to, const uint8_t *from,
 			 uint64_t n)
 {
-	bool huge = shm_slice(slice)->view->huge;
+	unsigned int of = copied_of(slice);
 	uint64_t part = TEI_COPY_GROUP + (-(uintptr_t)to & (TEI_COPY_LINE - 1));
 	uint64_t at, n_summed;
 
@@ -190,11 +195,11 @@ static void copy_checked(struct shm_rail *rail, struct tei_slice *slice,
 			part = n;
 		n_summed = tei_shm_slice_crc(slice, part, &at);
 		if (streaming && !n_summed)
-			tei_copy_cold(&rail->copies, huge, to, from, part);
+			tei_copy_cold(&rail->copies, of, to, from, part);
 		else if (streaming && n_summed == part)
 			slice->crc = tei_copy_cold_summed(
-				&rail->copies, huge, slice->crc, to,
-				rail->bounce, from, part);
+				&rail->copies, of, slice->crc, to, rail->bounce,
+				from, part);
 		else
 			copy_by_bounce(rail, slice, to, from, part);
 		tei_shm_slice_pass(slice, part);
@@ -238,14 +243,15 @@ static uint64_t copy_piece(struct shm_rail *rail, struct tei_slice *slice,
 
 	if (n > most)
 		n = most;
-	streaming = is_long(rail, slice) && !is_hot(rail, to, n);
+	streaming = run_of(slice) >= shm_config(rail)->stream_from &&
+		    !is_hot(rail, to, n);
 	rail->unfenced |= streaming;
 	if (tei_shm_slice_crc(slice, n, &skip)) {
 		copy_checked(rail, slice, streaming, to, from, n);
 		return n;
 	}
 	if (streaming)
-		tei_copy_cold(&rail->copies, s->view->huge, to, from, n);
+		tei_copy_cold(&rail->copies, copied_of(slice), to, from, n);
 	else
 		memcpy(to, from, n);
 	tei_shm_slice_pass(slice, n);

@@ -49,19 +49,20 @@ static bool is_known(const char *name)
 }
 
 /* A pass over all the memory, in pieces of @len. */
-static void copy_all(struct tei_copy_use *use, bool huge, bool sums, size_t len)
+static void copy_all(struct tei_copy_use *use, unsigned int of, bool sums,
+		     size_t len)
 {
 	uint8_t *kept = sums ? malloc(len) : NULL;
 
 	memset(to, 0, LEN);
 	for (size_t at = 0; at + len <= LEN; at += len) {
 		if (kept)
-			assert_int_equal(tei_copy_cold_summed(use, huge, 77,
+			assert_int_equal(tei_copy_cold_summed(use, of, 77,
 							      to + at, kept,
 							      from + at, len),
 					 tei_crc32c_raw(77, from + at, len));
 		else
-			tei_copy_cold(use, huge, to + at, from + at, len);
+			tei_copy_cold(use, of, to + at, from + at, len);
 		tei_copy_fence();
 		assert_memory_equal(to + at, from + at, len);
 	}
@@ -87,7 +88,7 @@ static void a_named_kernel_is_not_measured(void **state)
 	if (!use.named)
 		use.named = tei_copier_at(0);
 	for (int i = 0; i < 100; i++)
-		copy_all(&use, false, i % 2, PIECE);
+		copy_all(&use, 0, i % 2, PIECE);
 	for (unsigned int i = 0; i < TEI_COPY_CLASSES; i++)
 		assert_false(tei_copy_choice(i, &choice));
 }
@@ -100,18 +101,19 @@ static void each_class_finds_its_kernel(void **state)
 
 	(void)state;
 	for (unsigned int class = 0; class < TEI_COPY_CLASSES; class ++) {
-		bool sums = class & 2, huge = class & 4;
+		unsigned int of =
+			class & (TEI_COPY_OF_HUGE | TEI_COPY_OF_SHORT);
+		bool sums = class & 2;
 		int n = 0;
 
 		/* Disturbed pieces do not count, so their number is open. */
 		while (!tei_copy_choice(class, &choice) && n++ < 20000)
-			copy_all(&use, huge, sums,
-				 class & 1 ? GROUP : GROUP / 2);
+			copy_all(&use, of, sums, class & 1 ? GROUP : GROUP / 2);
 		assert_true(tei_copy_choice(class, &choice));
 		assert_true(is_known(choice.copier));
 		assert_true(choice.bytes_per_s > 1000000);
 		assert_int_equal(strncmp(choice.stat, "te_copy_", 8), 0);
-		copy_all(&use, huge, sums, class & 1 ? PIECE : GROUP / 2);
+		copy_all(&use, of, sums, class & 1 ? PIECE : GROUP / 2);
 	}
 }
 
@@ -122,7 +124,7 @@ static void *copy_in_thread(void *arg)
 
 	for (int n = 0; n < 50; n++) {
 		for (size_t at = 0; at + PIECE <= LEN; at += PIECE)
-			tei_copy_cold(&use, false, ours + at, from + at, PIECE);
+			tei_copy_cold(&use, 0, ours + at, from + at, PIECE);
 		tei_copy_fence();
 		assert_memory_equal(ours, from, LEN);
 		memset(ours, 0, LEN);
