@@ -559,31 +559,34 @@ static bool take_patiently(struct tei_worker *w, bool (*done)(void *),
 }
 
 /*
- * Where others need the cores the thread's looks give them away: each time it
- * wakes the scheduler may take whoever is behind, and a waiter that takes turns
- * with a peer is soon ahead of its share.
- */
-static void set_idle_wait(struct tei_worker *w)
-{
-	uint32_t ms = tei_contention_lasts(&w->contention, w->now)
-			      ? IDLE_BUSY_MS
-			      : IDLE_MS;
-
-	if (atomic_load_explicit(&w->idle_wait_ms, memory_order_relaxed) != ms)
-		atomic_store_explicit(&w->idle_wait_ms, ms,
-				      memory_order_relaxed);
-}
-
-/*
- * Tells whether this wait follows the last one closely, also measured by that:
- * between calls that move many megabytes each, somebody else is asked as well.
+ * Tells whether this wait follows the last one closely: by the clock; or, with
+ * nothing in flight meanwhile, after less than a millisecond and than that one
+ * took.
  */
 static bool is_hot(const struct tei_worker *w)
 {
 	uint64_t gap = w->now - w->let_go_at;
 
 	return gap < HOT_GAP ||
-	       (gap < IDLE_MS * TEI_NS_PER_MS && gap < w->driven_ns);
+	       (gap < IDLE_MS * TEI_NS_PER_MS && gap < w->driven_ns &&
+		w->now - w->submitted_at < HOT_GAP);
+}
+
+/*
+ * Where others need the cores the thread's looks give them away: each time it
+ * wakes the scheduler may take whoever is behind, and a waiter that takes turns
+ * with a peer is soon ahead of its share. After a pause it looks soon again,
+ * for what is in flight may be left to it.
+ */
+static void set_idle_wait(struct tei_worker *w)
+{
+	bool is_busy =
+		is_hot(w) && tei_contention_lasts(&w->contention, w->now);
+	uint32_t ms = is_busy ? IDLE_BUSY_MS : IDLE_MS;
+
+	if (atomic_load_explicit(&w->idle_wait_ms, memory_order_relaxed) != ms)
+		atomic_store_explicit(&w->idle_wait_ms, ms,
+				      memory_order_relaxed);
 }
 
 /*
@@ -667,6 +670,7 @@ bool tei_worker_poke(struct tei_worker *w)
 	any = drive_round(w, TEI_WITH_ALL);
 	ask_for_idle_wait(w);
 	w->let_go_at = w->now;
+	w->driven_ns = 0; /* a look is no wait: others come between looks */
 	tei_token_release(w, true);
 	return any;
 }
@@ -739,8 +743,9 @@ void tei_worker_submit(struct tei_worker *w, struct tei_call *call,
 		from = w->now; /* when that round began */
 		while (!tei_mpsc_empty(&w->queue) && ++i < ROUNDS_MAX)
 			drive_round(w, with);
+		w->submitted_at = tei_now_ns();
 		if (patient) /* sending is no gap between waits */
-			w->let_go_at += tei_now_ns() - from;
+			w->let_go_at += w->submitted_at - from;
 		tei_token_release(w, patient);
 		return;
 	}

@@ -224,11 +224,12 @@ struct tei_worker {
 	/* Token. */
 	struct tei_stats stats; /* what TEI_COUNT_OWN() counts */
 	uint64_t now;
-	uint64_t let_go_at; /* ns, by the last waiter, and submitting since */
-	uint64_t driven_ns; /* for how long, by that */
-	uint32_t n_hot;     /* waits that came soon after another */
-	uint32_t n_inbound; /* endpoints of other engines towards us */
-	uint32_t n_copying; /* copies to and from GPUs under way */
+	uint64_t let_go_at;    /* ns, by who drove last, and submitting since */
+	uint64_t driven_ns;    /* by that as a waiter; 0: it only looked */
+	uint64_t submitted_at; /* ns: when who submits drove last */
+	uint32_t n_hot;        /* waits that came soon after another */
+	uint32_t n_inbound;    /* endpoints of other engines towards us */
+	uint32_t n_copying;    /* copies to and from GPUs under way */
 	struct tei_spin spin_waiting, spin_tail, spin_thread, spin_copying;
 	struct tei_contention contention;
 	uint64_t yield_at; /* ns: to be tried by who spins */

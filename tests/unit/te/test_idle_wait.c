@@ -12,7 +12,8 @@
 #define N        64 /* many times what it takes to be asked */
 #define LOOKS    4  /* more than it takes to take over */
 #define LONG_MS  100
-#define PAUSE_MS 2 /* ten times what waits that follow closely are apart */
+#define PAUSE_MS 2   /* more than waits that follow closely are ever apart */
+#define SHORT_US 400 /* twice what they are apart, if nothing else tells */
 
 static const char *const settings[] = {"backends", "tcp", NULL};
 static uint64_t memory, local = 1;
@@ -68,6 +69,66 @@ static void waits_far_apart_let_the_thread_sleep(void **state)
 		write_word();
 		assert_false(is_asked());
 		assert_int_equal(poll(NULL, 0, PAUSE_MS), 0);
+	}
+}
+
+/* As after a wait that was far longer than the pauses are. */
+static void pretend_long_wait(void)
+{
+	user->worker->driven_ns = TEI_NS_PER_S;
+}
+
+/* As if what was done before had been done so much earlier. */
+static void pretend_pause(void)
+{
+	user->worker->let_go_at -= SHORT_US * TEI_NS_PER_US;
+	user->worker->submitted_at -= SHORT_US * TEI_NS_PER_US;
+}
+
+static bool is_second_time(void *arg)
+{
+	int *n = arg;
+
+	return (*n)++ > 0;
+}
+
+/* What is in flight during such a pause is the thread's. */
+static void pauses_after_submits_let_the_thread_work(void **state)
+{
+	struct iovec piece = {&local, sizeof(local)};
+	struct te_request r = rig_request(segment, TE_WRITE, &memory, &piece);
+
+	(void)state;
+	for (int i = 0; i < N; i++) {
+		int n = 0;
+
+		assert_int_equal(te_batch_submit(batch, &r, 1), 0);
+		pretend_pause();
+		pretend_long_wait(); /* and it is done already: drive all the same */
+		(void)tei_worker_drive(user->worker, is_second_time, &n, 0);
+		assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+		te_batch_reset(batch);
+		assert_false(is_asked());
+	}
+}
+
+/* The thread may have the token, and drive, for a moment. */
+static bool has_looked(void *arg)
+{
+	(void)arg;
+	tei_worker_poke(user->worker);
+	return !user->worker->driven_ns;
+}
+
+static void looks_with_pauses_let_the_thread_work(void **state)
+{
+	(void)state;
+	write_word();
+	pretend_long_wait();
+	for (int i = 0; i < N; i++) {
+		pretend_pause();
+		assert_true(test_wait_until(has_looked, NULL, RIG_WAIT_MS));
+		assert_false(is_asked());
 	}
 }
 
@@ -148,6 +209,8 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		TEST(waits_far_apart_let_the_thread_sleep),
+		TEST(pauses_after_submits_let_the_thread_work),
+		TEST(looks_with_pauses_let_the_thread_work),
 		TEST(waits_that_follow_closely_ask_for_a_nap),
 		TEST(a_waiter_in_a_long_round_is_not_relieved),
 		TEST(a_driver_that_sleeps_is_waited_for_asleep),
