@@ -23,8 +23,6 @@
 #define WARN_MS    2000
 #define ACCESS_ALL (TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE)
 
-static void deferred_init(struct tei_deferred *deferred);
-
 void tei_regions_init(struct tei_regions *r, struct te_engine *engine)
 {
 	r->engine = engine;
@@ -41,7 +39,7 @@ void tei_regions_init(struct tei_regions *r, struct te_engine *engine)
 	atomic_init(&r->any_near, false);
 	atomic_init(&r->any_gpu, false);
 	atomic_init(&r->any_flushed, false);
-	deferred_init(&r->deferred);
+	tei_deferred_init(&r->deferred);
 	tei_prefault_init(&r->prefault);
 }
 
@@ -55,12 +53,10 @@ static void region_free(struct te_engine *engine, struct tei_region *region)
 	tei_free(region);
 }
 
-static void deferred_fini(struct tei_deferred *deferred);
-
 void tei_regions_fini(struct tei_regions *r)
 {
 	tei_free(r->sorted);
-	deferred_fini(&r->deferred);
+	tei_deferred_fini(&r->deferred);
 	tei_prefault_fini(&r->prefault);
 	tei_handles_fini(&r->handles);
 	tei_cond_fini(&r->unpinned);
@@ -276,16 +272,11 @@ static void discard(struct te_engine *engine, struct tei_region *region)
 	region_free(engine, region);
 }
 
-/* Sends the description anew to peers that may see @region. */
-static void regions_changed(struct tei_regions *r,
-			    const struct tei_region *region) TEI_REQUIRES(r->mu)
+void tei_regions_changed(struct tei_regions *r, const struct tei_region *region)
 {
 	if (region->access)
 		atomic_fetch_add_explicit(&r->version, 1, memory_order_release);
 }
-
-static void deferred_add(struct tei_regions *r, struct tei_region *region)
-	TEI_REQUIRES(r->mu);
 
 static int register_region(struct te_engine *engine, struct tei_region *region);
 
@@ -335,8 +326,8 @@ int te_region_add(struct te_engine *engine, const struct te_region *region,
 
 	tei_mutex_lock(&r->mu);
 	tei_region_show(r, added, true);
-	regions_changed(r, added);
-	deferred_add(r, added);
+	tei_regions_changed(r, added);
+	tei_deferred_add(r, added);
 	tei_prefault_add(engine, added);
 	*out = added->id;
 	tei_mutex_unlock(&r->mu);
@@ -467,7 +458,7 @@ static struct tei_region *claim(struct te_engine *engine, te_region_id id,
 	if (region) {
 		*visible = region->shown && region->access != 0;
 		if (region->shown) {
-			regions_changed(r, region);
+			tei_regions_changed(r, region);
 			region->drop_at =
 				tei_now_ns() +
 				engine->config.suspect_after * TEI_NS_PER_MS;
@@ -556,16 +547,8 @@ void tei_regions_groups(struct tei_regions *r, struct tei_group_set *out)
 
 /* ---- registration of regions with the rails ---- */
 
-/*
- * Rails near its memory come first, so that what may run out, such as memory
- * that a process may lock, or keys of a device, does so for the others. Those
- * carry when the near ones are gone (rails.h): one that cannot take the region
- * is done without for now, as is one that has no link. Every other failure
- * undoes all.
- */
-
-static int region_offer(const struct tei_region *region,
-			struct tei_rail_box *box, struct tei_key **out)
+int tei_region_offer(const struct tei_region *region, struct tei_rail_box *box,
+		     struct tei_key **out)
 {
 	size_t len = TEI_KEY_MAX;
 	struct tei_key *key = tei_malloc(sizeof(*key) + len), *fitted;
@@ -588,9 +571,6 @@ static int region_offer(const struct tei_region *region,
 	return 0;
 }
 
-/*
- * Give it to one; *out: to be freed. Not with mu held. Blocks. As region_add().
- */
 static void region_unregister(struct te_engine *engine,
 			      struct tei_region *region)
 {
@@ -690,7 +670,7 @@ static int register_some(struct te_engine *engine, struct tei_region *region,
 		if (is_near(region, i) != near || !takes(w->rails[i], region))
 			continue;
 		/* Describe and pin look only at shown regions: no lock. */
-		rc = region_offer(region, w->rails[i], &region->key[i]);
+		rc = tei_region_offer(region, w->rails[i], &region->key[i]);
 		if (!rc && serves_peers(w, &w->rails[i]->rail, region))
 			outcome->n++;
 		if (!rc || rc == -EOPNOTSUPP)
@@ -726,7 +706,14 @@ static int add_stage(struct te_engine *engine, struct tei_region *region,
 	return rc;
 }
 
-/* Registers with all rails; a shortage is reported before a lack of support. */
+/*
+ * Registers with all rails, those near its memory first, so that what may run
+ * out, such as memory that a process may lock, or keys of a device, does so for
+ * the others. Those carry when the near ones are gone (rails.h): one that
+ * cannot take the region is done without for now, as is one that has no link.
+ * Every other failure undoes all; a shortage is reported before a lack of
+ * support.
+ */
 static int register_region(struct te_engine *engine, struct tei_region *region)
 {
 	struct outcome outcome = {0};
@@ -753,239 +740,4 @@ static int register_region(struct te_engine *engine, struct tei_region *region)
 	if (rc)
 		region_unregister(engine, region);
 	return rc;
-}
-
-/* ---- regions that rails could not take at first ---- */
-
-/*
- * A rail that had no link and refused a region gets it when it has one; one
- * that is far from it (rails.h) and refused is asked again, less and less
- * often. Registering a big region takes a device seconds, so it is done by a
- * thread, the background thread of the regions. Each new key is sent to peers
- * as any change of the regions is.
- *
- * The thread pins the region that it is at, so that no caller removes it.
- */
-
-#define PAUSE_MIN TEI_NS_PER_S
-#define PAUSE_MAX (64 * TEI_NS_PER_S)
-
-static void deferred_init(struct tei_deferred *deferred)
-{
-	*deferred = (struct tei_deferred){.again_at = UINT64_MAX,
-					  .pause = PAUSE_MIN};
-	tei_list_init(&deferred->todo);
-	tei_list_init(&deferred->waiting);
-	tei_cond_init(&deferred->work);
-}
-
-static void deferred_fini(struct tei_deferred *deferred)
-{
-	tei_cond_fini(&deferred->work);
-}
-
-/* ---- one region ---- */
-
-static bool is_down(const struct tei_rail_box *box)
-{
-	return atomic_load_explicit(&box->shown, memory_order_relaxed) ==
-	       TE_RAIL_DOWN;
-}
-
-static uint64_t bit_of(const struct tei_rail_box *box)
-{
-	return (uint64_t)1 << box->rail.index;
-}
-
-/* True: the rail is to be tried; a rail that is down is not tried twice. */
-static bool is_due(const struct tei_region *region,
-		   const struct tei_rail_box *box)
-{
-	return (region->due & bit_of(box)) && !is_down(box);
-}
-
-/* Logs what became of a region that had been deferred. */
-static void log_late_offer(const struct te_engine *engine,
-			   const struct tei_region *region,
-			   const struct tei_rail_box *box, int rc)
-{
-	static struct tei_log_limit limit = {.per_minute = 6};
-
-	if (!tei_log_allowed(&limit))
-		return;
-	if (!rc)
-		LOG_INFO("engine %s: rail %s has a region of %" PRIu64
-			 " bytes now",
-			 engine->name, box->name, region->length);
-	else
-		LOG_WARN(
-			"engine %s: a region is still not registered on rail %s: %s",
-			engine->name, box->name, strerror(-rc));
-}
-
-/* Offers a deferred region to a rail; lets go of the lock meanwhile. True: the
- * rail took it. */
-static bool offer_late(struct te_engine *engine, struct tei_regions *r,
-		       struct tei_region *region, struct tei_rail_box *box)
-	TEI_REQUIRES(r->mu)
-{
-	struct tei_key *key;
-	int rc;
-
-	tei_mutex_unlock(&r->mu);
-	rc = tei_region_export(engine, region);
-	if (!rc)
-		rc = region_offer(region, box, &key);
-	tei_region_export_end(region);
-	log_late_offer(engine, region, box, rc);
-	tei_mutex_lock(&r->mu);
-	if (!rc) {
-		tei_pins_block(r);
-		region->key[box->rail.index] = key;
-		tei_pins_unblock(r);
-		atomic_fetch_add_explicit(&r->changes, 1, memory_order_release);
-	}
-	if (!rc || rc == -EOPNOTSUPP)
-		region->due &= ~bit_of(box);
-	return !rc;
-}
-
-/*
- * Defers the region for a while, unless some rail has come up since @n_ups were
- * counted.
- */
-static void defer(struct tei_deferred *deferred, struct tei_region *region,
-		  uint64_t n_ups)
-{
-	if (deferred->n_ups != n_ups) {
-		tei_list_add_tail(&deferred->todo, &region->deferred);
-		return;
-	}
-	tei_list_add_tail(&deferred->waiting, &region->deferred);
-	if (deferred->again_at != UINT64_MAX)
-		return;
-	deferred->again_at = tei_now_ns() + deferred->pause;
-	deferred->pause *= deferred->pause < PAUSE_MAX ? 2 : 1;
-}
-
-/* Offers the region to rails without it. True: peers may use a rail more. */
-static bool register_deferred(struct te_engine *engine, struct tei_regions *r,
-			      struct tei_region *region) TEI_REQUIRES(r->mu)
-{
-	const struct tei_worker *w = engine->worker;
-	uint64_t n_ups = r->deferred.n_ups;
-	bool news = false;
-
-	region->in_background++;
-	for (uint32_t i = 0; i < w->n_rails; i++) {
-		if (region->shown && !r->deferred.stop &&
-		    is_due(region, w->rails[i]))
-			news |= offer_late(engine, r, region, w->rails[i]);
-	}
-	region->in_background--;
-	if (!region->shown) {
-		tei_cond_broadcast(&r->unpinned);
-		return false;
-	}
-	if (region->due)
-		defer(&r->deferred, region, n_ups);
-	if (news)
-		regions_changed(r, region);
-	return news && region->access;
-}
-
-/* ---- all of them ---- */
-
-static void try_again(struct tei_deferred *deferred)
-{
-	tei_list_splice_tail(&deferred->todo, &deferred->waiting);
-	deferred->again_at = UINT64_MAX;
-}
-
-/* Sleeps until a region is deferred, or one is to be tried again. */
-static void await_deferred(struct tei_regions *r) TEI_REQUIRES(r->mu)
-{
-	if (tei_list_empty(&r->deferred.waiting))
-		r->deferred.pause = PAUSE_MIN;
-	(void)tei_cond_wait(&r->deferred.work, &r->mu, r->deferred.again_at);
-}
-
-static void *retry_regions(void *arg)
-{
-	struct te_engine *engine = arg;
-	struct tei_regions *r = engine->regions;
-	struct tei_deferred *deferred = &r->deferred;
-	struct tei_list *node;
-
-	tei_mutex_lock(&r->mu);
-	while (!deferred->stop) {
-		if (tei_now_ns() >= deferred->again_at)
-			try_again(deferred);
-		node = tei_list_pop(&deferred->todo);
-		if (!node) {
-			await_deferred(r);
-		} else if (register_deferred(engine, r,
-					     tei_list_entry(node,
-							    struct tei_region,
-							    deferred))) {
-			tei_mutex_unlock(&r->mu);
-			engine->regions->ops->push(engine);
-			tei_mutex_lock(&r->mu);
-		}
-	}
-	tei_mutex_unlock(&r->mu);
-	return NULL;
-}
-
-/* A simulated clock waits for no thread. */
-int tei_deferred_start(struct te_engine *engine)
-{
-	const struct tei_worker *w = engine->worker;
-	struct tei_deferred *deferred = &engine->regions->deferred;
-	bool any = false;
-	int rc;
-
-	for (uint32_t i = 0; i < w->n_rails; i++)
-		any |= tei_is_rdma(w->rails[i]->rail.ops);
-	if (!any || tei_clock_simulated())
-		return 0;
-	rc = tei_thread_start(&deferred->thread, "te-regions", retry_regions,
-			      engine);
-	deferred->started = !rc;
-	return rc;
-}
-
-void tei_deferred_stop(struct te_engine *engine)
-{
-	struct tei_regions *r = engine->regions;
-
-	if (!r->deferred.started)
-		return;
-	tei_mutex_lock(&r->mu);
-	r->deferred.stop = true;
-	tei_cond_signal(&r->deferred.work);
-	tei_mutex_unlock(&r->mu);
-	pthread_join(r->deferred.thread, NULL);
-	r->deferred.started = false;
-}
-
-/* Queues a published region for rails that did not take it at first. */
-static void deferred_add(struct tei_regions *r, struct tei_region *region)
-{
-	if (!region->due || !r->deferred.started)
-		return;
-	tei_list_add_tail(&r->deferred.todo, &region->deferred);
-	tei_cond_signal(&r->deferred.work);
-}
-
-void tei_deferred_rail_up(struct te_engine *engine)
-{
-	struct tei_regions *r = engine->regions;
-
-	tei_mutex_lock(&r->mu);
-	r->deferred.n_ups++;
-	r->deferred.pause = PAUSE_MIN;
-	try_again(&r->deferred);
-	tei_cond_signal(&r->deferred.work);
-	tei_mutex_unlock(&r->mu);
 }

@@ -32,6 +32,7 @@
 #include "te/core/config.h"
 #include "te/core/handle.h"
 #include "te/device/device.h"
+#include "te/region/deferred.h"
 #include "te/region/group.h"
 #include "te/region/prefault.h"
 
@@ -80,19 +81,6 @@ struct tei_region {
 	struct tei_list deferred; /* in a list of regions.deferred */
 	struct tei_ahead ahead;   /* what is brought in of it */
 	struct tei_key *key[];    /* key[n_rails]; read by pins */
-};
-
-/* Regions that some rail does not have yet, and the thread that sees to it. */
-struct tei_deferred {
-	struct tei_list todo,
-		waiting;   /* of tei_region.deferred; guarded by mu */
-	uint64_t again_at; /* ns: then `waiting` is tried; guarded by mu */
-	uint64_t pause;    /* ns: until then, the next time; guarded by mu */
-	uint64_t n_ups;    /* rails that came up; guarded by mu */
-	bool stop;         /* guarded by mu */
-	struct tei_cond work;
-	pthread_t thread;
-	bool started; /* fixed while there are regions */
 };
 
 /* Rooms above, as this one calls them: any thread, not with mu held. */
@@ -156,14 +144,15 @@ void tei_regions_renew(struct te_engine *engine);
 /* Hide and unregister every region, with the rails still open. */
 void tei_regions_remove_all(struct te_engine *engine);
 
-/* ---- registration deferred to a background thread ---- */
-
-/* The rails are open. -EAGAIN, -ENOMEM: there is no thread. */
-int tei_deferred_start(struct te_engine *engine);
-/* Blocks while a device registers something. Before the regions are removed. */
-void tei_deferred_stop(struct te_engine *engine);
-/* Notes that some rail has a link again. Any thread. */
-void tei_deferred_rail_up(struct te_engine *engine);
+/* Sends the description anew to peers that may see @region. */
+void tei_regions_changed(struct tei_regions *r, const struct tei_region *region)
+	TEI_REQUIRES(r->mu);
+/*
+ * Registers the region with a rail; *out: its key, to be freed. As region_add()
+ * of the backend; -ENOMEM. Not with mu held; may block for seconds.
+ */
+int tei_region_offer(const struct tei_region *region, struct tei_rail_box *box,
+		     struct tei_key **out);
 
 /*
  * Finds the region that has the byte at @addr. NULL: there is none, or it is
