@@ -31,12 +31,6 @@ void tei_deferred_fini(struct tei_deferred *deferred)
 
 /* ---- one region ---- */
 
-static bool is_down(const struct tei_rail_box *box)
-{
-	return atomic_load_explicit(&box->shown, memory_order_relaxed) ==
-	       TE_RAIL_DOWN;
-}
-
 static uint64_t bit_of(const struct tei_rail_box *box)
 {
 	return (uint64_t)1 << box->rail.index;
@@ -46,7 +40,7 @@ static uint64_t bit_of(const struct tei_rail_box *box)
 static bool is_due(const struct tei_region *region,
 		   const struct tei_rail_box *box)
 {
-	return (region->due & bit_of(box)) && !is_down(box);
+	return (region->due & bit_of(box)) && !tei_rail_is_down(box);
 }
 
 /* Logs what became of a region that had been deferred. */
@@ -68,8 +62,25 @@ static void log_late_offer(const struct te_engine *engine,
 			engine->name, box->name, strerror(-rc));
 }
 
-/* Offers a deferred region to a rail; lets go of the lock meanwhile. True: the
- * rail took it. */
+/*
+ * Notes that the rail refused the region. True: for the first time that it
+ * could have taken it.
+ */
+static bool note_refusal(struct tei_region *region,
+			 const struct tei_rail_box *box)
+{
+	uint64_t bit = bit_of(box);
+
+	if (tei_rail_is_down(box) || region->refused & bit)
+		return false;
+	region->refused |= bit;
+	return true;
+}
+
+/*
+ * Offers a deferred region to a rail; lets go of the lock meanwhile. True:
+ * peers are to be told, of the key or that there will be none soon.
+ */
 static bool offer_late(struct te_engine *engine, struct tei_regions *r,
 		       struct tei_region *region, struct tei_rail_box *box)
 	TEI_REQUIRES(r->mu)
@@ -90,9 +101,10 @@ static bool offer_late(struct te_engine *engine, struct tei_regions *r,
 		tei_pins_unblock(r);
 		atomic_fetch_add_explicit(&r->changes, 1, memory_order_release);
 	}
-	if (!rc || rc == -EOPNOTSUPP)
-		region->due &= ~bit_of(box);
-	return !rc;
+	if (rc && rc != -EOPNOTSUPP)
+		return note_refusal(region, box);
+	region->due &= ~bit_of(box);
+	return true;
 }
 
 /*
@@ -113,7 +125,7 @@ static void defer(struct tei_deferred *deferred, struct tei_region *region,
 	deferred->pause *= deferred->pause < PAUSE_MAX ? 2 : 1;
 }
 
-/* Offers the region to rails without it. True: peers may use a rail more. */
+/* Offers the region to rails without it. True: peers are to be told. */
 static bool register_deferred(struct te_engine *engine, struct tei_regions *r,
 			      struct tei_region *region) TEI_REQUIRES(r->mu)
 {
@@ -232,4 +244,19 @@ void tei_deferred_rail_up(struct te_engine *engine)
 	try_again(&r->deferred);
 	tei_cond_signal(&r->deferred.work);
 	tei_mutex_unlock(&r->mu);
+}
+
+uint64_t tei_deferred_rails(const struct tei_regions *r)
+{
+	uint64_t rails = 0;
+
+	if (!r->deferred.started)
+		return 0;
+	for (size_t i = 0; i < r->n; i++) {
+		const struct tei_region *region = r->sorted[i];
+
+		if (region->shown && region->access)
+			rails |= region->due & ~region->refused;
+	}
+	return rails;
 }

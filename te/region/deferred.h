@@ -6,7 +6,9 @@
  * that is far from it (rails.h) and refused is asked again, less and less
  * often. Registering a big region takes a device seconds, so it is done by a
  * thread, the background thread of the regions. Each new key is sent to peers
- * as any change of the regions is.
+ * as any change of the regions is. Peers take the rail for one without a link
+ * until all regions have been offered to it: as the partner of their rails it
+ * would leave them without a way to what it does not have yet.
  *
  * The thread pins the region that it is at, so that no caller removes it.
  */
@@ -47,5 +49,10 @@ void tei_deferred_stop(struct te_engine *engine);
 void tei_deferred_rail_up(struct te_engine *engine);
 /* Queues a region that shows, if some rail did not take it. With mu held. */
 void tei_deferred_add(struct tei_regions *r, struct tei_region *region);
+/*
+ * Returns a bit for each rail to which some region that peers see is yet to be
+ * offered: it had no link, or has had one for so short a time. With mu held.
+ */
+uint64_t tei_deferred_rails(const struct tei_regions *r);
 
 #endif

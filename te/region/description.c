@@ -111,12 +111,13 @@ static int describe_regions(struct te_engine *engine, tei_group_mask mask,
 
 /* ---- all of it ---- */
 
-static int fill_match(struct tei_rail *rail, struct tei_arena *arena,
-		      Te__Rail *m)
+/* @is_ready: regions have been offered to it; else it is as without a link. */
+static int fill_match(struct tei_rail *rail, bool is_ready,
+		      struct tei_arena *arena, Te__Rail *m)
 {
 	size_t len = TEI_BLOB_MAX;
 
-	if (!rail->ops->rail_describe)
+	if (!rail->ops->rail_describe || !is_ready)
 		return 0;
 	m->match.data = tei_arena_alloc(arena, len);
 	if (!m->match.data)
@@ -125,7 +126,7 @@ static int fill_match(struct tei_rail *rail, struct tei_arena *arena,
 	return rail->ops->rail_describe(rail, m->match.data, &m->match.len);
 }
 
-static int fill_rail(struct te_engine *engine, uint32_t i,
+static int fill_rail(struct te_engine *engine, uint32_t i, bool is_ready,
 		     struct tei_arena *arena, Te__Rail **out)
 {
 	struct tei_device device = tei_rail_device(engine->worker->rails[i]);
@@ -142,7 +143,27 @@ static int fill_rail(struct te_engine *engine, uint32_t i,
 	m->speed_bps = device.speed_bps;
 	m->numa_node = device.numa_node;
 	*out = m;
-	return fill_match(rail, arena, m);
+	return fill_match(rail, is_ready, arena, m);
+}
+
+static int describe_rails(struct te_engine *engine, struct tei_arena *arena,
+			  Te__Description *out)
+{
+	uint32_t i, n = engine->worker->n_rails;
+	uint64_t awaited;
+	int rc = 0;
+
+	out->rails = tei_arena_calloc(arena, n, sizeof(*out->rails));
+	if (!out->rails)
+		return -ENOMEM;
+	out->n_rails = n;
+	tei_mutex_lock(&engine->regions->mu);
+	awaited = tei_deferred_rails(engine->regions);
+	tei_mutex_unlock(&engine->regions->mu);
+	for (i = 0; !rc && i < n; i++)
+		rc = fill_rail(engine, i, !(awaited >> i & 1), arena,
+			       &out->rails[i]);
+	return rc;
 }
 
 /*
@@ -179,17 +200,11 @@ static int fill_control(struct te_engine *engine, struct tei_arena *arena,
 int tei_describe(struct te_engine *engine, tei_group_mask mask,
 		 struct tei_arena *arena, Te__Description *out)
 {
-	uint32_t i, n = engine->worker->n_rails;
-	int rc = 0;
+	int rc;
 
 	/* Read first: a change meanwhile has a later one, and is sent again. */
 	out->version = atomic_load(&engine->regions->version);
-	out->rails = tei_arena_calloc(arena, n, sizeof(*out->rails));
-	if (!out->rails)
-		return -ENOMEM;
-	out->n_rails = n;
-	for (i = 0; !rc && i < n; i++)
-		rc = fill_rail(engine, i, arena, &out->rails[i]);
+	rc = describe_rails(engine, arena, out);
 	if (!rc)
 		rc = fill_control(engine, arena, out);
 	if (!rc)

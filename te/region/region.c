@@ -606,8 +606,7 @@ static const char *why_spare(const struct tei_region *region,
 		return "which has no room for it";
 	if (region->near && !is_near(region, rail->index))
 		return "which is far from it";
-	if (atomic_load_explicit(&box->shown, memory_order_relaxed) ==
-	    TE_RAIL_DOWN)
+	if (tei_rail_is_down(box))
 		return "which is down";
 	return NULL;
 }
@@ -680,6 +679,8 @@ static int register_some(struct te_engine *engine, struct tei_region *region,
 		if (!outcome->refused)
 			outcome->refused = rc;
 		region->due |= (uint64_t)1 << i;
+		if (!tei_rail_is_down(w->rails[i]))
+			region->refused |= (uint64_t)1 << i;
 		LOG_WARN(
 			"engine %s: a region is not registered on rail %s, %s: %s",
 			engine->name, w->rails[i]->name, spare, strerror(-rc));

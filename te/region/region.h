@@ -76,8 +76,11 @@ struct tei_region {
 	uint64_t drop_at;
 	char location[32];
 	uint64_t near; /* tei_topology_near(); fixed */
-	/* Rails that refused it and may take it yet, a bit each. */
-	uint64_t due;
+	/*
+	 * Rails that refused it and may take it yet, a bit each; and those that
+	 * had a link when they did. Guarded by mu once it is shown.
+	 */
+	uint64_t due, refused;
 	struct tei_list deferred; /* in a list of regions.deferred */
 	struct tei_ahead ahead;   /* what is brought in of it */
 	struct tei_key *key[];    /* key[n_rails]; read by pins */

@@ -825,6 +825,12 @@ void tei_rail_show(struct tei_rail_box *box)
 	atomic_store_explicit(&box->shown, state, memory_order_relaxed);
 }
 
+bool tei_rail_is_down(const struct tei_rail_box *box)
+{
+	return atomic_load_explicit(&box->shown, memory_order_relaxed) ==
+	       TE_RAIL_DOWN;
+}
+
 void tei_rail_changed(struct tei_rail *rail, bool up)
 {
 	static struct tei_log_limit limit = {.per_minute = 60};

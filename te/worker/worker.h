@@ -285,6 +285,8 @@ void tei_workers_settle(struct te_engine *engine);
 
 /* Shows the rail's new state to those who ask. Token. */
 void tei_rail_show(struct tei_rail_box *box);
+/* Tells whether it has no link, or is dead. Any thread. */
+bool tei_rail_is_down(const struct tei_rail_box *box);
 /*
  * Copies the rail's device as it is now. Any thread, not with engine->mu held.
  */

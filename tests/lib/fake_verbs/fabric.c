@@ -245,6 +245,14 @@ void fake_verbs_refuse_memory(unsigned int device, int err)
 	tei_mutex_unlock(&fake.mu);
 }
 
+void fake_verbs_hold_memory(unsigned int device, bool on)
+{
+	tei_mutex_lock(&fake.mu);
+	fake.devices[device].holds_memory = on;
+	tei_cond_broadcast(&fake.released);
+	tei_mutex_unlock(&fake.mu);
+}
+
 void fake_verbs_refuse_dmabufs(int err)
 {
 	tei_mutex_lock(&fake.mu);

@@ -66,6 +66,8 @@ void fake_verbs_take(unsigned int n);
 void fake_verbs_no_inline(bool on);
 /* The device takes no memory any more, with @err; 0: it does. */
 void fake_verbs_refuse_memory(unsigned int device, int err);
+/* reg_mr() of the device does not return until it is unset. */
+void fake_verbs_hold_memory(unsigned int device, bool on);
 /* Dma-bufs are refused, with @err; 0: they are not. */
 void fake_verbs_refuse_dmabufs(int err);
 /*
@@ -112,6 +114,8 @@ struct fake_verbs_counts {
 	unsigned int pairs, keys; /* there are now */
 	unsigned int held;        /* destroy_qp() calls that do not return */
 	uint64_t refused;         /* that failed */
+	unsigned int registering; /* reg_mr() calls that do not return */
+	uint64_t unregistered;    /* that the device refused */
 };
 struct fake_verbs_counts fake_verbs_counts(void);
 

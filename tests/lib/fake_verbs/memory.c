@@ -61,12 +61,18 @@ static bool place_key(struct fake_mr *mr)
 	return false;
 }
 
+/* Returns what the device says to a registration, once it is not held. */
 static int refusal(const struct fake_device *device)
 {
 	int err;
 
 	tei_mutex_lock(&fake.mu);
+	fake.counts.registering++;
+	while (device->holds_memory)
+		(void)tei_cond_wait(&fake.released, &fake.mu, UINT64_MAX);
+	fake.counts.registering--;
 	err = device->refuses_memory;
+	fake.counts.unregistered += err != 0;
 	tei_mutex_unlock(&fake.mu);
 	return err;
 }

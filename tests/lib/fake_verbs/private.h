@@ -21,6 +21,7 @@ struct fake_device {
 	bool used[FAKE_PORTS_MAX][FAKE_GIDS_MAX];
 	bool hangs, no_inline;
 	int refuses_memory; /* errno; 0: it does not */
+	bool holds_memory;  /* reg_mr() does not return */
 };
 
 struct fake_context {

@@ -20,9 +20,10 @@
 #include "tests/lib/wait.h"
 #include "tests/unit/te/rig.h"
 
-#define N_NICS 4
-#define LEN    ((size_t)8 << 20)
-#define HALF   (LEN / 2)
+#define N_NICS   4
+#define LEN      ((size_t)8 << 20)
+#define HALF     (LEN / 2)
+#define SHORT_MS 100 /* much longer than a request takes */
 
 static const char picture[] =
 	"{\"nics\": [{\"name\": \"fake0\", \"rdma\": \"fake0\","
@@ -157,6 +158,13 @@ static void memory_of_a_node_goes_by_its_nics(void **state)
 	close_two(&two);
 }
 
+/* The worker of the other node learns of the peer by itself. */
+static bool has_two_unmatched(void *arg)
+{
+	return rail(arg, 2).unmatched_peers == 1 &&
+	       rail(arg, 3).unmatched_peers == 1;
+}
+
 static void map_says_which_nics_go_together(void **state)
 {
 	struct two two = open_two("verbs.peers", "fake0=fake1;fake1=fake0;"
@@ -167,8 +175,7 @@ static void map_says_which_nics_go_together(void **state)
 	assert_true(carried_by_node(two.user, 0) >= LEN);
 	assert_int_equal(carried_by_node(two.user, 1), 0);
 	assert_int_equal(rail(two.user, 0).unmatched_peers, 0);
-	assert_int_equal(rail(two.user, 2).unmatched_peers, 1);
-	assert_int_equal(rail(two.user, 3).unmatched_peers, 1);
+	assert_true(test_wait_until(has_two_unmatched, two.user, RIG_WAIT_MS));
 	close_two(&two);
 }
 
@@ -428,6 +435,49 @@ static void request_goes_on_when_its_only_rail_has_another_partner(void **state)
 	change_partner("fake0");
 }
 
+static bool is_registering(void *arg)
+{
+	(void)arg;
+	return fake_verbs_counts().registering > 0;
+}
+
+/* Peers do not get a NIC as their partner before it has what they ask for. */
+static void request_waits_while_the_only_nic_with_a_link_registers(void **state)
+{
+	struct iovec piece = {local, HALF};
+	struct te_completion completion;
+	struct te_request request;
+	struct te_batch *batch;
+	struct two two;
+
+	(void)state;
+	fake_verbs_link(1, 1, false);
+	two.owner = engine_of_some("fake1,fake3");
+	fake_verbs_refuse_memory(1, ENOMEM);
+	add(two.owner, remote);
+	fake_verbs_refuse_memory(1, 0);
+	fake_verbs_hold_memory(1, true);
+	fake_verbs_link(1, 1, true);
+	fake_verbs_link(3, 1, false);
+	assert_true(test_wait_until(is_registering, NULL, RIG_WAIT_MS));
+	two.user = engine_of_some("fake0");
+	add(two.user, local);
+	two.segment = rig_segment(two.user, two.owner);
+	rig_fill(local, HALF);
+	memset(remote, 0, HALF);
+	request = rig_request(two.segment, TE_WRITE, remote, &piece);
+	assert_int_equal(te_batch_create(two.user, 1, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, &request, 1), 0);
+	assert_int_equal(te_batch_wait(batch, SHORT_MS), -ETIMEDOUT);
+	fake_verbs_hold_memory(1, false);
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	assert_int_equal(te_batch_poll(batch, &completion, 1), 1);
+	te_batch_destroy(batch);
+	assert_int_equal(completion.error, 0);
+	assert_memory_equal(remote, local, HALF);
+	close_two(&two);
+}
+
 static int n_waiting;
 
 static void count_waiting(int level, const char *line, void *arg)
@@ -552,6 +602,8 @@ int main(void)
 		WITH_NICS(request_goes_on_when_its_rail_has_another_partner),
 		WITH_NICS(
 			request_goes_on_when_its_only_rail_has_another_partner),
+		WITH_NICS(
+			request_waits_while_the_only_nic_with_a_link_registers),
 		WITH_NICS(engines_start_before_any_port_has_a_link),
 		WITH_NICS(nic_without_room_serves_all_peers_by_turns),
 	};
