@@ -205,11 +205,12 @@ struct tei_worker {
 	_Atomic uint32_t n_second, awake_ns;
 	_Atomic uint32_t missed; /* the thread sleeps until the token is free */
 	_Atomic bool stop;
-	_Atomic uint64_t sleep_until;  /* ns, of the worker's thread */
-	_Atomic uint64_t rounds;       /* relaxed; written with the token */
-	_Atomic bool idle_waiting;     /* the thread does; see drive.c */
-	_Atomic bool idle_wait_asked;  /* of the thread, by a waiter */
-	_Atomic uint32_t idle_wait_ms; /* for how long; relaxed, by a waiter */
+	_Atomic uint64_t sleep_until; /* ns, of the worker's thread */
+	_Atomic uint64_t rounds;      /* relaxed; written with the token */
+	_Atomic bool idle_waiting;    /* by the thread alone; see drive.c */
+	_Atomic bool idle_wait_asked; /* of the thread, by a waiter */
+	/* Length of an idle wait; relaxed; written with the token. */
+	_Atomic uint32_t idle_wait_ms;
 	_Atomic bool armed;    /* inner is watched by outer; with the token */
 	struct tei_mpsc queue; /* of struct tei_call */
 
@@ -224,9 +225,10 @@ struct tei_worker {
 	/* Token. */
 	struct tei_stats stats; /* what TEI_COUNT_OWN() counts */
 	uint64_t now;
-	uint64_t let_go_at;    /* ns, by who drove last, and submitting since */
-	uint64_t driven_ns;    /* by that as a waiter; 0: it only looked */
-	uint64_t submitted_at; /* ns: when who submits drove last */
+	/* ns: end of the last wait or poll, and what submitting took since. */
+	uint64_t let_go_at;
+	uint64_t driven_ns;    /* length of that wait; 0: of a poll */
+	uint64_t submitted_at; /* ns: end of the last submit that drove */
 	uint32_t n_hot;        /* waits that came soon after another */
 	uint32_t n_inbound;    /* endpoints of other engines towards us */
 	uint32_t n_copying;    /* copies to and from GPUs under way */

@@ -13,7 +13,7 @@
 #define LOOKS    4  /* more than it takes to take over */
 #define LONG_MS  100
 #define PAUSE_MS 2   /* more than waits that follow closely are ever apart */
-#define SHORT_US 400 /* twice what they are apart, if nothing else tells */
+#define SHORT_US 400 /* twice what they are apart at most, after a short wait */
 
 static const char *const settings[] = {"backends", "tcp", NULL};
 static uint64_t memory, local = 1;
@@ -132,6 +132,47 @@ static void looks_with_pauses_let_the_thread_work(void **state)
 	}
 }
 
+static uint32_t look_ms(void)
+{
+	return atomic_load(&user->worker->idle_wait_ms);
+}
+
+static bool says_how_long(void *arg)
+{
+	(void)arg;
+	tei_worker_poke(user->worker);
+	return look_ms() > 0;
+}
+
+/* By who drives: others need the cores, for as long as the test takes. */
+static bool is_contended(void *arg)
+{
+	(void)arg;
+	user->worker->contention.until = TEI_NEVER;
+	return true;
+}
+
+/* What is in flight after a pause is the thread's there, too. */
+static void a_busy_host_is_looked_at_less_often_but_for_pauses(void **state)
+{
+	uint64_t until = tei_now_ns() + RIG_WAIT_MS * TEI_NS_PER_MS;
+	uint32_t at_rest;
+
+	(void)state;
+	assert_true(test_wait_until(says_how_long, NULL, RIG_WAIT_MS));
+	at_rest = look_ms();
+	do { /* unless the host takes the core between two waits */
+		assert_true(tei_now_ns() < until);
+		(void)tei_worker_drive(user->worker, is_contended, NULL, 0);
+	} while (look_ms() == at_rest);
+	assert_true(look_ms() > at_rest);
+	do { /* unless the thread has the token */
+		assert_true(tei_now_ns() < until);
+		pretend_pause();
+	} while (!tei_worker_drive(user->worker, is_contended, NULL, 0));
+	assert_int_equal(look_ms(), at_rest);
+}
+
 static void waits_that_follow_closely_ask_for_a_nap(void **state)
 {
 	uint64_t until = tei_now_ns() + RIG_WAIT_MS * TEI_NS_PER_MS;
@@ -211,6 +252,7 @@ int main(void)
 		TEST(waits_far_apart_let_the_thread_sleep),
 		TEST(pauses_after_submits_let_the_thread_work),
 		TEST(looks_with_pauses_let_the_thread_work),
+		TEST(a_busy_host_is_looked_at_less_often_but_for_pauses),
 		TEST(waits_that_follow_closely_ask_for_a_nap),
 		TEST(a_waiter_in_a_long_round_is_not_relieved),
 		TEST(a_driver_that_sleeps_is_waited_for_asleep),
