@@ -116,6 +116,33 @@ static void close_two(struct two *two)
 	te_engine_destroy(two->owner);
 }
 
+/* Begins to write the first half; end_write() ends that. */
+static struct te_batch *begin_write(const struct two *two)
+{
+	static struct iovec piece;
+	struct te_request request;
+	struct te_batch *batch;
+
+	piece = (struct iovec){local, HALF};
+	rig_fill(local, HALF);
+	memset(remote, 0, HALF);
+	request = rig_request(two->segment, TE_WRITE, remote, &piece);
+	assert_int_equal(te_batch_create(two->user, 1, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, &request, 1), 0);
+	return batch;
+}
+
+static void end_write(struct te_batch *batch)
+{
+	struct te_completion completion;
+
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	assert_int_equal(te_batch_poll(batch, &completion, 1), 1);
+	te_batch_destroy(batch);
+	assert_int_equal(completion.error, 0);
+	assert_memory_equal(remote, local, HALF);
+}
+
 /* ---- which NICs ---- */
 
 struct only {
@@ -391,9 +418,6 @@ static struct te_engine *engine_of_some(const char *devices)
  */
 static void change_partner(const char *devices)
 {
-	struct iovec piece = {local, HALF};
-	struct te_completion completion;
-	struct te_request request;
 	struct te_batch *batch;
 	struct two two;
 
@@ -406,20 +430,12 @@ static void change_partner(const char *devices)
 	add(two.user, local);
 	two.segment = rig_segment(two.user, two.owner);
 	move(two.user, two.segment, 0);
-	rig_fill(local, HALF);
-	memset(remote, 0, HALF);
-	request = rig_request(two.segment, TE_WRITE, remote, &piece);
 	fake_verbs_hang(0, true);
-	assert_int_equal(te_batch_create(two.user, 1, &batch), 0);
-	assert_int_equal(te_batch_submit(batch, &request, 1), 0);
+	batch = begin_write(&two);
 	fake_verbs_link(1, 1, true);
 	assert_true(test_wait_until(has_retired, two.user, RIG_WAIT_MS));
 	fake_verbs_hang(0, false);
-	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
-	assert_int_equal(te_batch_poll(batch, &completion, 1), 1);
-	te_batch_destroy(batch);
-	assert_int_equal(completion.error, 0);
-	assert_memory_equal(remote, local, HALF);
+	end_write(batch);
 	close_two(&two);
 }
 
@@ -444,9 +460,6 @@ static bool is_registering(void *arg)
 /* Peers do not get a NIC as their partner before it has what they ask for. */
 static void request_waits_while_the_only_nic_with_a_link_registers(void **state)
 {
-	struct iovec piece = {local, HALF};
-	struct te_completion completion;
-	struct te_request request;
 	struct te_batch *batch;
 	struct two two;
 
@@ -463,18 +476,10 @@ static void request_waits_while_the_only_nic_with_a_link_registers(void **state)
 	two.user = engine_of_some("fake0");
 	add(two.user, local);
 	two.segment = rig_segment(two.user, two.owner);
-	rig_fill(local, HALF);
-	memset(remote, 0, HALF);
-	request = rig_request(two.segment, TE_WRITE, remote, &piece);
-	assert_int_equal(te_batch_create(two.user, 1, &batch), 0);
-	assert_int_equal(te_batch_submit(batch, &request, 1), 0);
+	batch = begin_write(&two);
 	assert_int_equal(te_batch_wait(batch, SHORT_MS), -ETIMEDOUT);
 	fake_verbs_hold_memory(1, false);
-	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
-	assert_int_equal(te_batch_poll(batch, &completion, 1), 1);
-	te_batch_destroy(batch);
-	assert_int_equal(completion.error, 0);
-	assert_memory_equal(remote, local, HALF);
+	end_write(batch);
 	close_two(&two);
 }
 
@@ -491,9 +496,6 @@ static void count_waiting(int level, const char *line, void *arg)
 /* What is asked for meanwhile waits, and goes when there is a way. */
 static void engines_start_before_any_port_has_a_link(void **state)
 {
-	struct iovec piece = {local, HALF};
-	struct te_completion completion;
-	struct te_request request;
 	struct te_batch *batch;
 	struct two two;
 
@@ -505,18 +507,10 @@ static void engines_start_before_any_port_has_a_link(void **state)
 	two = open_two(NULL, NULL);
 	te_log_set(NULL, NULL);
 	assert_int_equal(n_waiting, 2);
-	rig_fill(local, HALF);
-	memset(remote, 0, HALF);
-	request = rig_request(two.segment, TE_WRITE, remote, &piece);
-	assert_int_equal(te_batch_create(two.user, 1, &batch), 0);
-	assert_int_equal(te_batch_submit(batch, &request, 1), 0);
+	batch = begin_write(&two);
 	for (unsigned int i = 0; i < N_NICS; i++)
 		fake_verbs_link(i, 1, true);
-	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
-	assert_int_equal(te_batch_poll(batch, &completion, 1), 1);
-	te_batch_destroy(batch);
-	assert_int_equal(completion.error, 0);
-	assert_memory_equal(remote, local, HALF);
+	end_write(batch);
 	close_two(&two);
 }
 
