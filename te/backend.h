@@ -235,7 +235,8 @@ struct tei_backend_ops {
 	 * Describes the rail, so that peers see whether they reach it. *len:
 	 * in, room in @blob (TEI_BLOB_MAX); out, bytes used; 0: nobody reaches
 	 * it yet, and tei_rail_renewed() follows. NULL: no description is
-	 * needed. Any thread, once the rail is open.
+	 * needed. Any thread, once the rail is open. Peers see 0 bytes also
+	 * while the core holds the rail back (te/region/deferred.h).
 	 */
 	int (*rail_describe)(struct tei_rail *rail, void *blob, size_t *len);
 	/*

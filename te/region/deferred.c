@@ -62,16 +62,13 @@ static void log_late_offer(const struct te_engine *engine,
 			engine->name, box->name, strerror(-rc));
 }
 
-/*
- * Notes that the rail refused the region. True: for the first time that it
- * could have taken it.
- */
+/* Notes that the rail, which had a link, refused the region. True: at first. */
 static bool note_refusal(struct tei_region *region,
 			 const struct tei_rail_box *box)
 {
 	uint64_t bit = bit_of(box);
 
-	if (tei_rail_is_down(box) || region->refused & bit)
+	if (region->refused & bit)
 		return false;
 	region->refused |= bit;
 	return true;
@@ -85,6 +82,7 @@ static bool offer_late(struct te_engine *engine, struct tei_regions *r,
 		       struct tei_region *region, struct tei_rail_box *box)
 	TEI_REQUIRES(r->mu)
 {
+	bool was_down = tei_rail_is_down(box);
 	struct tei_key *key;
 	int rc;
 
@@ -102,7 +100,7 @@ static bool offer_late(struct te_engine *engine, struct tei_regions *r,
 		atomic_fetch_add_explicit(&r->changes, 1, memory_order_release);
 	}
 	if (rc && rc != -EOPNOTSUPP)
-		return note_refusal(region, box);
+		return !was_down && note_refusal(region, box);
 	region->due &= ~bit_of(box);
 	return true;
 }
@@ -246,12 +244,11 @@ void tei_deferred_rail_up(struct te_engine *engine)
 	tei_mutex_unlock(&r->mu);
 }
 
-uint64_t tei_deferred_rails(const struct tei_regions *r)
+/* Returns a bit for each rail that some region peers see awaits. */
+static uint64_t awaited_rails(const struct tei_regions *r) TEI_REQUIRES(r->mu)
 {
 	uint64_t rails = 0;
 
-	if (!r->deferred.started)
-		return 0;
 	for (size_t i = 0; i < r->n; i++) {
 		const struct tei_region *region = r->sorted[i];
 
@@ -259,4 +256,20 @@ uint64_t tei_deferred_rails(const struct tei_regions *r)
 			rails |= region->due & ~region->refused;
 	}
 	return rails;
+}
+
+uint64_t tei_deferred_hold_back(struct tei_regions *r)
+{
+	const struct tei_worker *w = r->engine->worker;
+	struct tei_deferred *deferred = &r->deferred;
+	uint64_t awaited = deferred->started ? awaited_rails(r) : 0;
+
+	for (uint32_t i = 0; i < w->n_rails; i++) {
+		const struct tei_rail_box *box = w->rails[i];
+
+		if (box->dead ||
+		    (!tei_rail_is_down(box) && !(awaited & bit_of(box))))
+			deferred->known |= bit_of(box);
+	}
+	return awaited & ~deferred->known;
 }

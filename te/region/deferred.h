@@ -6,9 +6,12 @@
  * that is far from it (rails.h) and refused is asked again, less and less
  * often. Registering a big region takes a device seconds, so it is done by a
  * thread, the background thread of the regions. Each new key is sent to peers
- * as any change of the regions is. Peers take the rail for one without a link
- * until all regions have been offered to it: as the partner of their rails it
- * would leave them without a way to what it does not have yet.
+ * as any change of the regions is.
+ *
+ * A rail that gets its first link is not described to peers before the regions
+ * that it refused have been offered to it once more: as the partner of their
+ * rails it would leave them without a way to those. Later it is, whatever it
+ * lacks, for it has others.
  *
  * The thread pins the region that it is at, so that no caller removes it.
  */
@@ -33,6 +36,7 @@ struct tei_deferred {
 	uint64_t again_at; /* ns: then `waiting` is tried; guarded by mu */
 	uint64_t pause;    /* ns: until then, the next time; guarded by mu */
 	uint64_t n_ups;    /* rails that came up; guarded by mu */
+	uint64_t known;    /* rails never held back again; guarded by mu */
 	bool stop;         /* guarded by mu */
 	struct tei_cond work;
 	pthread_t thread;
@@ -50,9 +54,10 @@ void tei_deferred_rail_up(struct te_engine *engine);
 /* Queues a region that shows, if some rail did not take it. With mu held. */
 void tei_deferred_add(struct tei_regions *r, struct tei_region *region);
 /*
- * Returns a bit for each rail to which some region that peers see is yet to be
- * offered: it had no link, or has had one for so short a time. With mu held.
+ * Returns a bit for each rail that peers are not to know of yet: since it got
+ * its first link, some region that they see has not been offered to it. Those
+ * that are described now with a link are never held back again. With mu held.
  */
-uint64_t tei_deferred_rails(const struct tei_regions *r);
+uint64_t tei_deferred_hold_back(struct tei_regions *r);
 
 #endif

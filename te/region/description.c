@@ -97,27 +97,29 @@ static int describe(struct tei_regions *r, uint32_t n_rails,
 	return rc;
 }
 
+/* *held_back: rails that are to be described as without a link, a bit each. */
 static int describe_regions(struct te_engine *engine, tei_group_mask mask,
-			    struct tei_arena *arena, Te__Description *out)
+			    struct tei_arena *arena, Te__Description *out,
+			    uint64_t *held_back)
 {
 	struct tei_regions *r = engine->regions;
 	int rc;
 
 	tei_mutex_lock(&r->mu);
 	rc = describe(r, engine->worker->n_rails, mask, arena, out);
+	*held_back = tei_deferred_hold_back(r);
 	tei_mutex_unlock(&r->mu);
 	return rc;
 }
 
 /* ---- all of it ---- */
 
-/* @is_ready: regions have been offered to it; else it is as without a link. */
-static int fill_match(struct tei_rail *rail, bool is_ready,
+static int fill_match(struct tei_rail *rail, bool is_held_back,
 		      struct tei_arena *arena, Te__Rail *m)
 {
 	size_t len = TEI_BLOB_MAX;
 
-	if (!rail->ops->rail_describe || !is_ready)
+	if (!rail->ops->rail_describe || is_held_back)
 		return 0;
 	m->match.data = tei_arena_alloc(arena, len);
 	if (!m->match.data)
@@ -126,7 +128,7 @@ static int fill_match(struct tei_rail *rail, bool is_ready,
 	return rail->ops->rail_describe(rail, m->match.data, &m->match.len);
 }
 
-static int fill_rail(struct te_engine *engine, uint32_t i, bool is_ready,
+static int fill_rail(struct te_engine *engine, uint32_t i, bool is_held_back,
 		     struct tei_arena *arena, Te__Rail **out)
 {
 	struct tei_device device = tei_rail_device(engine->worker->rails[i]);
@@ -143,25 +145,21 @@ static int fill_rail(struct te_engine *engine, uint32_t i, bool is_ready,
 	m->speed_bps = device.speed_bps;
 	m->numa_node = device.numa_node;
 	*out = m;
-	return fill_match(rail, is_ready, arena, m);
+	return fill_match(rail, is_held_back, arena, m);
 }
 
-static int describe_rails(struct te_engine *engine, struct tei_arena *arena,
-			  Te__Description *out)
+static int describe_rails(struct te_engine *engine, uint64_t held_back,
+			  struct tei_arena *arena, Te__Description *out)
 {
 	uint32_t i, n = engine->worker->n_rails;
-	uint64_t awaited;
 	int rc = 0;
 
 	out->rails = tei_arena_calloc(arena, n, sizeof(*out->rails));
 	if (!out->rails)
 		return -ENOMEM;
 	out->n_rails = n;
-	tei_mutex_lock(&engine->regions->mu);
-	awaited = tei_deferred_rails(engine->regions);
-	tei_mutex_unlock(&engine->regions->mu);
 	for (i = 0; !rc && i < n; i++)
-		rc = fill_rail(engine, i, !(awaited >> i & 1), arena,
+		rc = fill_rail(engine, i, held_back >> i & 1, arena,
 			       &out->rails[i]);
 	return rc;
 }
@@ -200,15 +198,16 @@ static int fill_control(struct te_engine *engine, struct tei_arena *arena,
 int tei_describe(struct te_engine *engine, tei_group_mask mask,
 		 struct tei_arena *arena, Te__Description *out)
 {
+	uint64_t held_back;
 	int rc;
 
 	/* Read first: a change meanwhile has a later one, and is sent again. */
 	out->version = atomic_load(&engine->regions->version);
-	rc = describe_rails(engine, arena, out);
+	rc = describe_regions(engine, mask, arena, out, &held_back);
+	if (!rc)
+		rc = describe_rails(engine, held_back, arena, out);
 	if (!rc)
 		rc = fill_control(engine, arena, out);
-	if (!rc)
-		rc = describe_regions(engine, mask, arena, out);
 	return rc;
 }
 

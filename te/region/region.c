@@ -664,6 +664,7 @@ static int register_some(struct te_engine *engine, struct tei_region *region,
 
 	for (i = 0; i < w->n_rails; i++) {
 		const char *spare = why_spare(region, w->rails[i]);
+		bool was_down = tei_rail_is_down(w->rails[i]);
 		int rc;
 
 		if (is_near(region, i) != near || !takes(w->rails[i], region))
@@ -679,7 +680,7 @@ static int register_some(struct te_engine *engine, struct tei_region *region,
 		if (!outcome->refused)
 			outcome->refused = rc;
 		region->due |= (uint64_t)1 << i;
-		if (!tei_rail_is_down(w->rails[i]))
+		if (!was_down)
 			region->refused |= (uint64_t)1 << i;
 		LOG_WARN(
 			"engine %s: a region is not registered on rail %s, %s: %s",

@@ -34,7 +34,8 @@ bool tei_pairs_match(struct tei_peer_work *peer);
 void tei_pairs_favor(struct tei_peer_work *peer);
 /*
  * Tells whether rail @mine, which reaches none of the peer's, may come to: it
- * has no link, or a rail of the peer's of its backend has never had one. Token.
+ * has no link, or the peer holds a rail of its backend back, as one that has
+ * never had a link. Token.
  */
 bool tei_pairs_may_come(const struct tei_peer_work *peer, uint32_t mine);
 /*

@@ -47,16 +47,21 @@ static struct te_engine *engine_with(const char *name, const char *value)
 }
 
 /* Its two halves lie in the two nodes. */
-static void add(struct te_engine *engine, uint8_t *memory)
+static void add_half(struct te_engine *engine, uint8_t *memory, int half)
 {
-	struct te_region region = {.length = HALF, .access = RIG_ANY};
+	struct te_region region = {.addr = memory + (size_t)half * HALF,
+				   .length = HALF,
+				   .access = RIG_ANY,
+				   .location = half ? "cpu:1" : "cpu:0"};
 	te_region_id id;
 
-	for (int i = 0; i < 2; i++) {
-		region.addr = memory + (size_t)i * HALF;
-		region.location = i ? "cpu:1" : "cpu:0";
-		assert_int_equal(te_region_add(engine, &region, &id), 0);
-	}
+	assert_int_equal(te_region_add(engine, &region, &id), 0);
+}
+
+static void add(struct te_engine *engine, uint8_t *memory)
+{
+	for (int half = 0; half < 2; half++)
+		add_half(engine, memory, half);
 }
 
 static struct te_rail_info rail(struct te_engine *engine, uint32_t i)
@@ -116,30 +121,38 @@ static void close_two(struct two *two)
 	te_engine_destroy(two->owner);
 }
 
-/* Begins to write the first half; end_write() ends that. */
-static struct te_batch *begin_write(const struct two *two)
+/* Begins to write a half. */
+static struct te_batch *begin_write(const struct two *two, int half)
 {
-	static struct iovec piece;
+	static struct iovec pieces[2]; /* until the request has ended */
 	struct te_request request;
 	struct te_batch *batch;
+	size_t at = (size_t)half * HALF;
 
-	piece = (struct iovec){local, HALF};
-	rig_fill(local, HALF);
-	memset(remote, 0, HALF);
-	request = rig_request(two->segment, TE_WRITE, remote, &piece);
+	pieces[half] = (struct iovec){local + at, HALF};
+	rig_fill(local + at, HALF);
+	memset(remote + at, 0, HALF);
+	request =
+		rig_request(two->segment, TE_WRITE, remote + at, &pieces[half]);
 	assert_int_equal(te_batch_create(two->user, 1, &batch), 0);
 	assert_int_equal(te_batch_submit(batch, &request, 1), 0);
 	return batch;
 }
 
-static void end_write(struct te_batch *batch)
+/* Returns how the only request of the batch ended. */
+static int end_of(struct te_batch *batch)
 {
 	struct te_completion completion;
 
 	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
 	assert_int_equal(te_batch_poll(batch, &completion, 1), 1);
 	te_batch_destroy(batch);
-	assert_int_equal(completion.error, 0);
+	return completion.error;
+}
+
+static void end_write(struct te_batch *batch)
+{
+	assert_int_equal(end_of(batch), 0);
 	assert_memory_equal(remote, local, HALF);
 }
 
@@ -431,7 +444,7 @@ static void change_partner(const char *devices)
 	two.segment = rig_segment(two.user, two.owner);
 	move(two.user, two.segment, 0);
 	fake_verbs_hang(0, true);
-	batch = begin_write(&two);
+	batch = begin_write(&two, 0);
 	fake_verbs_link(1, 1, true);
 	assert_true(test_wait_until(has_retired, two.user, RIG_WAIT_MS));
 	fake_verbs_hang(0, false);
@@ -476,10 +489,67 @@ static void request_waits_while_the_only_nic_with_a_link_registers(void **state)
 	two.user = engine_of_some("fake0");
 	add(two.user, local);
 	two.segment = rig_segment(two.user, two.owner);
-	batch = begin_write(&two);
+	batch = begin_write(&two, 0);
 	assert_int_equal(te_batch_wait(batch, SHORT_MS), -ETIMEDOUT);
 	fake_verbs_hold_memory(1, false);
 	end_write(batch);
+	close_two(&two);
+}
+
+static struct te_engine *engine_that_goes_to_fake1(void)
+{
+	const char *const settings[] = {
+		"backends", "verbs",       "topology",    file, "verbs.devices",
+		"fake0",    "verbs.peers", "fake0=fake1", NULL};
+
+	return rig_engine(settings);
+}
+
+/* A NIC with its first link is of use though it refuses a region for good. */
+static void nic_that_refuses_a_region_serves_the_others(void **state)
+{
+	struct te_batch *batches[2];
+	struct two two;
+
+	(void)state;
+	fake_verbs_link(1, 1, false);
+	two.owner = engine_of_some("fake1,fake3");
+	add_half(two.owner, remote, 0);
+	fake_verbs_refuse_memory(1, ENOMEM);
+	add_half(two.owner, remote, 1);
+	two.user = engine_that_goes_to_fake1();
+	add(two.user, local);
+	two.segment = rig_segment(two.user, two.owner);
+	for (int half = 0; half < 2; half++)
+		batches[half] = begin_write(&two, half);
+	assert_int_equal(te_batch_wait(batches[0], SHORT_MS), -ETIMEDOUT);
+	fake_verbs_link(1, 1, true);
+	assert_int_equal(end_of(batches[0]), 0);
+	assert_int_equal(end_of(batches[1]), -EIO);
+	close_two(&two);
+}
+
+/* What peers use is not taken from them while one more region is registered. */
+static void nic_that_had_a_link_serves_while_it_registers(void **state)
+{
+	struct two two;
+
+	(void)state;
+	two.owner = engine_of_some("fake1,fake3");
+	two.user = engine_that_goes_to_fake1();
+	add_half(two.owner, remote, 0);
+	add(two.user, local);
+	two.segment = rig_segment(two.user, two.owner);
+	move(two.user, two.segment, 0);
+	fake_verbs_link(1, 1, false);
+	fake_verbs_refuse_memory(1, ENOMEM);
+	add_half(two.owner, remote, 1);
+	fake_verbs_refuse_memory(1, 0);
+	fake_verbs_hold_memory(1, true);
+	fake_verbs_link(1, 1, true);
+	assert_true(test_wait_until(is_registering, NULL, RIG_WAIT_MS));
+	move(two.user, two.segment, 0);
+	fake_verbs_hold_memory(1, false);
 	close_two(&two);
 }
 
@@ -507,7 +577,7 @@ static void engines_start_before_any_port_has_a_link(void **state)
 	two = open_two(NULL, NULL);
 	te_log_set(NULL, NULL);
 	assert_int_equal(n_waiting, 2);
-	batch = begin_write(&two);
+	batch = begin_write(&two, 0);
 	for (unsigned int i = 0; i < N_NICS; i++)
 		fake_verbs_link(i, 1, true);
 	end_write(batch);
@@ -598,6 +668,8 @@ int main(void)
 			request_goes_on_when_its_only_rail_has_another_partner),
 		WITH_NICS(
 			request_waits_while_the_only_nic_with_a_link_registers),
+		WITH_NICS(nic_that_refuses_a_region_serves_the_others),
+		WITH_NICS(nic_that_had_a_link_serves_while_it_registers),
 		WITH_NICS(engines_start_before_any_port_has_a_link),
 		WITH_NICS(nic_without_room_serves_all_peers_by_turns),
 	};
