@@ -29,9 +29,10 @@ static void keep_memcpy(void *to, void *keep, const void *from, size_t len)
 	{                                                   \
 		name_, copy_##suffix_, keep_##suffix_, NULL \
 	}
-#define COPIER_SUMS(name_, suffix_)                                           \
-	{                                                                     \
-		name_, copy_##suffix_, keep_##suffix_, tei_copy_sum_##suffix_ \
+#define COPIER_SUMS(name_, width_, pages_)                                 \
+	{                                                                  \
+		name_, copy_##width_##_##pages_, keep_##width_##_##pages_, \
+			tei_copy_sum_##pages_##_##width_                   \
 	}
 
 #if defined(__x86_64__)
@@ -192,15 +193,15 @@ static void keep_movsb(void *to, void *keep, const void *from, size_t len)
 
 /* A CPU that can run one of them can run all that come before it. */
 static const struct tei_copier copiers[] = {
-	COPIER("memcpy", memcpy),          COPIER("movsb", movsb),
-	COPIER("sse2-1", sse2_1),          COPIER("sse2-2", sse2_2),
+	COPIER("memcpy", memcpy),           COPIER("movsb", movsb),
+	COPIER("sse2-1", sse2_1),           COPIER("sse2-2", sse2_2),
 	COPIER("sse2-4", sse2_4),
 #define N_SSE2 5u
-	COPIER("avx2-1", avx2_1),          COPIER("avx2-2", avx2_2),
-	COPIER("avx2-4", avx2_4),
+	COPIER_SUMS("avx2-1", avx2, 1),     COPIER_SUMS("avx2-2", avx2, 2),
+	COPIER_SUMS("avx2-4", avx2, 4),
 #define N_AVX2 8u
-	COPIER_SUMS("avx512-1", avx512_1), COPIER_SUMS("avx512-2", avx512_2),
-	COPIER_SUMS("avx512-4", avx512_4),
+	COPIER_SUMS("avx512-1", avx512, 1), COPIER_SUMS("avx512-2", avx512, 2),
+	COPIER_SUMS("avx512-4", avx512, 4),
 #define N_AVX512 11u
 };
 _Static_assert(sizeof(copiers) / sizeof(copiers[0]) == TEI_COPY_KERNELS_MAX &&

@@ -64,131 +64,21 @@ SUMS static inline uint64_t sum_line(uint64_t crc, const char *line)
 
 /* ---- from the registers that are stored ---- */
 
-#define FOLDING __attribute__((target("avx512f,vpclmulqdq,pclmul,sse4.2")))
-#define FOLDS   FOLDING static inline __attribute__((always_inline))
-
-bool tei_copier_folds(const struct tei_copier *copier)
-{
-	return copier->sum && __builtin_cpu_supports("avx512f") &&
-	       __builtin_cpu_supports("vpclmulqdq") &&
-	       __builtin_cpu_supports("pclmul") &&
-	       __builtin_cpu_supports("sse4.2");
-}
+#define TURN ((size_t)TEI_COPY_TURN)
 
 /*
  * Returns what the lower and the upper half of each 128 bits are multiplied by
  * to move them on by @lines lines, 1, 2 or 4: x^(512 * lines + 32) and
  * x^(512 * lines - 32) modulo the polynomial, reflected, times x.
  */
-FOLDS __m512i fold_factors(size_t lines)
+SUMS static inline __m128i fold_factors(size_t lines)
 {
-	__m128i pair = _mm_setzero_si128();
-
 	assert(lines == 1 || lines == 2 || lines == 4);
 	if (lines == 1)
-		pair = _mm_set_epi64x(0x9e4addf8, 0x740eef02);
+		return _mm_set_epi64x(0x9e4addf8, 0x740eef02);
 	if (lines == 2)
-		pair = _mm_set_epi64x(0x0d3b6092, 0x6992cea2);
-	if (lines == 4)
-		pair = _mm_set_epi64x(0xb9e02b86, 0xdcb17aa4);
-	return _mm512_broadcast_i32x4(pair);
-}
-
-/* Moves @sum on by what @by stands for, and takes in @line. */
-FOLDS __m512i fold_line(__m512i sum, __m512i by, __m512i line)
-{
-	return _mm512_xor_si512(
-		line,
-		_mm512_xor_si512(_mm512_clmulepi64_epi128(sum, by, 0x00),
-				 _mm512_clmulepi64_epi128(sum, by, 0x11)));
-}
-
-/* Returns the state after the line @line, begun with 0. */
-FOLDS uint32_t reduce_line(__m512i line)
-{
-	char bytes[TEI_COPY_LINE];
-
-	_mm512_storeu_si512(bytes, line);
-	return (uint32_t)sum_line(0, bytes);
-}
-
-/* Takes a state in by adding it to the first bytes that follow. */
-FOLDS __m512i add_state(uint32_t crc, __m512i line)
-{
-	return _mm512_xor_si512(
-		line, _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)crc)));
-}
-
-#define TURN ((size_t)TEI_COPY_TURN)
-
-/*
- * Returns the state after all lines of which @sum has the remainders: lines of
- * one page, or of several, of PAGE bytes each.
- */
-FOLDS uint32_t reduce_pages(const __m512i sum[TURN], size_t pages)
-{
-	const size_t lines = TURN / pages;
-	const __m512i by = fold_factors(1);
-	uint32_t crc = 0;
-
-	for (size_t p = 0; p < pages; p++) {
-		__m512i all = sum[p * lines];
-
-		for (size_t k = 1; k < lines; k++)
-			all = fold_line(all, by, sum[p * lines + k]);
-		crc = page_later(crc) ^ reduce_line(all); /* of 0: 0 */
-	}
-	return crc;
-}
-
-/*
- * Copies @len bytes of each of @pages pages: PAGE, or of a single one any
- * multiple of TURN lines.
- */
-FOLDS uint32_t sum_pages(uint32_t crc, char *to, const char *from, size_t len,
-			 size_t pages)
-{
-	const size_t lines = TURN / pages;
-	const __m512i by = fold_factors(lines);
-	__m512i v[TURN], sum[TURN];
-	size_t at[TURN];
-
-	for (size_t k = 0; k < TURN; k++) {
-		at[k] = k / lines * PAGE + k % lines * LINE;
-		sum[k] = _mm512_setzero_si512();
-	}
-	for (size_t i = 0; i < len; i += lines * LINE) {
-		for (size_t k = 0; k < TURN; k++)
-			v[k] = _mm512_loadu_si512(from + at[k] + i);
-		for (size_t k = 0; k < TURN; k++)
-			sum[k] = fold_line(sum[k], by, v[k]);
-		if (!i)
-			sum[0] = add_state(crc, sum[0]);
-		for (size_t k = 0; k < TURN; k++)
-			_mm512_stream_si512((void *)(to + at[k] + i), v[k]);
-	}
-	return reduce_pages(sum, pages);
-}
-
-/* Copies whole lines. @to begins at a line. */
-FOLDS uint32_t sum_lines(uint32_t crc, char *to, const char *from, size_t len,
-			 size_t pages)
-{
-	size_t part = pages * PAGE, at = 0;
-
-	if (pages > 1 && !tei_copy_is_down(to, from))
-		for (; at + part <= len; at += part)
-			crc = sum_pages(crc, to + at, from + at, PAGE, pages);
-	part = (len - at) & ~(TURN * LINE - 1);
-	if (part)
-		crc = sum_pages(crc, to + at, from + at, part, 1);
-	for (at += part; at < len; at += LINE) {
-		__m512i line = _mm512_loadu_si512(from + at);
-
-		_mm512_stream_si512((void *)(to + at), line);
-		crc = reduce_line(add_state(crc, line));
-	}
-	return crc;
+		return _mm_set_epi64x(0x0d3b6092, 0x6992cea2);
+	return _mm_set_epi64x(0xb9e02b86, 0xdcb17aa4);
 }
 
 /* Copies less than a line by way of memory that nobody else changes. */
@@ -203,29 +93,42 @@ static uint32_t sum_rest(uint32_t crc, char *to, const char *from, size_t len)
 	return tei_crc32c_raw(crc, bytes, len);
 }
 
-FOLDS uint32_t sum_all(uint32_t crc, char *to, const char *from, size_t len,
-		       size_t pages)
+#define FOLDING   __attribute__((target("avx512f,vpclmulqdq,pclmul,sse4.2")))
+#define OF(name_) name_##_avx512
+#define VECTOR    __m512i
+#define AT_ONCE   TURN
+#define LOAD      _mm512_loadu_si512
+#define STORE     _mm512_storeu_si512
+#define STREAM    _mm512_stream_si512
+#define ZERO      _mm512_setzero_si512
+#define ANY       "v"
+#define XOR       _mm512_xor_si512
+#define CLMUL     _mm512_clmulepi64_epi128
+#define REPEAT    _mm512_broadcast_i32x4
+#define EXTEND    _mm512_zextsi128_si512
+#include "base/copy_fold.inc"
+
+#define FOLDING   __attribute__((target("avx2,vpclmulqdq,pclmul,sse4.2")))
+#define OF(name_) name_##_avx2
+#define VECTOR    __m256i
+#define AT_ONCE   (TURN / 2) /* 16 registers have no room for more */
+#define LOAD      _mm256_loadu_si256
+#define STORE     _mm256_storeu_si256
+#define STREAM    _mm256_stream_si256
+#define ZERO      _mm256_setzero_si256
+#define ANY       "x"
+#define XOR       _mm256_xor_si256
+#define CLMUL     _mm256_clmulepi64_epi128
+#define REPEAT    _mm256_broadcastsi128_si256
+#define EXTEND    _mm256_zextsi128_si256
+#include "base/copy_fold.inc"
+
+bool tei_copier_folds(const struct tei_copier *copier)
 {
-	size_t head = -(uintptr_t)to & (LINE - 1), lines;
-
-	if (head > len)
-		head = len;
-	crc = sum_rest(crc, to, from, head);
-	lines = (len - head) & ~(LINE - 1);
-	crc = sum_lines(crc, to + head, from + head, lines, pages);
-	head += lines;
-	return sum_rest(crc, to + head, from + head, len - head);
+	return copier->sum && __builtin_cpu_supports("vpclmulqdq") &&
+	       __builtin_cpu_supports("pclmul") &&
+	       __builtin_cpu_supports("sse4.2");
 }
-
-#define SUM_OF(pages_)                                                \
-	FOLDING uint32_t tei_copy_sum_avx512_##pages_(                \
-		uint32_t crc, void *to, const void *from, size_t len) \
-	{                                                             \
-		return sum_all(crc, to, from, len, pages_);           \
-	}
-SUM_OF(1)
-SUM_OF(2)
-SUM_OF(4)
 
 /* ---- of a source that does not change ---- */
 

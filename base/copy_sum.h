@@ -64,6 +64,7 @@ static inline bool tei_copy_is_down(const void *to, const void *from)
 }
 
 /* Kernels of one, two and four pages side by side; see tei_copier_folds(). */
-tei_sum_fn tei_copy_sum_avx512_1, tei_copy_sum_avx512_2, tei_copy_sum_avx512_4;
+tei_sum_fn tei_copy_sum_1_avx512, tei_copy_sum_2_avx512, tei_copy_sum_4_avx512,
+	tei_copy_sum_1_avx2, tei_copy_sum_2_avx2, tei_copy_sum_4_avx2;
 
 #endif
