@@ -244,8 +244,8 @@ void tei_deferred_rail_up(struct te_engine *engine)
 	tei_mutex_unlock(&r->mu);
 }
 
-/* Returns a bit for each rail that some region peers see awaits. */
-static uint64_t awaited_rails(const struct tei_regions *r) TEI_REQUIRES(r->mu)
+/* Returns a bit for each rail that a region of peers awaits. With mu held. */
+static uint64_t awaited_rails(const struct tei_regions *r)
 {
 	uint64_t rails = 0;
 
