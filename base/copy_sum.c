@@ -89,6 +89,7 @@ static uint32_t sum_rest(uint32_t crc, char *to, const char *from, size_t len)
 	if (!len)
 		return crc;
 	memcpy(bytes, from, len);
+	tei_copy_is_apart(bytes);
 	memcpy(to, bytes, len);
 	return tei_crc32c_raw(crc, bytes, len);
 }

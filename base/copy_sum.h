@@ -48,6 +48,15 @@ tei_sum_group_fn *tei_copy_summing(const void *to, const void *from);
 #define TEI_COPY_TURN 4u /* lines that a kernel moves in turn */
 
 /*
+ * Has the compiler read @bytes from now on, not what they were copied from: it
+ * may take the one for the other, while another thread changes the source.
+ */
+static inline void tei_copy_is_apart(const void *bytes)
+{
+	__asm__ volatile("" : : "r"(bytes) : "memory");
+}
+
+/*
  * Tells whether the lines of four pages go from the last to the first: a load
  * waits for a store of a moment ago whose address is the same in a page, which
  * it takes for one to the same place. Where the target is ahead of the source,
