@@ -22,7 +22,7 @@ static void copy_memcpy(void *to, const void *from, size_t len)
 static void keep_memcpy(void *to, void *keep, const void *from, size_t len)
 {
 	memcpy(keep, from, len);
-	tei_copy_is_apart(keep);
+	tei_copy_separate(keep);
 	memcpy(to, keep, len);
 }
 
@@ -118,7 +118,7 @@ KERNEL(sse2, SSE2, __m128i, _mm_loadu_si128, _mm_stream_si128, _mm_storeu_si128)
 static void copy_rest(char *to, char *keep, const char *from, size_t len)
 {
 	memcpy(keep, from, len);
-	tei_copy_is_apart(keep);
+	tei_copy_separate(keep);
 	if (keep != to)
 		memcpy(to, keep, len);
 }
@@ -190,7 +190,7 @@ static void copy_movsb(void *to, const void *from, size_t len)
 static void keep_movsb(void *to, void *keep, const void *from, size_t len)
 {
 	memcpy(keep, from, len);
-	tei_copy_is_apart(keep);
+	tei_copy_separate(keep);
 	copy_movsb(to, keep, len);
 }
 

@@ -89,39 +89,39 @@ static uint32_t sum_rest(uint32_t crc, char *to, const char *from, size_t len)
 	if (!len)
 		return crc;
 	memcpy(bytes, from, len);
-	tei_copy_is_apart(bytes);
+	tei_copy_separate(bytes);
 	memcpy(to, bytes, len);
 	return tei_crc32c_raw(crc, bytes, len);
 }
 
-#define FOLDING   __attribute__((target("avx512f,vpclmulqdq,pclmul,sse4.2")))
-#define OF(name_) name_##_avx512
-#define VECTOR    __m512i
-#define AT_ONCE   TURN
-#define LOAD      _mm512_loadu_si512
-#define STORE     _mm512_storeu_si512
-#define STREAM    _mm512_stream_si512
-#define ZERO      _mm512_setzero_si512
-#define ANY       "v"
-#define XOR       _mm512_xor_si512
-#define CLMUL     _mm512_clmulepi64_epi128
-#define REPEAT    _mm512_broadcast_i32x4
-#define EXTEND    _mm512_zextsi128_si512
+#define FOLDING     __attribute__((target("avx512f,vpclmulqdq,pclmul,sse4.2")))
+#define OF(name_)   name_##_avx512
+#define VECTOR      __m512i
+#define AT_ONCE     TURN
+#define LOAD        _mm512_loadu_si512
+#define STORE       _mm512_storeu_si512
+#define STREAM      _mm512_stream_si512
+#define ZERO        _mm512_setzero_si512
+#define ANY         "v"
+#define XOR         _mm512_xor_si512
+#define CLMUL       _mm512_clmulepi64_epi128
+#define BROADCAST   _mm512_broadcast_i32x4
+#define ZERO_EXTEND _mm512_zextsi128_si512
 #include "base/copy_fold.inc"
 
-#define FOLDING   __attribute__((target("avx2,vpclmulqdq,pclmul,sse4.2")))
-#define OF(name_) name_##_avx2
-#define VECTOR    __m256i
-#define AT_ONCE   (TURN / 2) /* 16 registers have no room for more */
-#define LOAD      _mm256_loadu_si256
-#define STORE     _mm256_storeu_si256
-#define STREAM    _mm256_stream_si256
-#define ZERO      _mm256_setzero_si256
-#define ANY       "x"
-#define XOR       _mm256_xor_si256
-#define CLMUL     _mm256_clmulepi64_epi128
-#define REPEAT    _mm256_broadcastsi128_si256
-#define EXTEND    _mm256_zextsi128_si256
+#define FOLDING     __attribute__((target("avx2,vpclmulqdq,pclmul,sse4.2")))
+#define OF(name_)   name_##_avx2
+#define VECTOR      __m256i
+#define AT_ONCE     (TURN / 2) /* 16 registers hold no more beside sums */
+#define LOAD        _mm256_loadu_si256
+#define STORE       _mm256_storeu_si256
+#define STREAM      _mm256_stream_si256
+#define ZERO        _mm256_setzero_si256
+#define ANY         "x"
+#define XOR         _mm256_xor_si256
+#define CLMUL       _mm256_clmulepi64_epi128
+#define BROADCAST   _mm256_broadcastsi128_si256
+#define ZERO_EXTEND _mm256_zextsi128_si256
 #include "base/copy_fold.inc"
 
 bool tei_copier_folds(const struct tei_copier *copier)

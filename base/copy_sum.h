@@ -16,8 +16,8 @@
 #include "base/copy.h"
 
 /*
- * Tells whether @copier folds checksums out of what it stores, and this CPU can
- * run that. Any thread.
+ * Tells whether @copier, one that this CPU can run (tei_copiers()), folds
+ * checksums out of what it stores, and this CPU can do that. Any thread.
  */
 bool tei_copier_folds(const struct tei_copier *copier);
 
@@ -48,10 +48,10 @@ tei_sum_group_fn *tei_copy_summing(const void *to, const void *from);
 #define TEI_COPY_TURN 4u /* lines that a kernel moves in turn */
 
 /*
- * Has the compiler read @bytes from now on, not what they were copied from: it
- * may take the one for the other, while another thread changes the source.
+ * Makes the compiler read @bytes from here on, not what they were copied from:
+ * it may take one for the other, while another thread changes the source.
  */
-static inline void tei_copy_is_apart(const void *bytes)
+static inline void tei_copy_separate(const void *bytes)
 {
 	__asm__ volatile("" : : "r"(bytes) : "memory");
 }
