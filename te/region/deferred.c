@@ -62,7 +62,10 @@ static void log_late_offer(const struct te_engine *engine,
 			engine->name, box->name, strerror(-rc));
 }
 
-/* Notes that the rail, which had a link, refused the region. True: at first. */
+/*
+ * Notes that the rail, which had a link, refused the region. True: it had not
+ * before.
+ */
 static bool note_refusal(struct tei_region *region,
 			 const struct tei_rail_box *box)
 {
@@ -244,7 +247,10 @@ void tei_deferred_rail_up(struct te_engine *engine)
 	tei_mutex_unlock(&r->mu);
 }
 
-/* Returns a bit for each rail that a region of peers awaits. With mu held. */
+/*
+ * Returns a bit for each rail that some region awaits that peers see. With mu
+ * held.
+ */
 static uint64_t awaited_rails(const struct tei_regions *r)
 {
 	uint64_t rails = 0;
@@ -258,18 +264,21 @@ static uint64_t awaited_rails(const struct tei_regions *r)
 	return rails;
 }
 
-uint64_t tei_deferred_hold_back(struct tei_regions *r)
+uint64_t tei_deferred_hold_back(const struct tei_regions *r)
 {
 	const struct tei_worker *w = r->engine->worker;
-	struct tei_deferred *deferred = &r->deferred;
-	uint64_t awaited = deferred->started ? awaited_rails(r) : 0;
+	uint64_t awaited = r->deferred.started ? awaited_rails(r) : 0;
 
 	for (uint32_t i = 0; i < w->n_rails; i++) {
-		const struct tei_rail_box *box = w->rails[i];
-
-		if (box->dead ||
-		    (!tei_rail_is_down(box) && !(awaited & bit_of(box))))
-			deferred->known |= bit_of(box);
+		if (w->rails[i]->dead) /* it will be offered nothing */
+			awaited &= ~bit_of(w->rails[i]);
 	}
-	return awaited & ~deferred->known;
+	return awaited & ~r->deferred.known;
+}
+
+void tei_deferred_described(struct tei_regions *r, uint64_t rails)
+{
+	tei_mutex_lock(&r->mu);
+	r->deferred.known |= rails;
+	tei_mutex_unlock(&r->mu);
 }

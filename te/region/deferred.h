@@ -9,9 +9,9 @@
  * as any change of the regions is.
  *
  * A rail that gets its first link is not described to peers before the regions
- * that it refused have been offered to it once more: as the partner of their
- * rails it would leave them without a way to those. Later it is, whatever it
- * lacks, for it has others.
+ * that it refused have been offered to it once more: a peer that took it for
+ * the partner of its rail would have no way to those. Once described it stays
+ * so, whatever it lacks, since peers use it for other regions.
  *
  * The thread pins the region that it is at, so that no caller removes it.
  */
@@ -36,7 +36,7 @@ struct tei_deferred {
 	uint64_t again_at; /* ns: then `waiting` is tried; guarded by mu */
 	uint64_t pause;    /* ns: until then, the next time; guarded by mu */
 	uint64_t n_ups;    /* rails that came up; guarded by mu */
-	uint64_t known;    /* rails never held back again; guarded by mu */
+	uint64_t known;    /* rails described with a link; guarded by mu */
 	bool stop;         /* guarded by mu */
 	struct tei_cond work;
 	pthread_t thread;
@@ -55,9 +55,14 @@ void tei_deferred_rail_up(struct te_engine *engine);
 void tei_deferred_add(struct tei_regions *r, struct tei_region *region);
 /*
  * Returns a bit for each rail that peers are not to know of yet: since it got
- * its first link, some region that they see has not been offered to it. Those
- * that are described now with a link are never held back again. With mu held.
+ * its first link, some region that they see has not been offered to it. With mu
+ * held.
  */
-uint64_t tei_deferred_hold_back(struct tei_regions *r);
+uint64_t tei_deferred_hold_back(const struct tei_regions *r);
+/*
+ * Notes rails, a bit each, that were described with a link: none of them is
+ * held back again. Any thread, not with mu held.
+ */
+void tei_deferred_described(struct tei_regions *r, uint64_t rails);
 
 #endif

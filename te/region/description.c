@@ -152,15 +152,20 @@ static int describe_rails(struct te_engine *engine, uint64_t held_back,
 			  struct tei_arena *arena, Te__Description *out)
 {
 	uint32_t i, n = engine->worker->n_rails;
+	uint64_t described = 0;
 	int rc = 0;
 
 	out->rails = tei_arena_calloc(arena, n, sizeof(*out->rails));
 	if (!out->rails)
 		return -ENOMEM;
 	out->n_rails = n;
-	for (i = 0; !rc && i < n; i++)
+	for (i = 0; !rc && i < n; i++) {
 		rc = fill_rail(engine, i, held_back >> i & 1, arena,
 			       &out->rails[i]);
+		if (!rc && out->rails[i]->match.len)
+			described |= (uint64_t)1 << i;
+	}
+	tei_deferred_described(engine->regions, described);
 	return rc;
 }
 

@@ -147,7 +147,7 @@ void tei_regions_renew(struct te_engine *engine);
 /* Hide and unregister every region, with the rails still open. */
 void tei_regions_remove_all(struct te_engine *engine);
 
-/* Sends the description anew to peers that may see @region. */
+/* Notes that the description has changed, if peers may see @region. */
 void tei_regions_changed(struct tei_regions *r, const struct tei_region *region)
 	TEI_REQUIRES(r->mu);
 /*

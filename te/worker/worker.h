@@ -207,8 +207,8 @@ struct tei_worker {
 	_Atomic bool stop;
 	_Atomic uint64_t sleep_until; /* ns, of the worker's thread */
 	_Atomic uint64_t rounds;      /* relaxed; written with the token */
-	_Atomic bool idle_waiting;    /* by the thread alone; see drive.c */
-	_Atomic bool idle_wait_asked; /* of the thread, by a waiter */
+	_Atomic bool idle_waiting;    /* by the thread; see drive.c */
+	_Atomic bool idle_wait_asked; /* of it, by who waits or polls */
 	/* Length of an idle wait; relaxed; written with the token. */
 	_Atomic uint32_t idle_wait_ms;
 	_Atomic bool armed;    /* inner is watched by outer; with the token */
@@ -225,7 +225,7 @@ struct tei_worker {
 	/* Token. */
 	struct tei_stats stats; /* what TEI_COUNT_OWN() counts */
 	uint64_t now;
-	/* ns: end of the last wait or poll, and what submitting took since. */
+	/* ns: end of the last wait, or last poll, and submitting since. */
 	uint64_t let_go_at;
 	uint64_t driven_ns;    /* length of that wait; 0: of a poll */
 	uint64_t submitted_at; /* ns: end of the last submit that drove */

@@ -115,7 +115,6 @@ struct fake_verbs_counts {
 	unsigned int held;        /* destroy_qp() calls that do not return */
 	uint64_t refused;         /* that failed */
 	unsigned int registering; /* reg_mr() calls that do not return */
-	uint64_t unregistered;    /* that the device refused */
 };
 struct fake_verbs_counts fake_verbs_counts(void);
 

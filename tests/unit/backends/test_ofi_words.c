@@ -293,6 +293,16 @@ static void rail_of_nonsense_is_told(void **state)
 	     "");
 }
 
+static void rail_that_says_nothing_is_no_fault(void **state)
+{
+	uint64_t before = rig.pair.a.rail->bad_frames;
+
+	(void)state;
+	assert_int_equal(
+		tei_backend_ofi.rail_match(rig.pair.a.rail, NULL, "", 0), 0);
+	assert_int_equal(rig.pair.a.rail->bad_frames, before);
+}
+
 /* Both go by efa, so people expect that they reach each other. */
 static void rail_of_another_fabric_is_told(void **state)
 {
@@ -340,6 +350,7 @@ int main(void)
 		TEST_OPEN(range_that_the_target_refuses_is_told_so_too),
 		TEST_OPEN(address_of_nonsense_is_told),
 		TEST_OPEN(rail_of_nonsense_is_told),
+		TEST_OPEN(rail_that_says_nothing_is_no_fault),
 		TEST_OPEN(rail_of_another_fabric_is_told),
 		TEST_OPEN(queue_that_dies_is_told),
 	};

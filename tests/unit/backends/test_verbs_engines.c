@@ -70,7 +70,7 @@ static struct te_rail_info rail(struct te_engine *engine, uint32_t i)
 	size_t n = N_NICS;
 
 	assert_int_equal(te_engine_rails(engine, rails, &n), 0);
-	assert_int_equal(n, N_NICS);
+	assert_true(i < n);
 	return rails[i];
 }
 
@@ -150,10 +150,12 @@ static int end_of(struct te_batch *batch)
 	return completion.error;
 }
 
-static void end_write(struct te_batch *batch)
+static void end_write(struct te_batch *batch, int half)
 {
+	size_t at = (size_t)half * HALF;
+
 	assert_int_equal(end_of(batch), 0);
-	assert_memory_equal(remote, local, HALF);
+	assert_memory_equal(remote + at, local + at, HALF);
 }
 
 /* ---- which NICs ---- */
@@ -448,7 +450,7 @@ static void change_partner(const char *devices)
 	fake_verbs_link(1, 1, true);
 	assert_true(test_wait_until(has_retired, two.user, RIG_WAIT_MS));
 	fake_verbs_hang(0, false);
-	end_write(batch);
+	end_write(batch, 0);
 	close_two(&two);
 }
 
@@ -492,7 +494,7 @@ static void request_waits_while_the_only_nic_with_a_link_registers(void **state)
 	batch = begin_write(&two, 0);
 	assert_int_equal(te_batch_wait(batch, SHORT_MS), -ETIMEDOUT);
 	fake_verbs_hold_memory(1, false);
-	end_write(batch);
+	end_write(batch, 0);
 	close_two(&two);
 }
 
@@ -524,7 +526,7 @@ static void nic_that_refuses_a_region_serves_the_others(void **state)
 		batches[half] = begin_write(&two, half);
 	assert_int_equal(te_batch_wait(batches[0], SHORT_MS), -ETIMEDOUT);
 	fake_verbs_link(1, 1, true);
-	assert_int_equal(end_of(batches[0]), 0);
+	end_write(batches[0], 0);
 	assert_int_equal(end_of(batches[1]), -EIO);
 	close_two(&two);
 }
@@ -542,6 +544,7 @@ static void nic_that_had_a_link_serves_while_it_registers(void **state)
 	two.segment = rig_segment(two.user, two.owner);
 	move(two.user, two.segment, 0);
 	fake_verbs_link(1, 1, false);
+	await_state(two.owner, 0, TE_RAIL_DOWN);
 	fake_verbs_refuse_memory(1, ENOMEM);
 	add_half(two.owner, remote, 1);
 	fake_verbs_refuse_memory(1, 0);
@@ -580,7 +583,7 @@ static void engines_start_before_any_port_has_a_link(void **state)
 	batch = begin_write(&two, 0);
 	for (unsigned int i = 0; i < N_NICS; i++)
 		fake_verbs_link(i, 1, true);
-	end_write(batch);
+	end_write(batch, 0);
 	close_two(&two);
 }
 

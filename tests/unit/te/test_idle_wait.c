@@ -144,11 +144,12 @@ static bool says_how_long(void *arg)
 	return look_ms() > 0;
 }
 
-/* By who drives: others need the cores, for as long as the test takes. */
+/* Others need the cores, as long as the test takes. Who drives may write it. */
 static bool is_contended(void *arg)
 {
 	(void)arg;
-	user->worker->contention.until = TEI_NEVER;
+	if (atomic_load(&user->worker->token) == TEI_WAITER)
+		user->worker->contention.until = TEI_NEVER;
 	return true;
 }
 
