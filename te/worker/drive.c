@@ -6,12 +6,11 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "te/core/engine.h"
-#include "te/worker/topology.h"
+#include "te/worker/drive.h"
 
 #define BUDGET     256
 #define LITTLE     (16u << 10) /* bytes to copy inside a submit */
@@ -21,28 +20,7 @@
 /* No fd tells when copies of GPUs end: whoever sleeps looks again so soon. */
 #define COPY_LOOK (20 * TEI_NS_PER_US)
 
-static bool worker_has_thread(const struct tei_worker *w)
-{
-	return w->engine->config.worker_thread;
-}
-
 /* ---- fds ---- */
-
-static void signal_fd(int fd)
-{
-	uint64_t one = 1;
-	ssize_t n = write(fd, &one, sizeof(one));
-
-	(void)n; /* EAGAIN: it is readable already */
-}
-
-static void clear_fd(int fd)
-{
-	uint64_t count;
-	ssize_t n = read(fd, &count, sizeof(count));
-
-	(void)n;
-}
 
 /* Arms the rails, before a thread sleeps on the inner fd. Token. */
 static void arm_rails(struct tei_worker *w)
@@ -60,7 +38,7 @@ static void watch_inner_fd(struct tei_worker *w, bool on)
 {
 	struct epoll_event event = {.events = on ? EPOLLIN : 0};
 
-	if (!worker_has_thread(w) ||
+	if (!tei_worker_has_thread(w) ||
 	    atomic_load_explicit(&w->armed, memory_order_relaxed) == on)
 		return;
 	event.data.fd = w->inner;
@@ -69,8 +47,7 @@ static void watch_inner_fd(struct tei_worker *w, bool on)
 	atomic_store(&w->armed, on);
 }
 
-/* Converts for epoll: rounded up, at most a minute; -1 for TEI_NEVER. */
-static int ms_until(uint64_t at, uint64_t now)
+int tei_ms_until(uint64_t at, uint64_t now)
 {
 	uint64_t ms;
 
@@ -99,14 +76,10 @@ static void await_inner_fd(struct tei_worker *w, uint64_t ns)
 	(void)ppoll(&fd, 1, &time, NULL);
 }
 
-/*
- * Sleeps until @until, ns, or until an fd is ready; empties the wake eventfd if
- * it has been signalled. Token.
- */
-static void await_fds(struct tei_worker *w, uint64_t until)
+void tei_drive_await_fds(struct tei_worker *w, uint64_t until)
 {
 	struct epoll_event events[8];
-	int i, n, ms = ms_until(until, w->now);
+	int i, n, ms = tei_ms_until(until, w->now);
 
 	if (until > w->now && until - w->now < TEI_NS_PER_MS) {
 		await_inner_fd(w, until - w->now);
@@ -115,7 +88,7 @@ static void await_fds(struct tei_worker *w, uint64_t until)
 	n = epoll_wait(w->inner, events, 8, ms);
 	for (i = 0; i < n; i++) {
 		if (events[i].data.fd == w->wake)
-			clear_fd(w->wake);
+			tei_clear_fd(w->wake);
 		else
 			wake_rail(w, events[i].data.fd);
 	}
@@ -126,7 +99,7 @@ static void await_fds(struct tei_worker *w, uint64_t until)
  * idleness, then one a millisecond, and all the time once what we wait for is
  * late. One that has taken long is soon followed by another: two tell.
  */
-static bool spin_once(struct tei_worker *w, uint64_t since)
+bool tei_drive_spin_once(struct tei_worker *w, uint64_t since)
 {
 	uint64_t now = w->now;
 
@@ -185,8 +158,7 @@ static bool is_polled(const struct tei_rail_box *box)
 	return box->rail.busy || (box->fd < 0 && box->n_posted);
 }
 
-/* Token: there is work that no fd announces, other than copies. */
-static bool must_go_on(const struct tei_worker *w)
+bool tei_drive_must_go_on(const struct tei_worker *w)
 {
 	uint32_t i;
 
@@ -270,8 +242,8 @@ void tei_token_release(struct tei_worker *w, bool patient)
 		kick = true;
 	if (atomic_load(&w->missed) && atomic_exchange(&w->missed, 0))
 		kick = true;
-	if (kick && worker_has_thread(w))
-		signal_fd(w->kick);
+	if (kick && tei_worker_has_thread(w))
+		tei_signal_fd(w->kick);
 }
 
 /* ---- one round ---- */
@@ -421,13 +393,12 @@ void tei_drive_until_closed(struct tei_worker *w)
 		any |= w->ops->close_broken(w);
 		if (!any) {
 			arm_rails(w);
-			await_fds(w, first_look(w, first_timer(w)));
+			tei_drive_await_fds(w, first_look(w, first_timer(w)));
 		}
 	}
 }
 
-/* Token. True: something happened. */
-static bool drive_round(struct tei_worker *w, enum tei_drive_with with)
+bool tei_drive_round(struct tei_worker *w, enum tei_drive_with with)
 {
 	bool any;
 
@@ -462,17 +433,16 @@ static bool drive_round(struct tei_worker *w, enum tei_drive_with with)
 #define TAIL_MOST    (2u << 20)
 #define HOT_GAP      (200 * TEI_NS_PER_US)
 #define HOT_IN_A_ROW 8u
-/* Of the thread, below; and where others need the cores. */
+/* Of the thread; and where others need the cores. */
 #define IDLE_MS      1
 #define IDLE_BUSY_MS 8
 
-/* Sleep as the driver until something happens or @until. False: not at all. */
-static bool sleep_driving(struct tei_worker *w, uint64_t until)
+bool tei_drive_sleep(struct tei_worker *w, uint64_t until)
 {
 	struct tei_clock *clock = tei_clock_simulated();
 	uint64_t due = tei_worker_due(w);
 
-	if (must_go_on(w))
+	if (tei_drive_must_go_on(w))
 		return false;
 	if (due < until)
 		until = due;
@@ -484,7 +454,7 @@ static bool sleep_driving(struct tei_worker *w, uint64_t until)
 	else if (clock)
 		clock->idle(clock, until);
 	else
-		await_fds(w, until);
+		tei_drive_await_fds(w, until);
 	atomic_exchange(&w->idle, 0);
 	w->now = tei_now_ns();
 	return true;
@@ -597,14 +567,14 @@ static void set_idle_wait(struct tei_worker *w)
 static void ask_for_idle_wait(struct tei_worker *w)
 {
 	set_idle_wait(w);
-	if (atomic_load(&w->idle_waiting) || !worker_has_thread(w))
+	if (atomic_load(&w->idle_waiting) || !tei_worker_has_thread(w))
 		return;
 	w->n_hot = is_hot(w) ? w->n_hot + 1 : 0;
 	if (w->n_hot < HOT_IN_A_ROW)
 		return;
 	w->n_hot = 0;
 	atomic_store(&w->idle_wait_asked, true);
-	signal_fd(w->kick);
+	tei_signal_fd(w->kick);
 }
 
 /*
@@ -636,7 +606,7 @@ bool tei_worker_drive(struct tei_worker *w, bool (*done)(void *), void *arg,
 	w->now = begun = tei_now_ns();
 	ask_for_idle_wait(w);
 	while (!done(arg)) {
-		bool any = drive_round(w, TEI_WITH_ALL);
+		bool any = tei_drive_round(w, TEI_WITH_ALL);
 
 		if (w->now >= deadline)
 			break;
@@ -648,9 +618,9 @@ bool tei_worker_drive(struct tei_worker *w, bool (*done)(void *), void *arg,
 			idle_since = w->now;
 		spin = spin_of(w);
 		if (w->now - idle_since < spin->now &&
-		    spin_once(w, w->now - idle_since))
+		    tei_drive_spin_once(w, w->now - idle_since))
 			continue;
-		if (sleep_driving(w, deadline))
+		if (tei_drive_sleep(w, deadline))
 			tei_spin_learn(spin, w->now - idle_since);
 		if (!w->n_copying) /* after a look at them: not awake again */
 			idle_since = 0;
@@ -667,7 +637,7 @@ bool tei_worker_poke(struct tei_worker *w)
 
 	if (tei_must_not_drive(w->engine) || !tei_token_take(w, TEI_SOON))
 		return false;
-	any = drive_round(w, TEI_WITH_ALL);
+	any = tei_drive_round(w, TEI_WITH_ALL);
 	ask_for_idle_wait(w);
 	w->let_go_at = w->now;
 	w->driven_ns = 0; /* a look is no wait: others come between looks */
@@ -683,10 +653,10 @@ int tei_worker_turn(struct tei_worker *w, uint64_t deadline)
 		return -EBUSY;
 	watch_inner_fd(w, false);
 	for (;;) {
-		any = drive_round(w, TEI_WITH_ALL);
+		any = tei_drive_round(w, TEI_WITH_ALL);
 		if (any || w->now >= deadline)
 			break;
-		sleep_driving(w, deadline);
+		tei_drive_sleep(w, deadline);
 	}
 	tei_token_release(w, false);
 	return any;
@@ -698,7 +668,7 @@ bool tei_worker_await(struct tei_worker *w, struct tei_cond *cond,
 	uint64_t until;
 	int rc;
 
-	if (worker_has_thread(w) || tei_clock_simulated())
+	if (tei_worker_has_thread(w) || tei_clock_simulated())
 		return tei_cond_wait(cond, mu, deadline);
 	tei_mutex_unlock(mu);
 	until = tei_now_ns() + TEI_NS_PER_MS;
@@ -717,9 +687,9 @@ bool tei_worker_await(struct tei_worker *w, struct tei_cond *cond,
 static void wake(struct tei_worker *w)
 {
 	if (atomic_load(&w->armed) || atomic_load(&w->token))
-		signal_fd(w->wake);
+		tei_signal_fd(w->wake);
 	else
-		signal_fd(w->kick);
+		tei_signal_fd(w->kick);
 }
 
 void tei_worker_post(struct tei_worker *w, struct tei_call *call)
@@ -739,10 +709,10 @@ void tei_worker_submit(struct tei_worker *w, struct tei_call *call,
 
 	tei_mpsc_push(&w->queue, &call->node);
 	if (!tei_must_not_drive(w->engine) && tei_token_take(w, TEI_SOON)) {
-		drive_round(w, with);
+		tei_drive_round(w, with);
 		from = w->now; /* when that round began */
 		while (!tei_mpsc_empty(&w->queue) && ++i < ROUNDS_MAX)
-			drive_round(w, with);
+			tei_drive_round(w, with);
 		w->submitted_at = tei_now_ns();
 		if (patient) /* sending is no gap between waits */
 			w->let_go_at += w->submitted_at - from;
@@ -762,237 +732,4 @@ int tei_due_set(struct tei_worker *w, struct tei_due *due, uint64_t at)
 void tei_due_clear(struct tei_worker *w, struct tei_due *due)
 {
 	tei_heap_remove(&w->dues, &due->node);
-}
-
-/* ---- the worker's own thread: it drives what nobody waits for ---- */
-
-/*
- *   driving --nothing to do--> asleep: until an fd, a deadline or a kick
- *      ^                         |
- *      |                  asked to wait idle
- *      +--nobody drives--- idle wait: looks each time whether others drive
- *
- * While others drive again and again the thread waits idle, and they neither
- * arm the fds for it nor tell it of deadlines: at the end of an idle wait in
- * which nobody has driven, nor is at it, it takes over and is asleep as before.
- */
-
-/* The thread wakes that often by itself, so that few deadlines signal it. */
-#define TICK (250 * TEI_NS_PER_MS)
-
-static bool is_wanted(struct tei_worker *w)
-{
-	return atomic_load_explicit(&w->wanted, memory_order_relaxed) ||
-	       atomic_load_explicit(&w->stop, memory_order_relaxed);
-}
-
-/*
- * Drive until there was nothing to do for a while, or a waiter asks. Returns
- * since when there is nothing, after some work; else 0. What woke the thread
- * counts as work: a library of a rail may have served a peer in the round, and
- * said nothing of it.
- */
-static uint64_t drive_while_busy(struct tei_worker *w)
-{
-	bool worked = drive_round(w, TEI_WITH_ALL);
-	uint64_t idle_since = 0;
-
-	if (!worked)
-		await_fds(w, w->now);
-	worked |= w->woken;
-	w->woken = false;
-	while (!is_wanted(w)) {
-		if (drive_round(w, TEI_WITH_ALL)) {
-			worked = true;
-			idle_since = 0;
-			continue;
-		}
-		if (!idle_since) /* rounds with work may have taken long */
-			idle_since = w->now;
-		if (must_go_on(w)) {
-			tei_relax();
-			continue;
-		}
-		if (worked && w->now - idle_since < w->spin_thread.now &&
-		    spin_once(w, w->now - idle_since))
-			continue;
-		/* A waiter that has given up asking drives on by itself. */
-		if (!w->n_copying || atomic_load(&w->n_sleepers) ||
-		    !sleep_driving(w, TEI_NEVER))
-			break;
-	}
-	return worked ? idle_since : 0;
-}
-
-/* Sleeps on the outer fd, for @ms at most. True: it was woken. */
-static bool sleep_on_outer(struct tei_worker *w, int ms)
-{
-	struct epoll_event events[2];
-	int i, n = epoll_wait(w->outer, events, 2, ms);
-
-	for (i = 0; i < n; i++) {
-		if (events[i].data.fd == w->kick)
-			clear_fd(w->kick);
-		else
-			w->woken = true;
-	}
-	return n > 0;
-}
-
-/*
- * Returns when to look again by itself; an engine without endpoints need not.
- */
-static uint64_t next_look(const struct tei_worker *w)
-{
-	uint64_t due = tei_worker_due(w), tick = TEI_NEVER;
-	uint32_t i;
-
-	for (i = 0; i < w->n_own; i++) {
-		if (!tei_list_empty(&w->own[i]->links))
-			tick = w->now + TICK;
-	}
-	return due < tick ? due : tick;
-}
-
-/* Returns a socket from which one of the rails has read; -1: none. Token. */
-static int take_read_fd(struct tei_worker *w)
-{
-	int fd = -1;
-
-	for (uint32_t i = 0; i < w->n_own; i++) {
-		if (w->own[i]->rail.read_fd >= 0)
-			fd = w->own[i]->rail.read_fd;
-		w->own[i]->rail.read_fd = -1;
-	}
-	return fd;
-}
-
-/*
- * Drives while there is something to do. Returns the core to which the thread
- * should move then, -1: it stays; *idle_since as drive_while_busy(). Token.
- */
-static int drive_awake(struct tei_worker *w, uint64_t *idle_since)
-{
-	uint64_t begun = tei_now_ns();
-	bool woken = w->woken;
-	int fd;
-
-	(void)take_read_fd(w); /* whoever drove before was not woken by it */
-	*idle_since = drive_while_busy(w);
-	fd = take_read_fd(w);
-	if (!woken || fd < 0 || !tei_contention_lasts(&w->contention, w->now))
-		return -1;
-	return tei_follow_look(&w->follow, fd, w->now - begun, w->now);
-}
-
-static void drive(struct tei_worker *w)
-{
-	uint64_t idle_since, until, now;
-	int cpu = drive_awake(w, &idle_since);
-
-	until = next_look(w);
-	atomic_store(&w->sleep_until, until);
-	tei_token_release(w, false);
-	/* Without the token: a move may take long. */
-	if (cpu >= 0 && !is_wanted(w) && !atomic_load(&w->n_sleepers))
-		tei_follow_move(&w->follow, cpu);
-	if (atomic_load(&w->idle_waiting))
-		return;
-	now = tei_now_ns();
-	sleep_on_outer(w, ms_until(until, now));
-	if (idle_since)
-		tei_spin_learn(&w->spin_thread, tei_now_ns() - idle_since);
-}
-
-/* True: others drive. False: what there is to do falls to the thread. */
-static bool wait_idle(struct tei_worker *w)
-{
-	uint64_t rounds =
-		atomic_load_explicit(&w->rounds, memory_order_relaxed);
-	uint32_t ms =
-		atomic_load_explicit(&w->idle_wait_ms, memory_order_relaxed);
-
-	atomic_store(&w->sleep_until, tei_now_ns() + ms * TEI_NS_PER_MS);
-	if (sleep_on_outer(w, (int)ms))
-		return false;
-	if (atomic_load_explicit(&w->rounds, memory_order_relaxed) != rounds ||
-	    (atomic_load(&w->token) && !atomic_load(&w->idle)))
-		return true;
-	atomic_store(&w->idle_waiting, false);
-	return false;
-}
-
-/*
- * Sleeps on the kick alone while somebody else drives: the inner fd may be
- * ready all the while, and the kick is set when the driver releases the token.
- */
-static void sleep_missed(struct tei_worker *w)
-{
-	struct pollfd fd = {.fd = w->kick, .events = POLLIN};
-
-	atomic_exchange(&w->missed, 1);
-	if (!atomic_load(&w->token) || atomic_load(&w->stop))
-		return;
-	poll(&fd, 1, -1);
-	clear_fd(w->kick);
-}
-
-static void *drive_rails(void *arg)
-{
-	struct tei_worker *w = arg;
-
-	if (w->node >= 0)
-		tei_topology_stay_near(w->engine, w->node);
-	while (!atomic_load(&w->stop)) {
-		if (atomic_exchange(&w->idle_wait_asked, false))
-			atomic_store(&w->idle_waiting, true);
-		if (atomic_load(&w->idle_waiting) && wait_idle(w))
-			continue;
-		atomic_store(&w->sleep_until, TEI_NEVER);
-		if (tei_token_take(w, TEI_SOON))
-			drive(w);
-		else
-			sleep_missed(w);
-	}
-	return NULL;
-}
-
-static int start(struct tei_worker *w)
-{
-	int rc;
-
-	w->started = true;
-	rc = tei_thread_start(&w->thread, "te-worker", drive_rails, w);
-	if (rc)
-		w->started = false;
-	return rc;
-}
-
-static void stop(struct tei_worker *w)
-{
-	if (!w->started)
-		return;
-	atomic_store(&w->stop, true);
-	signal_fd(w->kick);
-	pthread_join(w->thread, NULL);
-	w->started = false;
-}
-
-int tei_workers_start(struct te_engine *engine)
-{
-	uint32_t i;
-	int rc = 0;
-
-	for (i = 0; !rc && i < engine->n_workers; i++)
-		if (worker_has_thread(&engine->worker[i]))
-			rc = start(&engine->worker[i]);
-	if (rc)
-		tei_workers_stop(engine);
-	return rc;
-}
-
-void tei_workers_stop(struct te_engine *engine)
-{
-	for (uint32_t i = 0; i < engine->n_workers; i++)
-		stop(&engine->worker[i]);
 }

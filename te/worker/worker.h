@@ -16,7 +16,7 @@
  * While a waiter drives, the inner fd is disarmed in the outer one, so that
  * what arrives does not wake the worker's thread too; it is armed again when
  * the waiter releases the token, unless a sleeper goes on (below) or the
- * thread waits idle (drive.c). `idle` is 1 while nobody is sure to look at the
+ * thread waits idle (thread.c). `idle` is 1 while nobody is sure to look at the
  * queue: who pushes and finds 1 must wake the driver.
  *
  * Threads: a function says "token" when its caller must hold it.
@@ -207,7 +207,7 @@ struct tei_worker {
 	_Atomic bool stop;
 	_Atomic uint64_t sleep_until; /* ns, of the worker's thread */
 	_Atomic uint64_t rounds;      /* relaxed; written with the token */
-	_Atomic bool idle_waiting;    /* by the thread; see drive.c */
+	_Atomic bool idle_waiting;    /* by the thread; see thread.c */
 	_Atomic bool idle_wait_asked; /* of it, by who waits or polls */
 	/* Length of an idle wait; relaxed; written with the token. */
 	_Atomic uint32_t idle_wait_ms;
