@@ -315,7 +315,11 @@ static void refuse_backend(const struct tei_worker *w, const char *name,
 		snprintf(there + used, sizeof(there) - used, ", %s",
 			 (*ops)->name);
 	}
-	if (len)
+	if (len == 4 && !memcmp(name, "auto", len))
+		LOG_ERROR("engine: backends: \"%s\": auto stands alone, for "
+			  "all that are there",
+			  w->engine->config.backends);
+	else if (len)
 		LOG_ERROR(
 			"engine: backends: there is no \"%.*s\"; there are %s",
 			(int)len, name, there);

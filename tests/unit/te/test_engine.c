@@ -249,6 +249,7 @@ static void an_unknown_backend_is_refused_with_those_there_are(void **state)
 	test_contains(last_line, "there is no \"tpc\"; there are auto, ");
 	test_contains(last_line, ", shm, ");
 	assert_int_equal(create_with("auto,tcp"), -EINVAL);
+	test_contains(last_line, "\"auto,tcp\": auto stands alone");
 	assert_int_equal(create_with("tc"), -EINVAL);
 	assert_int_equal(create_with("tcpx"), -EINVAL);
 	te_log_set(NULL, NULL);
