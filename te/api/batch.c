@@ -9,6 +9,7 @@
 #include <te/te.h>
 
 #include "base/clock.h"
+#include "base/event.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -110,14 +111,6 @@ void tei_batch_free(struct te_batch *batch)
 
 /* ---- the driver's side ---- */
 
-static void signal_event(int event)
-{
-	uint64_t one = 1;
-	ssize_t n = write(event, &one, sizeof(one));
-
-	(void)n; /* full: it is readable */
-}
-
 static void completion_of(struct tei_request *r, struct te_completion *out)
 {
 	bool quiet = !r->error || r->op == TE_READ || !r->loud;
@@ -189,7 +182,7 @@ static void publish_batch(struct te_batch *batch)
 		tei_sleeper_signal(tei_batch_home(batch), &batch->sleeper);
 	event = atomic_load(&batch->event);
 	if (event >= 0 && polled)
-		signal_event(event);
+		tei_event_signal(event);
 	atomic_store_explicit(&batch->touching, false, memory_order_release);
 }
 
@@ -269,15 +262,12 @@ int te_batch_wait(struct te_batch *batch, uint32_t timeout_ms)
 static void clear_event(struct te_batch *batch)
 {
 	int event = atomic_load(&batch->event);
-	uint64_t count;
-	ssize_t n;
 
 	if (event < 0)
 		return;
-	n = read(event, &count, sizeof(count));
-	(void)n;
+	tei_event_clear(event);
 	if (atomic_load(&batch->n_done) != batch->n_taken)
-		signal_event(event);
+		tei_event_signal(event);
 }
 
 static int take_completions(struct te_batch *batch, struct te_completion *out,
@@ -350,7 +340,7 @@ int te_batch_eventfd(struct te_batch *batch)
 		return -EMFILE;
 	atomic_store(&batch->event, event);
 	if (atomic_load(&batch->n_done) != batch->n_taken)
-		signal_event(event);
+		tei_event_signal(event);
 	return event;
 }
 

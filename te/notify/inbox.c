@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/event.h"
 #include "base/fault.h"
 #include "base/mem.h"
 #include "te/core/engine.h"
@@ -66,13 +67,8 @@ static struct message *message_make(struct tei_account *account,
 
 static void signal_event(const struct tei_inbox *inbox)
 {
-	uint64_t one = 1;
-	ssize_t n;
-
-	if (inbox->event < 0)
-		return;
-	n = write(inbox->event, &one, sizeof(one));
-	(void)n; /* full: it is readable */
+	if (inbox->event >= 0)
+		tei_event_signal(inbox->event);
 }
 
 static bool account_admit(struct tei_inbox *inbox, struct tei_account *account,
@@ -101,13 +97,8 @@ int tei_inbox_put(struct tei_inbox *inbox, struct tei_account *account,
 /* The event stays readable as long as there is something to take. */
 static void clear_event(struct tei_inbox *inbox) TEI_REQUIRES(inbox->mu)
 {
-	uint64_t count;
-	ssize_t n;
-
-	if (inbox->event < 0 || !tei_list_empty(&inbox->messages))
-		return;
-	n = read(inbox->event, &count, sizeof(count));
-	(void)n;
+	if (inbox->event >= 0 && tei_list_empty(&inbox->messages))
+		tei_event_clear(inbox->event);
 }
 
 static bool account_settle(struct tei_inbox *inbox, struct tei_account *account,

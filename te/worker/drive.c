@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 
 #include "base/clock.h"
+#include "base/event.h"
 #include "base/log.h"
 #include "te/core/engine.h"
 #include "te/worker/drive.h"
@@ -88,7 +89,7 @@ void tei_drive_await_fds(struct tei_worker *w, uint64_t until)
 	n = epoll_wait(w->inner, events, 8, ms);
 	for (i = 0; i < n; i++) {
 		if (events[i].data.fd == w->wake)
-			tei_clear_fd(w->wake);
+			tei_event_clear(w->wake);
 		else
 			wake_rail(w, events[i].data.fd);
 	}
@@ -243,7 +244,7 @@ void tei_token_release(struct tei_worker *w, bool patient)
 	if (atomic_load(&w->missed) && atomic_exchange(&w->missed, 0))
 		kick = true;
 	if (kick && tei_worker_has_thread(w))
-		tei_signal_fd(w->kick);
+		tei_event_signal(w->kick);
 }
 
 /* ---- one round ---- */
@@ -574,7 +575,7 @@ static void ask_for_idle_wait(struct tei_worker *w)
 		return;
 	w->n_hot = 0;
 	atomic_store(&w->idle_wait_asked, true);
-	tei_signal_fd(w->kick);
+	tei_event_signal(w->kick);
 }
 
 /*
@@ -687,9 +688,9 @@ bool tei_worker_await(struct tei_worker *w, struct tei_cond *cond,
 static void wake(struct tei_worker *w)
 {
 	if (atomic_load(&w->armed) || atomic_load(&w->token))
-		tei_signal_fd(w->wake);
+		tei_event_signal(w->wake);
 	else
-		tei_signal_fd(w->kick);
+		tei_event_signal(w->kick);
 }
 
 void tei_worker_post(struct tei_worker *w, struct tei_call *call)

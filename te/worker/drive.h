@@ -9,7 +9,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <unistd.h>
 
 #include "te/core/engine.h"
 #include "te/worker/worker.h"
@@ -17,24 +16,6 @@
 static inline bool tei_worker_has_thread(const struct tei_worker *w)
 {
 	return w->engine->config.worker_thread;
-}
-
-/* Signals an eventfd. */
-static inline void tei_signal_fd(int fd)
-{
-	uint64_t one = 1;
-	ssize_t n = write(fd, &one, sizeof(one));
-
-	(void)n; /* EAGAIN: it is readable already */
-}
-
-/* Takes the signals of an eventfd back; does not block. */
-static inline void tei_clear_fd(int fd)
-{
-	uint64_t count;
-	ssize_t n = read(fd, &count, sizeof(count));
-
-	(void)n;
 }
 
 /* Converts for epoll: rounded up, at most a minute; -1 for TEI_NEVER. */

@@ -15,6 +15,7 @@
 #include <sys/epoll.h>
 
 #include "base/clock.h"
+#include "base/event.h"
 #include "te/core/engine.h"
 #include "te/worker/drive.h"
 #include "te/worker/topology.h"
@@ -75,7 +76,7 @@ static bool sleep_on_outer(struct tei_worker *w, int ms)
 
 	for (i = 0; i < n; i++) {
 		if (events[i].data.fd == w->kick)
-			tei_clear_fd(w->kick);
+			tei_event_clear(w->kick);
 		else
 			w->woken = true;
 	}
@@ -177,7 +178,7 @@ static void sleep_missed(struct tei_worker *w)
 	if (!atomic_load(&w->token) || atomic_load(&w->stop))
 		return;
 	poll(&fd, 1, -1);
-	tei_clear_fd(w->kick);
+	tei_event_clear(w->kick);
 }
 
 static void *drive_rails(void *arg)
@@ -216,7 +217,7 @@ static void stop(struct tei_worker *w)
 	if (!w->started)
 		return;
 	atomic_store(&w->stop, true);
-	tei_signal_fd(w->kick);
+	tei_event_signal(w->kick);
 	pthread_join(w->thread, NULL);
 	w->started = false;
 }
