@@ -267,13 +267,14 @@ static uint64_t awaited_rails(const struct tei_regions *r)
 uint64_t tei_deferred_hold_back(const struct tei_regions *r)
 {
 	const struct tei_worker *w = r->engine->worker;
-	uint64_t awaited = r->deferred.started ? awaited_rails(r) : 0;
+	uint64_t rails = 0;
 
 	for (uint32_t i = 0; i < w->n_rails; i++) {
-		if (w->rails[i]->dead) /* it will be offered nothing */
-			awaited &= ~bit_of(w->rails[i]);
+		if (!w->rails[i]->dead) /* else it will be offered nothing */
+			rails |= bit_of(w->rails[i]);
 	}
-	return awaited & ~r->deferred.known;
+	rails &= ~r->deferred.known;
+	return r->deferred.started && rails ? rails & awaited_rails(r) : 0;
 }
 
 void tei_deferred_described(struct tei_regions *r, uint64_t rails)
