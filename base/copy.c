@@ -21,8 +21,7 @@ static void copy_memcpy(void *to, const void *from, size_t len)
 
 static void keep_memcpy(void *to, void *keep, const void *from, size_t len)
 {
-	memcpy(keep, from, len);
-	tei_copy_separate(keep);
+	tei_copy_snapshot(keep, from, len);
 	memcpy(to, keep, len);
 }
 
@@ -117,8 +116,7 @@ KERNEL(sse2, SSE2, __m128i, _mm_loadu_si128, _mm_stream_si128, _mm_storeu_si128)
 /* Copies the rest that is no whole cache line to both. */
 static void copy_rest(char *to, char *keep, const char *from, size_t len)
 {
-	memcpy(keep, from, len);
-	tei_copy_separate(keep);
+	tei_copy_snapshot(keep, from, len);
 	if (keep != to)
 		memcpy(to, keep, len);
 }
@@ -189,8 +187,7 @@ static void copy_movsb(void *to, const void *from, size_t len)
 
 static void keep_movsb(void *to, void *keep, const void *from, size_t len)
 {
-	memcpy(keep, from, len);
-	tei_copy_separate(keep);
+	tei_copy_snapshot(keep, from, len);
 	copy_movsb(to, keep, len);
 }
 

@@ -88,8 +88,7 @@ static uint32_t sum_rest(uint32_t crc, char *to, const char *from, size_t len)
 
 	if (!len)
 		return crc;
-	memcpy(bytes, from, len);
-	tei_copy_separate(bytes);
+	tei_copy_snapshot(bytes, from, len);
 	memcpy(to, bytes, len);
 	return tei_crc32c_raw(crc, bytes, len);
 }

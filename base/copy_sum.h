@@ -12,8 +12,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/copy.h"
+
+/*
+ * Copies @len bytes that another thread may change meanwhile to @to, which
+ * nobody else does: what is read of @to from here on is what was copied. After
+ * a plain memcpy() the compiler may read @from again instead. Any thread.
+ */
+static inline void tei_copy_snapshot(void *to, const void *from, size_t len)
+{
+	memcpy(to, from, len);
+	__asm__ volatile("" : : "r"(to) : "memory");
+}
 
 /*
  * Tells whether @copier, one that this CPU can run (tei_copiers()), folds
@@ -46,15 +58,6 @@ tei_sum_group_fn *tei_copy_summing(const void *to, const void *from);
 /* ---- between the kernels ---- */
 
 #define TEI_COPY_TURN 4u /* lines that a kernel moves in turn */
-
-/*
- * Makes the compiler read @bytes from here on, not what they were copied from:
- * it may take one for the other, while another thread changes the source.
- */
-static inline void tei_copy_separate(const void *bytes)
-{
-	__asm__ volatile("" : : "r"(bytes) : "memory");
-}
 
 /*
  * Tells whether the lines of four pages go from the last to the first: a load

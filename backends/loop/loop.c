@@ -326,7 +326,7 @@ static void copy_part(struct tei_slice *slice, uint8_t *to, const uint8_t *from,
 		slice->crc = tei_copy_cold_summed(&rail->copies, 0, slice->crc,
 						  to, rail->bounce, from, part);
 	} else {
-		memcpy(rail->bounce, from, part);
+		tei_copy_snapshot(rail->bounce, from, part);
 		take_crc(slice, rail->bounce, part);
 		memcpy(to, rail->bounce, part);
 	}

@@ -13,6 +13,7 @@
 #include <te/te.h>
 
 #include "backends/shm/shm.h"
+#include "base/copy_sum.h"
 
 #define SLICE_COST   4096 /* bytes of a turn that the smallest one counts for */
 #define FAIR_TURNS   16
@@ -172,7 +173,7 @@ static void take_crc(struct tei_slice *slice, const uint8_t *bytes, uint64_t n)
 static void copy_by_bounce(struct shm_rail *rail, struct tei_slice *slice,
 			   uint8_t *to, const uint8_t *from, uint64_t n)
 {
-	memcpy(rail->bounce, from, n);
+	tei_copy_snapshot(rail->bounce, from, n);
 	take_crc(slice, rail->bounce, n);
 	memcpy(to, rail->bounce, n);
 }
