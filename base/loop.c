@@ -217,7 +217,7 @@ static void block_sigpipe(void)
 
 void tei_loop_spin(struct tei_loop *loop, uint64_t ns)
 {
-	loop->spin = (struct tei_spin){0, ns};
+	loop->spin = (struct tei_spin){.max = ns, .adapts = true};
 }
 
 /* ---- turns ---- */
@@ -279,9 +279,14 @@ static int run_turn(struct tei_loop *loop, int flags)
 #define POLL  (EVLOOP_NONBLOCK | EVLOOP_ONCE)
 #define SLEEP (EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY)
 
-/* Where the first look would be the last, the loop sleeps without it. */
+/*
+ * Without spinning the loop sleeps without polling first. Until wake-ups are
+ * measured it polls, since measuring delays what is pending.
+ */
 static int first_turn(const struct tei_loop *loop, uint64_t now)
 {
+	if (!tei_wakeup_done())
+		return POLL;
 	return loop->spin.now && !tei_contention_lasts(&loop->contention, now)
 		       ? POLL
 		       : SLEEP;
@@ -313,7 +318,7 @@ static void follow(struct tei_loop *loop)
 /* -1, or 0: something may have happened. */
 static int poll_or_sleep(struct tei_loop *loop)
 {
-	uint64_t noted = loop->n_noted, since, now;
+	uint64_t noted = loop->n_noted, since, now, begun;
 	int flags;
 
 	follow(loop);
@@ -321,7 +326,15 @@ static int poll_or_sleep(struct tei_loop *loop)
 	flags = first_turn(loop, now);
 	loop->sleeps = tei_contention_lasts(&loop->contention, now);
 	loop->read_fd = -1;
-	while (run_turn(loop, flags) == 0) {
+	for (;;) {
+		if (flags == SLEEP && !tei_wakeup_done()) {
+			begun = tei_now_ns();
+			tei_wakeup_measure(loop->event_fd);
+			/* Measuring does not count as waiting. */
+			since += tei_now_ns() - begun;
+		}
+		if (run_turn(loop, flags) != 0)
+			return -1;
 		if (flags == POLL && loop->n_noted == noted &&
 		    !event_base_got_break(loop->base)) {
 			if (now - since >= loop->spin.now ||
@@ -334,10 +347,9 @@ static int poll_or_sleep(struct tei_loop *loop)
 		tei_spin_learn(&loop->spin, now - since);
 		return 0;
 	}
-	return -1;
 }
 
-static int run_awake(struct tei_loop *loop)
+static int run_turns(struct tei_loop *loop)
 {
 	loop->read_ns = tei_now_ns();
 	loop->read_cpu_ns = tei_thread_cpu_ns();
@@ -355,9 +367,7 @@ int tei_loop_run(struct tei_loop *loop)
 	block_sigpipe();
 	atomic_store(&loop->owner, self());
 	/* A stop() before run() has written to the eventfd, too. */
-	rc = loop->spin.max || loop->measured
-		     ? run_awake(loop)
-		     : event_base_loop(loop->base, EVLOOP_NO_EXIT_ON_EMPTY);
+	rc = run_turns(loop);
 	drain(loop);
 	return rc < 0 ? -EIO : 0;
 }

@@ -36,8 +36,9 @@ int tei_loop_create(const char *name, struct tei_loop **out);
 /* Creates a loop without a thread: the caller runs it by tei_loop_run(). */
 int tei_loop_create_bare(struct tei_loop **out);
 /*
- * Lets the loop spin for up to @ns after work, as long as more tends to come
- * within that and nobody else needs the core. To be set before it runs.
+ * Lets the loop spin for up to @ns after work, or for up to four wake-ups where
+ * these take longer (base/wakeup.h), as long as more tends to come within that
+ * and nobody else needs the core. To be set before it runs.
  */
 void tei_loop_spin(struct tei_loop *loop, uint64_t ns);
 /*

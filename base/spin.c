@@ -4,7 +4,7 @@
 
 #include <sched.h>
 
-#define YIELD_LONG     (5 * TEI_NS_PER_US)
+#define YIELD_LONG     (5 * TEI_NS_PER_US) /* and a third of a wake-up */
 #define CONTENDED      TEI_NS_PER_MS
 #define TIME_SLICE     TEI_NS_PER_MS /* and more: somebody else's */
 #define WORTH_MOST     8u            /* times as long, as a power of two */
@@ -37,6 +37,12 @@ static void avoid_time_slices(struct tei_contention *contention, uint64_t from,
 	contention->until = to + contention->lasting;
 }
 
+/* A shorter yield has cost less than to fall asleep and to be woken. */
+static bool is_long(uint64_t took, uint64_t wakeup)
+{
+	return took >= YIELD_LONG && took >= wakeup / 3;
+}
+
 /*
  * The thread that is waited for may need this very core: schedulers like to
  * wake it where the message was sent from. A yield that takes long shows that.
@@ -44,11 +50,11 @@ static void avoid_time_slices(struct tei_contention *contention, uint64_t from,
  * not.
  */
 void tei_contention_learn(struct tei_contention *contention, uint64_t from,
-			  uint64_t to)
+			  uint64_t to, uint64_t wakeup)
 {
 	uint64_t took = to - from;
 
-	if (took < YIELD_LONG) {
+	if (!is_long(took, wakeup)) {
 		contention->n_long = 0;
 		return;
 	}
@@ -67,6 +73,6 @@ bool tei_contention_yield(struct tei_contention *contention, uint64_t *now)
 		return false;
 	sched_yield();
 	*now = tei_now_ns();
-	tei_contention_learn(contention, from, *now);
+	tei_contention_learn(contention, from, *now, tei_wakeup_ns());
 	return true;
 }

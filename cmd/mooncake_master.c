@@ -18,7 +18,7 @@
 #include "store/server/server.h"
 #include "store/server/settings.h"
 
-#define SPIN_NS (50 * TEI_NS_PER_US) /* after work, under load */
+#define SPIN_NS (50 * TEI_NS_PER_US) /* after work, or longer: base/spin.h */
 #define ABOUT                                                                 \
 	"The master of a key/value pool: knows which objects are where, and " \
 	"which memory the clients lend to the pool."

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/copy_choice.h"
+#include "base/wakeup.h"
 #include "cmd/doctor/host.h"
 
 #define LINE_MAX_LEN 32768
@@ -335,6 +336,9 @@ void tei_probe(struct tei_probes *out)
 	if (!statvfs("/dev/shm", &shm))
 		out->shm_bytes = (uint64_t)shm.f_blocks * shm.f_frsize;
 	probe_copies(out);
+	while (!tei_wakeup_measure(-1))
+		; /* it gives up after some */
+	out->wakeup_ns = tei_wakeup_ns();
 	tei_probe_libfabric(out);
 }
 
@@ -342,6 +346,7 @@ void tei_probe(struct tei_probes *out)
 #define GIB              (1ull << 30)
 #define FILES_WANTED     65536
 #define THREADS_WANTED   4096
+#define WAKEUP_SLOW_NS   30000
 
 static const struct tei_rule memlock = {
 	"limits.memlock", "unlimited: registered memory is locked",
@@ -500,6 +505,14 @@ static const struct tei_rule clock_rule = {
 	"kvm-clock, arch_sys_counter, ...",
 	"clocksource=tsc tsc=reliable on the kernel's command line, where the "
 	"firmware keeps the counters of all CPUs together"};
+static const struct tei_rule wakeup = {
+	"clock.wakeup", "a woken thread runs within 30 us on an idle core",
+	"cores that poll before they halt, for some CPU time: on a guest of KVM "
+	"modprobe cpuidle_haltpoll force=1 where "
+	"/sys/devices/system/cpu/cpuidle/current_driver is not haltpoll, and "
+	"echo 1000000 > /sys/module/haltpoll/parameters/guest_halt_poll_ns; on "
+	"other guests (x86) idle=poll on the kernel's command line; on bare "
+	"metal no deep idle states (cpupower idle-set -D 20)"};
 static const struct tei_rule memfd = {
 	"kernel.memfd", "memfd_create(): memory shared with peers of this host",
 	"Linux 3.17 or later; a seccomp profile that lets it through"};
@@ -520,6 +533,20 @@ static const struct tei_rule io_uring = {
 	"kernel.io_uring", "io_uring: disks without a thread per request",
 	"Linux 5.1 or later; sysctl kernel.io_uring_disabled=0; a seccomp "
 	"profile that lets it through"};
+
+static void check_wakeup(const struct tei_probes *p, struct tei_report *r)
+{
+	if (p->wakeup_ns)
+		tei_report_add(r,
+			       p->wakeup_ns > WAKEUP_SLOW_NS ? TEI_MARK_WARN
+							     : TEI_MARK_OK,
+			       &wakeup, "", "%.1f us",
+			       (double)p->wakeup_ns / 1e3);
+	else
+		tei_report_add(r, TEI_MARK_UNKNOWN, &wakeup, "",
+			       "the host was too busy to tell, or refuses "
+			       "exact timers");
+}
 
 static void check_clock(const struct tei_host *h, struct tei_report *r)
 {
@@ -564,6 +591,8 @@ static void add_probe(const struct tei_rule *rule, int rc, struct tei_report *r)
 static void check_kernel(const struct tei_host *h, struct tei_report *r)
 {
 	check_clock(h, r);
+	if (h->probes.known)
+		check_wakeup(&h->probes, r);
 	check_ptrace(h, r);
 	if (!h->probes.known)
 		return;

@@ -38,6 +38,7 @@ struct tei_probes {
 	/* Kernel that copies shared memory fastest; static, NULL: unknown. */
 	const char *copy_kernel;
 	double copy_gb_per_s, memcpy_gb_per_s;
+	uint64_t wakeup_ns; /* until a woken thread runs; 0: unknown */
 	/* Version of libfabric, major << 16 | minor; 0: not loaded, and why. */
 	uint32_t libfabric;
 	char libfabric_why[128];

@@ -218,13 +218,13 @@ int results_json(const struct results *r, const struct options *o)
 	for (size_t i = 0; i < r->n_rows; i++)
 		tei_json_append(&list, row_json(&r->row[i], o));
 	report = json_pack(
-		"{s:o, s:I, s:b, s:b, s:b, s:b, s:b, s:s, s:f, s:I, s:o, s:o}",
+		"{s:o, s:I, s:b, s:b, s:b, s:b, s:b, s:s, s:f, s:I, s:o, s:f, s:o}",
 		"rows", list, "working_set", (json_int_t)o->working_set, "hot",
 		o->hot, "random", o->random, "unaligned", o->unaligned,
 		"pinned", o->pin, "foreign", o->foreign, "fault", o->fault,
 		"verify_percent", o->verify, "wrong_bytes",
 		(json_int_t)results_wrong_bytes(r), "choices", choices_json(r),
-		"machine", tei_machine_json());
+		"wakeup_us", r->wakeup_us, "machine", tei_machine_json());
 	if (o->rate)
 		tei_json_set(&report, "rate",
 			     json_integer((json_int_t)o->rate));

@@ -330,8 +330,8 @@ static void print_no_choice(const struct results *r, const struct options *o)
 		       "were undisturbed\n");
 }
 
-/* Prints the kernels of large copies, as the engine measured them. */
-static void print_choices(const struct results *r, const struct options *o)
+/* Prints what the engine has measured: kernels of large copies, wake-ups. */
+static void print_measurements(const struct results *r, const struct options *o)
 {
 	if (!r->n_choices)
 		print_no_choice(r, o);
@@ -341,6 +341,8 @@ static void print_choices(const struct results *r, const struct options *o)
 		printf("%s: %s, %.2f GB/s\n", c->copies, c->kernel,
 		       c->gb_per_s);
 	}
+	if (r->wakeup_us > 0)
+		printf("wake-up on an idle core: %.1f us\n", r->wakeup_us);
 	for (size_t i = 0; i < r->n_rows && o->reference; i++) {
 		if (!r->row[i].kernel)
 			continue;
@@ -363,7 +365,7 @@ static void print_notes(const struct results *r, const struct options *o)
 			print_gap(row);
 	}
 	print_rails(r);
-	print_choices(r, o);
+	print_measurements(r, o);
 	if (o->location || o->remote_location)
 		printf("memory of %s, the target's of %s\n",
 		       o->location ? o->location : "the host",

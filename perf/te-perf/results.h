@@ -96,6 +96,7 @@ struct results {
 	char congestion[TEI_CONGESTION]; /* of the raw sockets */
 	size_t n_choices;
 	struct copy_choice choices[CHOICES_MAX];
+	double wakeup_us; /* te_wakeup_ns; 0: not known */
 	struct tei_percentiles histograms;
 };
 

@@ -278,8 +278,8 @@ static void warn_of_unused(const struct run *run)
 	rails_warn_unused(&all, &run->local.side);
 }
 
-/* Takes down which kernels the engine copies by. */
-static void take_choices(struct run *run)
+/* Takes down what the engine has measured of this host. */
+static void take_measurements(struct run *run)
 {
 	struct results *r = &run->results;
 	struct te_stat stats[STATS_MAX];
@@ -288,6 +288,8 @@ static void take_choices(struct run *run)
 	if (te_engine_stats(run->engine, stats, &n))
 		return;
 	for (size_t i = 0; i < n && i < STATS_MAX; i++) {
+		if (!strcmp(stats[i].name, "te_wakeup_ns"))
+			r->wakeup_us = (double)stats[i].value / 1e3;
 		if (strncmp(stats[i].name, "te_copy_", 8) ||
 		    r->n_choices == CHOICES_MAX)
 			continue;
@@ -318,7 +320,7 @@ static int measure_with_target(struct run *run)
 	rc = measure_all(run);
 	if (!rc)
 		warn_of_unused(run);
-	take_choices(run);
+	take_measurements(run);
 	series_fini(&run->series);
 	bound_close(&run->bound);
 	return rc;

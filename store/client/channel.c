@@ -423,7 +423,8 @@ void tes_channel_init(struct tes_channel *ch,
 	memset(ch, 0, sizeof(*ch));
 	ch->broke = broke;
 	ch->fd = ch->kick = -1;
-	ch->spin = (struct tei_spin){SPIN_MAX_NS, SPIN_MAX_NS};
+	ch->spin = (struct tei_spin){
+		.now = SPIN_MAX_NS, .max = SPIN_MAX_NS, .adapts = true};
 	tei_mutex_init(&ch->mu);
 	tei_cond_init(&ch->left);
 	tei_list_init(&ch->calls);

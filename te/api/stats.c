@@ -7,6 +7,7 @@
 #include <te/te.h>
 
 #include "base/copy_choice.h"
+#include "base/wakeup.h"
 #include "te/core/engine.h"
 #include "te/region/region.h"
 #include "te/transfer/peer.h"
@@ -101,6 +102,7 @@ int te_engine_stats(struct te_engine *engine, struct te_stat *out, size_t *n)
 	for (i = 0; i < engine->worker->n_rails; i++)
 		put_rail(&list, engine->worker->rails[i]);
 	put_copies(&list);
+	put_stat(&list, "te_wakeup_ns", "", tei_wakeup_ns());
 	*n = list.n;
 	return 0;
 }

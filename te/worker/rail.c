@@ -595,8 +595,9 @@ static int open_fds(struct tei_worker *w)
 
 static void init_spins(struct tei_worker *w, uint64_t max)
 {
-	struct tei_spin spin = {max, max};
-	struct tei_spin tail = {TAIL_SPINS * max, TAIL_SPINS * max};
+	struct tei_spin spin = {.now = max, .max = max};
+	struct tei_spin tail = {.now = TAIL_SPINS * max,
+				.max = TAIL_SPINS * max};
 
 	w->spin_waiting = w->spin_thread = w->spin_copying = spin;
 	w->spin_tail = tail;

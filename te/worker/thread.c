@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/event.h"
+#include "base/wakeup.h"
 #include "te/core/engine.h"
 #include "te/worker/drive.h"
 #include "te/worker/topology.h"
@@ -23,6 +24,8 @@
 
 /* The thread wakes that often by itself, so that few deadlines signal it. */
 #define TICK (250 * TEI_NS_PER_MS)
+/* Sleep before which there is time to measure wake-ups. */
+#define LONG_SLEEP_MS 100
 
 static bool is_wanted(struct tei_worker *w)
 {
@@ -132,7 +135,7 @@ static int drive_awake(struct tei_worker *w, uint64_t *idle_since)
 static void drive(struct tei_worker *w)
 {
 	uint64_t idle_since, until, now;
-	int cpu = drive_awake(w, &idle_since);
+	int ms, cpu = drive_awake(w, &idle_since);
 
 	until = next_look(w);
 	atomic_store(&w->sleep_until, until);
@@ -143,7 +146,14 @@ static void drive(struct tei_worker *w)
 	if (atomic_load(&w->idle_waiting))
 		return;
 	now = tei_now_ns();
-	sleep_on_outer(w, tei_ms_until(until, now));
+	ms = tei_ms_until(until, now);
+	if ((ms < 0 || ms >= LONG_SLEEP_MS) && !tei_wakeup_done()) {
+		tei_wakeup_measure(w->outer);
+		if (idle_since) /* measuring does not count as waiting */
+			idle_since += tei_now_ns() - now;
+		ms = tei_ms_until(until, tei_now_ns());
+	}
+	sleep_on_outer(w, ms);
 	if (idle_since)
 		tei_spin_learn(&w->spin_thread, tei_now_ns() - idle_since);
 }

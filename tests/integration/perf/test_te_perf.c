@@ -227,6 +227,7 @@ static void choices_of_copies_are_shown(void **state)
 		args[2] = "--duration=2s";
 	}
 	assert_true(n_choices(report) > 0);
+	assert_true(json_is_real(json_object_get(report, "wakeup_us")));
 	choice = json_array_get(json_object_get(report, "choices"), 0);
 	assert_int_equal(strncmp(text_of(choice, "copies"), "te_copy_", 8), 0);
 	assert_non_null(tei_copier_find(text_of(choice, "kernel")));

@@ -7,7 +7,7 @@
 
 static void what_comes_soon_is_waited_for_awake(void **state)
 {
-	struct tei_spin spin = {0, MAX};
+	struct tei_spin spin = {.max = MAX};
 
 	(void)state;
 	tei_spin_learn(&spin, 3 * TEI_NS_PER_US);
@@ -18,7 +18,7 @@ static void what_comes_soon_is_waited_for_awake(void **state)
 
 static void after_long_waits_nobody_spins(void **state)
 {
-	struct tei_spin spin = {MAX, MAX};
+	struct tei_spin spin = {.now = MAX, .max = MAX};
 
 	(void)state;
 	tei_spin_learn(&spin, TEI_NS_PER_S);
@@ -44,14 +44,14 @@ static void two_long_yields_in_a_row_are_contention(void **state)
 	struct tei_contention contention = {0};
 
 	(void)state;
-	tei_contention_learn(&contention, 0, 20 * TEI_NS_PER_US);
+	tei_contention_learn(&contention, 0, 20 * TEI_NS_PER_US, 0);
 	tei_contention_learn(&contention, 20 * TEI_NS_PER_US,
-			     21 * TEI_NS_PER_US);
+			     21 * TEI_NS_PER_US, 0);
 	tei_contention_learn(&contention, 21 * TEI_NS_PER_US,
-			     41 * TEI_NS_PER_US);
+			     41 * TEI_NS_PER_US, 0);
 	assert_false(tei_contention_lasts(&contention, 41 * TEI_NS_PER_US));
 	tei_contention_learn(&contention, 41 * TEI_NS_PER_US,
-			     61 * TEI_NS_PER_US);
+			     61 * TEI_NS_PER_US, 0);
 	assert_true(tei_contention_lasts(&contention, 61 * TEI_NS_PER_US));
 	assert_false(tei_contention_lasts(&contention, 2 * TEI_NS_PER_MS));
 }
@@ -70,12 +70,12 @@ static void a_time_slice_given_away_is_made_good(void **state)
 			now += 100 * TEI_NS_PER_US; /* asleep */
 			continue;
 		}
-		tei_contention_learn(&contention, now, now + took);
+		tei_contention_learn(&contention, now, now + took, 0);
 		now += took;
 		yielding += took;
 	}
 	assert_true(yielding < now / 20);
-	tei_contention_learn(&contention, now, now + 600 * TEI_NS_PER_S);
+	tei_contention_learn(&contention, now, now + 600 * TEI_NS_PER_S, 0);
 	assert_false(
 		tei_contention_lasts(&contention, now + 602 * TEI_NS_PER_S));
 }
@@ -92,7 +92,7 @@ static void short_yields_between_do_not_end_contention(void **state)
 
 		if (tei_contention_lasts(&contention, now))
 			now = contention.until; /* asleep */
-		tei_contention_learn(&contention, now, now + took);
+		tei_contention_learn(&contention, now, now + took, 0);
 		now += took;
 		yielding += took;
 	}
@@ -106,11 +106,45 @@ static void a_disturbance_now_and_then_is_no_contention(void **state)
 
 	(void)state;
 	for (int i = 0; i < 100; i++) {
-		tei_contention_learn(&contention, now, now + took);
+		tei_contention_learn(&contention, now, now + took, 0);
 		asleep += contention.until - now;
 		now = contention.until + TEI_NS_PER_S;
 	}
 	assert_true(asleep < now / 5);
+}
+
+#define SLOW (60 * TEI_NS_PER_US) /* to be woken */
+
+/* Where being woken takes long, more is waited for awake, by who adapts. */
+static void slow_wake_ups_are_avoided(void **state)
+{
+	struct tei_spin adapts = {.max = MAX, .adapts = true};
+	struct tei_spin fixed = {.max = MAX}, none = {.adapts = true};
+
+	(void)state;
+	tei_spin_learn_by(&adapts, TEI_SPIN_WAKES * SLOW + SLOW - 1, SLOW);
+	assert_int_equal(adapts.now, TEI_SPIN_WAKES * SLOW);
+	tei_spin_learn_by(&adapts, TEI_SPIN_WAKES * SLOW + SLOW, SLOW);
+	assert_int_equal(adapts.now, TEI_SPIN_WAKES * SLOW / 2);
+	tei_spin_learn_by(&adapts, 0, MAX / TEI_SPIN_WAKES - 1);
+	assert_int_equal(adapts.now, MAX);
+	tei_spin_learn_by(&fixed, MAX + SLOW - 1, SLOW);
+	assert_int_equal(fixed.now, MAX);
+	tei_spin_learn_by(&none, 0, SLOW);
+	assert_int_equal(none.now, 0);
+}
+
+static void yields_are_long_where_wake_ups_are_not_longer(void **state)
+{
+	struct tei_contention contention = {0};
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		tei_contention_learn(&contention, 0, SLOW / 3 - 1, SLOW);
+	assert_false(tei_contention_lasts(&contention, SLOW));
+	for (int i = 0; i < 2; i++)
+		tei_contention_learn(&contention, 0, SLOW / 3, SLOW);
+	assert_true(tei_contention_lasts(&contention, SLOW));
 }
 
 int main(void)
@@ -123,6 +157,8 @@ int main(void)
 		cmocka_unit_test(a_time_slice_given_away_is_made_good),
 		cmocka_unit_test(short_yields_between_do_not_end_contention),
 		cmocka_unit_test(a_disturbance_now_and_then_is_no_contention),
+		cmocka_unit_test(slow_wake_ups_are_avoided),
+		cmocka_unit_test(yields_are_long_where_wake_ups_are_not_longer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,7 +109,8 @@ void patient_open(struct patient *p, const char *tree)
 					 .shm_bytes = 8ull << 30,
 					 .copy_kernel = "avx2-2",
 					 .copy_gb_per_s = 9.87,
-					 .memcpy_gb_per_s = 6.54}};
+					 .memcpy_gb_per_s = 6.54,
+					 .wakeup_ns = 8765}};
 	test_tmpdir_create(p->dir);
 	(void)snprintf(name, sizeof(name), "topology/%s.tree",
 		       with_gpu ? "one-nic" : tree);

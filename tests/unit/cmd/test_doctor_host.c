@@ -186,6 +186,27 @@ static void the_fastest_copy_is_shown(void **state)
 	patient_close(&p);
 }
 
+static void slow_wake_ups_are_named(void **state)
+{
+	struct patient p;
+
+	(void)state;
+	patient_open(&p, "two-nics");
+	patient_look(&p);
+	patient_has(&p, "clock.wakeup", "", TEI_MARK_OK, "8.8 us");
+	patient_close(&p);
+	patient_open(&p, "two-nics");
+	p.probes.wakeup_ns = 55100;
+	patient_look(&p);
+	patient_has(&p, "clock.wakeup", "", TEI_MARK_WARN, "55.1 us");
+	patient_close(&p);
+	patient_open(&p, "two-nics");
+	p.probes.wakeup_ns = 0;
+	patient_look(&p);
+	patient_has(&p, "clock.wakeup", "", TEI_MARK_UNKNOWN, "too busy");
+	patient_close(&p);
+}
+
 /* Who is in thousands of groups has them before what is looked for. */
 static void fields_behind_long_lines_are_found(void **state)
 {
@@ -256,6 +277,7 @@ int main(void)
 		cmocka_unit_test(what_the_kernel_refuses_is_found),
 		cmocka_unit_test(the_running_kernel_answers),
 		cmocka_unit_test(the_fastest_copy_is_shown),
+		cmocka_unit_test(slow_wake_ups_are_named),
 		cmocka_unit_test(fields_behind_long_lines_are_found),
 		cmocka_unit_test(only_nodes_of_this_host_are_opened),
 		cmocka_unit_test(an_empty_machine_is_looked_at),

@@ -295,8 +295,8 @@ static void handles_are_dead_in_a_fork_child(void **state)
 static void stats_are_told_with_their_number(void **state)
 {
 	struct te_engine *engine = rig_engine(NULL);
-	struct te_stat one;
-	size_t n = 0, some;
+	struct te_stat one, all[512];
+	size_t n = 0, some, n_wakeups = 0;
 
 	(void)state;
 	assert_int_equal(te_engine_stats(engine, NULL, &n), 0);
@@ -305,6 +305,11 @@ static void stats_are_told_with_their_number(void **state)
 	assert_int_equal(te_engine_stats(engine, &one, &some), 0);
 	assert_int_equal(some, n);
 	assert_non_null(one.name);
+	assert_true(some < TEST_COUNT(all));
+	assert_int_equal(te_engine_stats(engine, all, &some), 0);
+	for (size_t i = 0; i < some; i++)
+		n_wakeups += !strcmp(all[i].name, "te_wakeup_ns");
+	assert_int_equal(n_wakeups, 1);
 	assert_string_equal(te_rail_name(engine, 9999), "");
 	assert_string_not_equal(te_rail_name(engine, 0), "");
 	te_engine_destroy(engine);

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wakeup.c - how long it takes until a thread that is woken runs */
+#include "base/wakeup.h"
+
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+
+#include "base/clock.h"
+
+#define SLEEP       (500 * TEI_NS_PER_US)
+#define SLEEPS_MOST 64u   /* whole ones, whether they count or not */
+#define TRIES_MOST  4096u /* of them, as most may be interrupted */
+
+static struct {
+	atomic_ullong median;  /* ns; 0: not known */
+	atomic_bool done;      /* known, or given up */
+	atomic_bool measuring; /* a thread does; it alone uses what follows */
+	uint32_t n_tries, n_sleeps;
+	struct tei_wakeup seen;
+} state;
+
+static int compare_ns(const void *a, const void *b)
+{
+	const uint64_t *left = a, *right = b;
+
+	return *left < *right ? -1 : *left > *right;
+}
+
+uint64_t tei_wakeup_count(struct tei_wakeup *w, uint64_t late)
+{
+	uint64_t sorted[TEI_WAKEUP_SAMPLES], median;
+
+	if (late <= TEI_WAKEUP_MOST && w->n_samples < TEI_WAKEUP_SAMPLES)
+		w->late[w->n_samples++] = late;
+	if (w->n_samples < TEI_WAKEUP_SAMPLES)
+		return 0;
+	for (uint32_t i = 0; i < TEI_WAKEUP_SAMPLES; i++)
+		sorted[i] = w->late[i];
+	qsort(sorted, TEI_WAKEUP_SAMPLES, sizeof(sorted[0]), compare_ns);
+	median = sorted[TEI_WAKEUP_SAMPLES / 2];
+	return median ? median : 1;
+}
+
+/* Returns whether the full time passed; *late: how much later it ran, ns. */
+static bool sleep_once(int fd, uint64_t *late)
+{
+	const struct timespec time = {.tv_nsec = SLEEP};
+	struct pollfd wait = {.fd = fd, .events = POLLIN};
+	uint64_t from = tei_now_ns(), took;
+	int rc = ppoll(&wait, 1, &time, NULL);
+
+	took = tei_now_ns() - from;
+	*late = took > SLEEP ? took - SLEEP : 0;
+	return rc == 0;
+}
+
+static bool is_given_up(void)
+{
+	return state.n_sleeps >= SLEEPS_MOST || state.n_tries >= TRIES_MOST;
+}
+
+/* Until enough is known, @fd is readable, or threads of others run for long. */
+static void take_samples(int fd)
+{
+	uint64_t late = 0, median = 0;
+
+	while (!median && late <= TEI_WAKEUP_MOST && !is_given_up()) {
+		state.n_tries++;
+		if (!sleep_once(fd, &late))
+			break;
+		state.n_sleeps++;
+		median = tei_wakeup_count(&state.seen, late);
+	}
+	if (median)
+		atomic_store(&state.median, median);
+	if (median || is_given_up())
+		atomic_store(&state.done, true);
+}
+
+/* Timers of a thread are late by its slack, to save energy: 50 us usually. */
+static void take_exact_samples(int fd)
+{
+	int slack = prctl(PR_GET_TIMERSLACK, 0ul, 0ul, 0ul, 0ul);
+
+	if (slack < 0 || prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul)) {
+		atomic_store(&state.done, true);
+		return;
+	}
+	take_samples(fd);
+	(void)prctl(PR_SET_TIMERSLACK, (unsigned long)slack, 0ul, 0ul, 0ul);
+}
+
+bool tei_wakeup_measure(int fd)
+{
+	if (tei_wakeup_done() || tei_clock_simulated())
+		return true;
+	if (atomic_exchange(&state.measuring, true))
+		return false;
+	if (!tei_wakeup_done()) /* another thread may have done it meanwhile */
+		take_exact_samples(fd);
+	atomic_store(&state.measuring, false);
+	return tei_wakeup_done();
+}
+
+bool tei_wakeup_done(void)
+{
+	return atomic_load(&state.done);
+}
+
+uint64_t tei_wakeup_ns(void)
+{
+	return atomic_load_explicit(&state.median, memory_order_relaxed);
+}
