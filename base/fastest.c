@@ -2,8 +2,7 @@
 /* fastest.c - turns of several ways, and the least of their medians */
 #include "base/fastest.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include "base/median.h"
 
 #define PS_PER_NS 1000u
 #define PS_PER_S  1000000000000ull
@@ -32,20 +31,9 @@ int tei_fastest_begin(struct tei_fastest *fastest, unsigned int n_ways)
 	return (int)((turn + turn / n_ways * SHIFT) % n_ways);
 }
 
-static int compare(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 static uint32_t median_cost(const struct tei_fastest_way *way)
 {
-	uint32_t sorted[TEI_FASTEST_SAMPLES];
-
-	memcpy(sorted, way->cost, sizeof(sorted));
-	qsort(sorted, TEI_FASTEST_SAMPLES, sizeof(sorted[0]), compare);
-	return sorted[TEI_FASTEST_SAMPLES / 2];
+	return tei_median_of(way->cost, TEI_FASTEST_SAMPLES);
 }
 
 uint64_t tei_fastest_speed_of(const struct tei_fastest *fastest,

@@ -4,10 +4,10 @@
 
 #include <poll.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 
 #include "base/clock.h"
+#include "base/median.h"
 
 #define SLEEP       (500 * TEI_NS_PER_US)
 #define SLEEPS_MOST 64u   /* whole ones, whether they count or not */
@@ -21,25 +21,15 @@ static struct {
 	struct tei_wakeup seen;
 } state;
 
-static int compare_ns(const void *a, const void *b)
-{
-	const uint64_t *left = a, *right = b;
-
-	return *left < *right ? -1 : *left > *right;
-}
-
 uint64_t tei_wakeup_count(struct tei_wakeup *w, uint64_t late)
 {
-	uint64_t sorted[TEI_WAKEUP_SAMPLES], median;
+	uint64_t median;
 
 	if (late <= TEI_WAKEUP_MOST && w->n_samples < TEI_WAKEUP_SAMPLES)
-		w->late[w->n_samples++] = late;
+		w->late[w->n_samples++] = (uint32_t)late;
 	if (w->n_samples < TEI_WAKEUP_SAMPLES)
 		return 0;
-	for (uint32_t i = 0; i < TEI_WAKEUP_SAMPLES; i++)
-		sorted[i] = w->late[i];
-	qsort(sorted, TEI_WAKEUP_SAMPLES, sizeof(sorted[0]), compare_ns);
-	median = sorted[TEI_WAKEUP_SAMPLES / 2];
+	median = tei_median_of(w->late, TEI_WAKEUP_SAMPLES);
 	return median ? median : 1;
 }
 

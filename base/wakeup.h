@@ -41,7 +41,7 @@ uint64_t tei_wakeup_ns(void);
 /* Sleeps that have been measured; zeroed at first. */
 struct tei_wakeup {
 	uint32_t n_samples;
-	uint64_t late[TEI_WAKEUP_SAMPLES]; /* ns, those that count */
+	uint32_t late[TEI_WAKEUP_SAMPLES]; /* ns, those that count */
 };
 
 /*
