@@ -8,6 +8,8 @@
 #define PS_PER_S  1000000000000ull
 #define SHIFT     3u /* between rounds: no way always gets the same place */
 
+_Static_assert(TEI_FASTEST_SAMPLES <= TEI_MEDIAN_MOST, "a median takes them");
+
 /* Relaxed, here and below: a hint, to which nothing else belongs. */
 unsigned int tei_fastest_chosen(const struct tei_fastest *fastest)
 {

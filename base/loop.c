@@ -217,7 +217,7 @@ static void block_sigpipe(void)
 
 void tei_loop_spin(struct tei_loop *loop, uint64_t ns)
 {
-	loop->spin = (struct tei_spin){.max = ns, .adapts = true};
+	loop->spin = (struct tei_spin){.max = ns, .wakes = true};
 }
 
 /* ---- turns ---- */

@@ -38,7 +38,9 @@ int tei_loop_create_bare(struct tei_loop **out);
 /*
  * Lets the loop spin for up to @ns after work, or for up to four wake-ups where
  * these take longer (base/wakeup.h), as long as more tends to come within that
- * and nobody else needs the core. To be set before it runs.
+ * and nobody else needs the core. To be set before it runs. Until wake-ups are
+ * measured, which the first sleeps of a process are for, what is due while the
+ * loop measures waits for up to 6 ms, and on busy hosts for a time slice more.
  */
 void tei_loop_spin(struct tei_loop *loop, uint64_t ns);
 /*

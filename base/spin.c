@@ -4,7 +4,7 @@
 
 #include <sched.h>
 
-#define YIELD_LONG     (5 * TEI_NS_PER_US) /* and a third of a wake-up */
+#define YIELD_LONG     (5 * TEI_NS_PER_US) /* see is_long_yield() */
 #define CONTENDED      TEI_NS_PER_MS
 #define TIME_SLICE     TEI_NS_PER_MS /* and more: somebody else's */
 #define WORTH_MOST     8u            /* times as long, as a power of two */
@@ -37,8 +37,11 @@ static void avoid_time_slices(struct tei_contention *contention, uint64_t from,
 	contention->until = to + contention->lasting;
 }
 
-/* A shorter yield has cost less than to fall asleep and to be woken. */
-static bool is_long(uint64_t took, uint64_t wakeup)
+/*
+ * A yield is long from 5 us on, or from a third of a wake-up, if that is more.
+ * Two long ones in a row make a thread sleep: shorter ones cost less than that.
+ */
+static bool is_long_yield(uint64_t took, uint64_t wakeup)
 {
 	return took >= YIELD_LONG && took >= wakeup / 3;
 }
@@ -54,7 +57,7 @@ void tei_contention_learn(struct tei_contention *contention, uint64_t from,
 {
 	uint64_t took = to - from;
 
-	if (!is_long(took, wakeup)) {
+	if (!is_long_yield(took, wakeup)) {
 		contention->n_long = 0;
 		return;
 	}

@@ -3,9 +3,9 @@
  * spin.h - how long to stay awake for what may come soon
  *
  * Falling asleep and being woken costs tens of microseconds (base/wakeup.h
- * measures it). Spinning for less than that pays as long as what was waited for
- * comes soon: after a longer wait half as long is spun next time, and after a
- * short one the full time. Nobody spins while others need the core.
+ * measures it). Spinning pays as long as what is waited for comes soon: after a
+ * longer wait half as long is spun next time, and after a short one the full
+ * time. Nobody spins while others need the core.
  *
  * Threads: none of its own.
  */
@@ -19,20 +19,21 @@
 #include "base/wakeup.h"
 
 #define TEI_SPIN_LEAST (2 * TEI_NS_PER_US)
-#define TEI_WAKING_UP  (30 * TEI_NS_PER_US) /* what it takes at least */
-/* A spin that adapts lasts as long as so many wake-ups, if that is longer. */
+/* Assumed for a wake-up where less, or nothing, has been measured. */
+#define TEI_WAKING_UP (30 * TEI_NS_PER_US)
+/* Wake-ups that a spin may last, by measurements (decision 082). */
 #define TEI_SPIN_WAKES 4u
 
 struct tei_spin {
 	uint64_t now, max; /* ns without work before sleeping; 0: none */
-	bool adapts;       /* longer than max where a wake-up takes long */
+	bool wakes;        /* or TEI_SPIN_WAKES wake-ups, if longer */
 };
 
 /* Returns how long to spin at most, ns, where a wake-up takes @wakeup. */
 static inline uint64_t tei_spin_most(const struct tei_spin *spin,
 				     uint64_t wakeup)
 {
-	uint64_t wakes = spin->adapts ? TEI_SPIN_WAKES * wakeup : 0;
+	uint64_t wakes = spin->wakes ? TEI_SPIN_WAKES * wakeup : 0;
 
 	return spin->max && wakes > spin->max ? wakes : spin->max;
 }

@@ -5,18 +5,26 @@
 #include <poll.h>
 #include <stdatomic.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/median.h"
 
 #define SLEEP       (500 * TEI_NS_PER_US)
 #define SLEEPS_MOST 64u   /* whole ones, whether they count or not */
-#define TRIES_MOST  4096u /* of them, as most may be interrupted */
+#define TRIES_MOST  4096u /* begun ones */
+
+_Static_assert(TEI_WAKEUP_SAMPLES <= TEI_MEDIAN_MOST, "a median takes them");
 
 static struct {
-	atomic_ullong median;  /* ns; 0: not known */
-	atomic_bool done;      /* known, or given up */
-	atomic_bool measuring; /* a thread does; it alone uses what follows */
+	atomic_ullong median; /* ns; 0: not known. Read relaxed: a hint */
+	atomic_bool done;     /* known, or given up */
+	/*
+	 * Process whose thread measures, 0: none does. That thread alone uses
+	 * what follows; the exchange and the store hand it to the next one. A
+	 * child takes over from a thread of its parent.
+	 */
+	atomic_int measuring;
 	uint32_t n_tries, n_sleeps;
 	struct tei_wakeup seen;
 } state;
@@ -82,15 +90,24 @@ static void take_exact_samples(int fd)
 	(void)prctl(PR_SET_TIMERSLACK, (unsigned long)slack, 0ul, 0ul, 0ul);
 }
 
+/* Returns whether this thread may measure, and no other one then. */
+static bool begin(void)
+{
+	int own = getpid(), by = atomic_load(&state.measuring);
+
+	return by != own &&
+	       atomic_compare_exchange_strong(&state.measuring, &by, own);
+}
+
 bool tei_wakeup_measure(int fd)
 {
 	if (tei_wakeup_done() || tei_clock_simulated())
 		return true;
-	if (atomic_exchange(&state.measuring, true))
+	if (!begin())
 		return false;
 	if (!tei_wakeup_done()) /* another thread may have done it meanwhile */
 		take_exact_samples(fd);
-	atomic_store(&state.measuring, false);
+	atomic_store(&state.measuring, 0);
 	return tei_wakeup_done();
 }
 

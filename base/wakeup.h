@@ -3,14 +3,14 @@
  * wakeup.h - how long it takes on this host until a thread that is woken runs
  *
  * An idle core of bare metal needs some microseconds. That of a virtual machine
- * may have to be scheduled by the hypervisor first, which takes 40 to 90 us.
- * How long staying awake is worth it depends on that, so it is measured once
- * (docs/decisions/082-time-to-wake-up.md); base/spin.h uses it.
+ * may have to be scheduled by the hypervisor first, which took 40 to 90 us on
+ * one. How long staying awake is worth it depends on that, so it is measured
+ * once (docs/decisions/082-time-to-wake-up.md); base/spin.h uses it. On a host
+ * whose cores are all busy the time includes a wait for a core.
  *
  * Threads: any. What is measured belongs to the library or the program that
  * this is part of, so a process may measure more than once. A child has what
- * was known when it was forked; if another thread measured just then, the child
- * never knows more, and tei_wakeup_measure() returns false in it for ever.
+ * was known when it was forked, and goes on from there.
  */
 #ifndef BASE_WAKEUP_H
 #define BASE_WAKEUP_H
@@ -22,8 +22,9 @@
  * Sleeps half a millisecond at a time, and counts how late it runs again, until
  * enough is known: 5 ms in all. Returns early when @fd becomes readable (-1:
  * there is none), when threads of others run for so long that what is measured
- * does not count, and when another thread measures. Gives up after 64 sleeps,
- * or where exact timers are refused. Returns false if the next call goes on;
+ * does not count, and when another thread measures. Gives up for good after 64
+ * whole sleeps, after 4096 begun, which @fd may have ended, or where exact
+ * timers are refused. Returns false if the next call goes on;
  * true: it is known or given up, or the clock is simulated, and calls do
  * nothing. To be called by a thread that has just seen that nothing is to be
  * done: what comes meanwhile by another way than @fd waits.

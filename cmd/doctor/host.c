@@ -506,7 +506,9 @@ static const struct tei_rule clock_rule = {
 	"clocksource=tsc tsc=reliable on the kernel's command line, where the "
 	"firmware keeps the counters of all CPUs together"};
 static const struct tei_rule wakeup = {
-	"clock.wakeup", "a woken thread runs within 30 us on an idle core",
+	"clock.wakeup",
+	"a woken thread runs within 30 us (on a busy host a wait for a core "
+	"is part of it)",
 	"cores that poll before they halt, for some CPU time: on a guest of KVM "
 	"modprobe cpuidle_haltpoll force=1 where "
 	"/sys/devices/system/cpu/cpuidle/current_driver is not haltpoll, and "

@@ -815,8 +815,9 @@ struct te_stat {
  * Names of counters end in _total; they never decrease. te_copy_* are what this
  * process has measured of its own large copies, once it has: the label is the
  * kernel that is used, the value bytes a second. te_wakeup_ns is the time
- * from waking a thread on an idle core of this host until it runs, as this
- * library has measured it, ns; 0: not (yet). Returns 0.
+ * from waking a thread on this host until it runs, as this library has measured
+ * it once, ns; on a busy host a wait for a core is part of it. 0: it is not
+ * known (yet). Returns 0.
  */
 TE_API int te_engine_stats(struct te_engine *engine, struct te_stat *out,
 			   size_t *n);

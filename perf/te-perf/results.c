@@ -342,7 +342,7 @@ static void print_measurements(const struct results *r, const struct options *o)
 		       c->gb_per_s);
 	}
 	if (r->wakeup_us > 0)
-		printf("wake-up on an idle core: %.1f us\n", r->wakeup_us);
+		printf("wake-up of a thread: %.1f us\n", r->wakeup_us);
 	for (size_t i = 0; i < r->n_rows && o->reference; i++) {
 		if (!r->row[i].kernel)
 			continue;

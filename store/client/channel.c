@@ -424,7 +424,7 @@ void tes_channel_init(struct tes_channel *ch,
 	ch->broke = broke;
 	ch->fd = ch->kick = -1;
 	ch->spin = (struct tei_spin){
-		.now = SPIN_MAX_NS, .max = SPIN_MAX_NS, .adapts = true};
+		.now = SPIN_MAX_NS, .max = SPIN_MAX_NS, .wakes = true};
 	tei_mutex_init(&ch->mu);
 	tei_cond_init(&ch->left);
 	tei_list_init(&ch->calls);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/thread.h"
+#include "base/wakeup.h"
 #include "tests/lib/faults.h"
 #include "tests/lib/test.h"
 #include "tests/lib/wait.h"
@@ -290,9 +291,38 @@ static void condition_wait_ends_at_its_deadline(void **state)
 	tei_mutex_fini(&mu);
 }
 
+static _Atomic bool nudged;
+
+static void note_nudge(struct tei_call *call)
+{
+	(void)call;
+	atomic_store(&nudged, false);
+}
+
+/* Wakes the loop, which measures before it sleeps, and not for long each time. */
+static bool wakeups_are_known(void *call)
+{
+	if (!atomic_exchange(&nudged, true))
+		assert_true(tei_loop_post(loop, call));
+	return tei_wakeup_done();
+}
+
+static void a_loop_that_would_sleep_measures_wake_ups(void **state)
+{
+	struct tei_call call = {.fn = note_nudge};
+
+	(void)state;
+	assert_false(tei_wakeup_done());
+	assert_int_equal(tei_loop_create("test", &loop), 0);
+	assert_true(test_wait_until(wakeups_are_known, &call, DEADLINE_MS));
+	tei_loop_stop(loop);
+	tei_loop_destroy(loop);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_loop_that_would_sleep_measures_wake_ups),
 		cmocka_unit_test(a_loop_that_spins_runs_all_and_stops),
 		cmocka_unit_test(closures_of_each_thread_run_in_order),
 		cmocka_unit_test(

@@ -115,19 +115,19 @@ static void a_disturbance_now_and_then_is_no_contention(void **state)
 
 #define SLOW (60 * TEI_NS_PER_US) /* to be woken */
 
-/* Where being woken takes long, more is waited for awake, by who adapts. */
+/* Where being woken takes long, more is waited for awake, up to four wake-ups. */
 static void slow_wake_ups_are_avoided(void **state)
 {
-	struct tei_spin adapts = {.max = MAX, .adapts = true};
-	struct tei_spin fixed = {.max = MAX}, none = {.adapts = true};
+	struct tei_spin wakes = {.max = MAX, .wakes = true};
+	struct tei_spin fixed = {.max = MAX}, none = {.wakes = true};
 
 	(void)state;
-	tei_spin_learn_by(&adapts, TEI_SPIN_WAKES * SLOW + SLOW - 1, SLOW);
-	assert_int_equal(adapts.now, TEI_SPIN_WAKES * SLOW);
-	tei_spin_learn_by(&adapts, TEI_SPIN_WAKES * SLOW + SLOW, SLOW);
-	assert_int_equal(adapts.now, TEI_SPIN_WAKES * SLOW / 2);
-	tei_spin_learn_by(&adapts, 0, MAX / TEI_SPIN_WAKES - 1);
-	assert_int_equal(adapts.now, MAX);
+	tei_spin_learn_by(&wakes, TEI_SPIN_WAKES * SLOW + SLOW - 1, SLOW);
+	assert_int_equal(wakes.now, TEI_SPIN_WAKES * SLOW);
+	tei_spin_learn_by(&wakes, TEI_SPIN_WAKES * SLOW + SLOW, SLOW);
+	assert_int_equal(wakes.now, TEI_SPIN_WAKES * SLOW / 2);
+	tei_spin_learn_by(&wakes, 0, MAX / TEI_SPIN_WAKES - 1);
+	assert_int_equal(wakes.now, MAX);
 	tei_spin_learn_by(&fixed, MAX + SLOW - 1, SLOW);
 	assert_int_equal(fixed.now, MAX);
 	tei_spin_learn_by(&none, 0, SLOW);

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -87,6 +88,27 @@ static void *measure(void *arg)
 	return arg;
 }
 
+/* Whichever thread of the parent measured when it was forked. */
+static void a_child_measures_on(void **state)
+{
+	pthread_t other;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pthread_create(&other, NULL, measure, NULL), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		while (!tei_wakeup_measure(-1))
+			;
+		_exit(!tei_wakeup_done());
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(pthread_join(other, NULL), 0);
+}
+
 static void many_threads_measure_once(void **state)
 {
 	pthread_t others[4];
@@ -114,6 +136,7 @@ int main(void)
 		cmocka_unit_test(none_is_late_by_nothing),
 		cmocka_unit_test(a_simulated_clock_has_no_wake_ups),
 		cmocka_unit_test(a_readable_fd_ends_the_measurement),
+		cmocka_unit_test(a_child_measures_on),
 		cmocka_unit_test(many_threads_measure_once),
 	};
 
