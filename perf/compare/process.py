@@ -129,15 +129,16 @@ while os.getppid() == int(sys.argv[1]):
 
 
 @contextlib.contextmanager
-def busy(loops_per_core: int) -> Iterator[None]:
-    """Busy loops beside what is measured: as many for each core."""
-    loops = []
+def busy(loops_per_core: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Busy loops beside what is measured, as many bound to each core."""
+    loops: list[subprocess.Popen[bytes]] = []
     try:
-        for _ in range(loops_per_core * len(os.sched_getaffinity(0))):
+        for core in sorted(os.sched_getaffinity(0)) * loops_per_core:
             loops.append(subprocess.Popen(
                 [sys.executable, "-c", _BUSY_LOOP, str(os.getpid())],
                 stdin=subprocess.DEVNULL))
-        yield
+            os.sched_setaffinity(loops[-1].pid, {core})
+        yield loops
     finally:
         for loop in loops:
             loop.kill()

@@ -3,13 +3,21 @@
 """What perf/compare makes of figures: ratios, goals, the lines of its table."""
 from __future__ import annotations
 
+import contextlib
+import os
 import pathlib
+import select
+import signal
+import subprocess
 import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "perf"))
+PERF = pathlib.Path(__file__).resolve().parents[2] / "perf"
+WAIT_S = 60
+sys.path.insert(0, str(PERF))
 
 from compare.cells import Cell, ratio  # noqa: E402
+from compare.process import busy  # noqa: E402
 from compare.wheels.groups import GROUPS, systems_of  # noqa: E402
 from compare.wheels.rows import (BATCH_GROUPS, DEFAULT, MIB,  # noqa: E402
                                  PEER, RAW, ROWS, TASKS, TCP, Goal, Row,
@@ -98,6 +106,56 @@ class Table(unittest.TestCase):
         away.why = "not today"
         one = report({}, [row], {("a", PEER): away})["rows"][0]["systems"]
         self.assertEqual(one[PEER]["skipped"], "not today")
+
+
+# Prints the ids of its busy loops, and waits for its own end.
+HOLDER = """
+import sys
+from compare.process import busy
+with busy(1) as loops:
+    print(*(loop.pid for loop in loops), flush=True)
+    sys.stdin.read()
+"""
+
+
+class BusyLoops(unittest.TestCase):
+    def setUp(self) -> None:
+        allowed = os.sched_getaffinity(0)
+        self.cores = sorted(allowed)[-2:]  # there may be hundreds
+        os.sched_setaffinity(0, self.cores)
+        self.addCleanup(os.sched_setaffinity, 0, allowed)
+
+    def await_end(self, process: int) -> None:
+        """@process: a descriptor of it."""
+        poll = select.poll()
+        poll.register(process, select.POLLIN)
+        self.assertTrue(poll.poll(WAIT_S * 1000), "a loop goes on")
+
+    def test_each_core_that_is_allowed_has_as_many_bound_to_it(self) -> None:
+        with busy(2) as loops:
+            bound = [os.sched_getaffinity(loop.pid) for loop in loops]
+        self.assertEqual(bound, 2 * [{core} for core in self.cores])
+        self.assertNotIn(None, [loop.returncode for loop in loops])
+
+    def test_none_are_started_for_zero(self) -> None:
+        with busy(0) as loops:
+            self.assertEqual(loops, [])
+
+    def test_they_end_when_who_started_them_is_killed(self) -> None:
+        for end in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.ExitStack() as stack:
+                holder = stack.enter_context(subprocess.Popen(
+                    [sys.executable, "-c", HOLDER], cwd=PERF, text=True,
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+                stack.callback(holder.kill)
+                loops = [os.pidfd_open(int(pid))
+                         for pid in holder.stdout.readline().split()]
+                for loop in loops:
+                    stack.callback(os.close, loop)
+                self.assertEqual(len(loops), len(self.cores))
+                holder.send_signal(end)
+                for loop in loops:
+                    self.await_end(loop)
 
 
 class Rows(unittest.TestCase):

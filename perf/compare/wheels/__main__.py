@@ -10,8 +10,8 @@ rounds; raw is a plain Python stream and ping-pong of the same rounds.
     ./dev wheel && python3 perf/compare/wheels --rounds 5
     python3 perf/compare/wheels --busy 2 --only 'p50|p99|rate'
 
---busy N has N busy loops for each core beside all of it, as on a host that
-serves a model.
+--busy N has N busy loops beside all of it on each core that this process may
+use, bound to that core, as on a host that serves a model.
 
 Installs both wheels into environments of their own, once for each folder.
 Exit codes: 0 measured, 1 nothing could be measured, 2 wrong usage.
@@ -62,7 +62,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--peer", type=Path, metavar="PYTHON",
                         help="one that has the published wheel")
     parser.add_argument("--busy", type=int, default=0, metavar="N",
-                        help="busy loops for each core, beside the work")
+                        help="busy loops on each core, beside the work")
     add_save(parser)
     args = parse(parser)
     try:
