@@ -3,6 +3,7 @@
 """What perf/compare makes of figures: ratios, goals, the lines of its table."""
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import pathlib
@@ -18,6 +19,7 @@ sys.path.insert(0, str(PERF))
 
 from compare.cells import Cell, ratio  # noqa: E402
 from compare.process import busy  # noqa: E402
+from compare.wheels.__main__ import loop_counts  # noqa: E402
 from compare.wheels.groups import GROUPS, systems_of  # noqa: E402
 from compare.wheels.rows import (BATCH_GROUPS, DEFAULT, MIB,  # noqa: E402
                                  PEER, RAW, ROWS, TASKS, TCP, Goal, Row,
@@ -96,7 +98,7 @@ class Table(unittest.TestCase):
         self.assertEqual(table_rows([row], cells), [[
             "a", "GB/s", "", "2 (2..2)", "5 (4..6)", "2.50 x [>= 2]",
             "4 (4..4)", "2.00 x [>= 4] NO"]])
-        one = report({}, [row], cells)["rows"][0]["systems"]
+        one = report({}, [row], {0: cells})["rows"][0]["systems"]
         self.assertEqual((one[TCP]["met"], one[DEFAULT]["met"]),
                          (True, False))
 
@@ -104,8 +106,18 @@ class Table(unittest.TestCase):
         row = Row("a", "GB/s", "a", "f")
         away = Cell()
         away.why = "not today"
-        one = report({}, [row], {("a", PEER): away})["rows"][0]["systems"]
+        one = report({}, [row], {0: {("a", PEER): away}})["rows"][0]["systems"]
         self.assertEqual(one[PEER]["skipped"], "not today")
+
+
+    def test_the_report_has_each_row_with_each_number_of_busy_loops(
+            self) -> None:
+        row = Row("a", "GB/s", "a", "f")
+        lines = report({}, [row], {0: {("a", PEER): cell(8)},
+                                   2: {("a", PEER): cell(4)}})["rows"]
+        self.assertEqual(
+            [(line["busy_loops_per_core"], line["systems"][PEER]["median"])
+             for line in lines], [(0, 8), (2, 4)])
 
 
 # Prints the ids of its busy loops, and waits for its own end.
@@ -156,6 +168,25 @@ class BusyLoops(unittest.TestCase):
                 holder.send_signal(end)
                 for loop in loops:
                     self.await_end(loop)
+
+    def test_numbers_are_separated_by_commas(self) -> None:
+        self.assertEqual(loop_counts("2"), [2])
+        self.assertEqual(loop_counts("0,1,2"), [0, 1, 2])
+
+    def test_bad_numbers_are_refused_in_words(self) -> None:
+        for text in ("-1", "x", "", "1,,2", "1,", "1.5", " 1", "0,-1"):
+            with self.assertRaisesRegex(argparse.ArgumentTypeError,
+                                        "no number of busy loops"):
+                loop_counts(text)
+        with self.assertRaisesRegex(argparse.ArgumentTypeError, "twice"):
+            loop_counts("1,2,1")
+
+    def test_a_refusal_is_a_wrong_usage(self) -> None:
+        done = subprocess.run(
+            [sys.executable, PERF / "compare" / "wheels", "--busy", "-1"],
+            text=True, capture_output=True, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--busy: '-1' is no number of busy loops", done.stderr)
 
 
 class Rows(unittest.TestCase):

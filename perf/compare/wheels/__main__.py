@@ -8,10 +8,11 @@ and how many times better than the published wheel ours is, the median of the
 rounds; raw is a plain Python stream and ping-pong of the same rounds.
 
     ./dev wheel && python3 perf/compare/wheels --rounds 5
-    python3 perf/compare/wheels --busy 2 --only 'p50|p99|rate'
+    python3 perf/compare/wheels --busy 0,1,2 --only 'p50|p99|rate'
 
 --busy N has N busy loops beside all of it on each core that this process may
-use, bound to that core, as on a host that serves a model.
+use, bound to that core, as on a host that serves a model. Several numbers are
+measured in turn, a table each.
 
 Installs both wheels into environments of their own, once for each folder.
 Exit codes: 0 measured, 1 nothing could be measured, 2 wrong usage.
@@ -43,6 +44,18 @@ from .table import HEAD, report, table_rows  # noqa: E402
 ROOT = Path(__file__).resolve().parents[3]
 
 
+def loop_counts(text: str) -> list[int]:
+    """The numbers of --busy, such as "0,1,2"."""
+    if not re.fullmatch("[0-9]+(,[0-9]+)*", text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number of busy loops, nor several with commas "
+            "between them")
+    counts = [int(count) for count in text.split(",")]
+    if len(set(counts)) < len(counts):
+        raise argparse.ArgumentTypeError(f"{text!r} has a number twice")
+    return counts
+
+
 def arguments() -> argparse.Namespace:
     parser = options("compare/wheels", __doc__, "The published wheel needs: "
                      f"{venvs.PACKAGES}.", 5, 0.4, "measurement")
@@ -61,8 +74,9 @@ def arguments() -> argparse.Namespace:
                         help="one that has ours, instead of an environment")
     parser.add_argument("--peer", type=Path, metavar="PYTHON",
                         help="one that has the published wheel")
-    parser.add_argument("--busy", type=int, default=0, metavar="N",
-                        help="busy loops on each core, beside the work")
+    parser.add_argument("--busy", type=loop_counts, default=[0],
+                        metavar="N[,N...]", help="busy loops on each core, "
+                        "beside the work; several numbers: in turn")
     add_save(parser)
     args = parse(parser)
     try:
@@ -71,8 +85,6 @@ def arguments() -> argparse.Namespace:
         parser.error(f"--only: {error}")
     if args.fields_mib < 1:
         parser.error("--fields-mib must be positive")
-    if args.busy < 0:
-        parser.error("--busy must not be negative")
     args.wheel = args.wheel or venvs.newest_wheel(ROOT / "build/wheel/dist")
     if not args.ours and not args.wheel:
         parser.error("no wheel of ours: ./dev wheel builds it")
@@ -186,6 +198,13 @@ class Run:
                 for (system, why), rows in whys.items()]
 
 
+def show(loops: int, run: Run) -> None:
+    """One table; @loops: on each core beside the work."""
+    print(f"\nbusy loops on each core: {loops}\n")
+    print_table(HEAD, table_rows(run.rows, run.cells))
+    print("".join(f"\n{note}" for note in run.notes()), flush=True)
+
+
 def compare(args: argparse.Namespace, folder: Path) -> int:
     """Measure and print. The exit status."""
     rows = rows_named(args.only)
@@ -199,14 +218,17 @@ def compare(args: argparse.Namespace, folder: Path) -> int:
              "versions": {"published": venvs.version(
                  who[1].python, venvs.PUBLISHED.split("==")[0]),
                  "ours": venvs.version(who[2].python, venvs.OURS)}}
-    run = Run(args.rounds, args.seconds, rows, who)
-    with busy(args.busy):
-        run.all()
-    if give_report(args, report(about, rows, run.cells)):
-        return 0
-    print(", ".join(f"{key} {value}" for key, value in about.items()) + "\n")
-    print_table(HEAD, table_rows(rows, run.cells))
-    print("\n" + "\n".join(run.notes()))
+    if not args.json:
+        print(", ".join(f"{key} {value}" for key, value in about.items()))
+    measured: dict[int, Cells] = {}
+    for loops in args.busy:
+        run = Run(args.rounds, args.seconds, rows, who)
+        with busy(loops):
+            run.all()
+        measured[loops] = run.cells
+        if not args.json:
+            show(loops, run)
+    give_report(args, report(about, rows, measured))
     return 0
 
 

@@ -90,16 +90,25 @@ def table_rows(rows: list[Row], cells: Cells) -> list[list[str]]:
     return lines
 
 
+def rows_as_json(rows: list[Row], cells: Cells,
+                 busy: int) -> list[dict[str, object]]:
+    """@busy: loops on each core beside the work."""
+    return [
+        {"name": row.name, "unit": row.unit, "busy_loops_per_core": busy,
+         "systems": {
+             system: {**cell.as_json(),
+                      "ratio": ratio_of(cells, row, system),
+                      "goal": (goal_text(row.goals[system])
+                               if system in row.goals else None),
+                      "met": is_met(cells, row, system)}
+             for system in (RAW, PEER, *OURS)
+             if (cell := cell_of(cells, row, system)) and (
+                 cell.results or cell.why)}} for row in rows]
+
+
 def report(about: dict[str, object], rows: list[Row],
-           cells: Cells) -> dict[str, object]:
-    """Everything, for machines."""
-    return {"about": about, "rows": [
-        {"name": row.name, "unit": row.unit, "systems": {
-            system: {**cell.as_json(),
-                     "ratio": ratio_of(cells, row, system),
-                     "goal": (goal_text(row.goals[system])
-                              if system in row.goals else None),
-                     "met": is_met(cells, row, system)}
-            for system in (RAW, PEER, *OURS)
-            if (cell := cell_of(cells, row, system)) and (
-                cell.results or cell.why)}} for row in rows]}
+           measured: dict[int, Cells]) -> dict[str, object]:
+    """Everything, for machines; @measured: by busy loops on each core."""
+    return {"about": about,
+            "rows": [line for busy, cells in measured.items()
+                     for line in rows_as_json(rows, cells, busy)]}
