@@ -2,11 +2,16 @@
 te_tests(unit te
 	TESTS absent attacks batch breaker callback config control crc directory directory_exit
 		directory_odd driven engine expect group handle idle_wait inbound inbox meter
-		names notify_owner plan prefault queue reach refusal region remote silence stress topology turns workers
+		names notify_owner plan queue reach refusal region remote silence stress topology turns workers
 	SOURCES owner.c raw.c)
 add_dependencies(unit_te te_directory_curl te_directory_redis)
 set_tests_properties(unit.te.directory_odd PROPERTIES ENVIRONMENT
 	TE_BACKEND_PATH=${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
+# Wraps functions, to give the thread that brings memory in a node of its own.
+te_tests(unit te PROGRAM unit_te_prefault
+	TESTS prefault)
+target_link_options(unit_te_prefault PRIVATE
+	LINKER:--wrap=tei_memory_node,--wrap=tei_memory_prefer,--wrap=tei_thread_start)
 te_tests(unit te PROGRAM unit_te_device
 	TESTS across across_chunks copying device gpu gpu_engines gpu_exit own_gpu place reached staging
 		stream

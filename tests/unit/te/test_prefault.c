@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
+#include "te/region/memory.h"
 #include "tests/lib/faults.h"
 #include "tests/lib/maps.h"
 #include "tests/lib/tmpdir.h"
@@ -58,10 +60,62 @@ static unsigned int times_said(const char *text)
 	return n;
 }
 
+/* ---- stand-ins: the linker has these called instead (--wrap) ---- */
+
+#define NODE_AS_IT_IS (-2)
+#define NODES_MAX     8
+
+static _Atomic int node_of_caller;    /* what tei_memory_node() returns */
+static int nodes[NODES_MAX];          /* that the thread prefers, in turn */
+static _Atomic unsigned int n_nodes;  /* the same node again counts once */
+
+/* True in the thread that brings memory in. */
+static _Thread_local bool is_bringing_in;
+static void *(*_Atomic bring_in_all)(void *);
+
+static void *bring_in_here(void *arg)
+{
+	is_bringing_in = true;
+	return bring_in_all(arg);
+}
+
+int __real_tei_thread_start(pthread_t *out, const char *name,
+			    void *(*fn)(void *), void *arg);
+int __wrap_tei_thread_start(pthread_t *out, const char *name,
+			    void *(*fn)(void *), void *arg)
+{
+	if (strcmp(name, "te-prefault") != 0)
+		return __real_tei_thread_start(out, name, fn, arg);
+	bring_in_all = fn;
+	return __real_tei_thread_start(out, name, bring_in_here, arg);
+}
+
+int __real_tei_memory_node(void);
+int __wrap_tei_memory_node(void)
+{
+	return node_of_caller == NODE_AS_IT_IS ? __real_tei_memory_node()
+					       : node_of_caller;
+}
+
+/* Runs once per piece, before it. */
+void __real_tei_memory_prefer(int node);
+void __wrap_tei_memory_prefer(int node)
+{
+	unsigned int n = n_nodes;
+
+	if (is_bringing_in && n < NODES_MAX && (!n || nodes[n - 1] != node)) {
+		nodes[n] = node;
+		n_nodes = n + 1;
+	}
+	__real_tei_memory_prefer(node);
+}
+
 static int set_up(void **state)
 {
 	(void)state;
 	lines[0] = '\0';
+	node_of_caller = NODE_AS_IT_IS;
+	n_nodes = 0;
 	te_log_set(keep_line, NULL);
 	te_log_set_level(2);
 	test_tmpdir_create(root);
@@ -241,6 +295,29 @@ static void nothing_comes_where_it_is_off(void **state)
 	take_back(engine, region, at);
 	te_engine_destroy(engine);
 	assert_int_equal(times_said("lent memory"), 0);
+}
+
+/* A host without these nodes refuses them, which changes nothing. */
+static void pages_come_from_the_node_of_who_added_their_region(void **state)
+{
+	static const int wanted[] = {3, 5, -1};
+	struct te_engine *engine = engine_with("1g");
+	te_region_id regions[3];
+	uint8_t *at[3];
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		node_of_caller = wanted[i];
+		at[i] = lend(engine, LEN, RIG_ANY, &regions[i]);
+	}
+	node_of_caller = 7; /* of nobody who adds one */
+	for (size_t i = 0; i < 3; i++)
+		await_all(engine, at[i], LEN);
+	assert_int_equal(n_nodes, 3);
+	assert_memory_equal(nodes, wanted, sizeof(wanted));
+	for (size_t i = 0; i < 3; i++)
+		take_back(engine, regions[i], at[i]);
+	te_engine_destroy(engine);
 }
 
 /* ---- limits ---- */
@@ -518,6 +595,7 @@ int main(void)
 		TEST(part_of_a_memory_comes_alone),
 		TEST(other_memory_comes_when_it_is_touched),
 		TEST(nothing_comes_where_it_is_off),
+		TEST(pages_come_from_the_node_of_who_added_their_region),
 		TEST(no_more_comes_than_the_setting_says),
 		TEST(it_waits_for_room_and_goes_on),
 		TEST(it_stops_where_room_runs_out),
