@@ -27,6 +27,7 @@
 #define LOOK_AFTER   ((uint64_t)16 << 20)
 #define RESUME_FROM  ((uint64_t)64 << 20)
 #define LOOK_PAUSE   TEI_NS_PER_S
+#define TELL_PAUSE   (10 * TEI_NS_PER_S)  /* between lines about progress */
 #define MAPPED_MIN   (16 * TEI_NS_PER_MS) /* pauses before missing pages */
 #define MAPPED_MAX   (4 * TEI_NS_PER_S)
 #define TABLES       512 /* bytes of memory for one of page tables */
@@ -97,11 +98,30 @@ static void tell_begin(const struct te_engine *engine)
 	if (p->since)
 		return;
 	p->since = tei_now_ns();
+	p->tell_at = p->since + TELL_PAUSE;
 	p->told = false;
 	if (tei_log_info_allowed(&limit))
 		LOG_INFO("engine %s: %.3f GB of lent memory are brought in "
 			 "ahead of use",
 			 engine->name, (double)p->left / GB);
+}
+
+/* Logs how far it is. The last piece is followed by tell_end()'s line. */
+static void tell_progress(const struct te_engine *engine)
+{
+	struct tei_prefault *p = &engine->regions->prefault;
+	uint64_t now = tei_now_ns(), wanted = p->held + p->left;
+
+	if (!p->left || now < p->tell_at)
+		return;
+	p->tell_at = now + TELL_PAUSE;
+	if (wanted > engine->config.prefault)
+		wanted = engine->config.prefault;
+	LOG_INFO("engine %s: lent memory: %.3f of %.3f GB (%.0f %%) were "
+		 "brought in, in %.1f s",
+		 engine->name, (double)p->held / GB, (double)wanted / GB,
+		 100 * (double)p->held / (double)wanted,
+		 (double)(now - p->since) / TEI_NS_PER_S);
 }
 
 static void tell_end(const struct te_engine *engine)
@@ -261,6 +281,7 @@ static void bring_in(struct te_engine *engine, struct tei_regions *r,
 		p->held += n;
 		p->room -= n;
 		TEI_COUNT_BY(engine, prefault_lent, n);
+		tell_progress(engine);
 	}
 }
 

@@ -7,11 +7,12 @@ te_tests(unit te
 add_dependencies(unit_te te_directory_curl te_directory_redis)
 set_tests_properties(unit.te.directory_odd PROPERTIES ENVIRONMENT
 	TE_BACKEND_PATH=${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
-# Wraps functions, to give the thread that brings memory in a node of its own.
+# Wraps functions, to give the thread that brings memory in a node and a time of its own.
 te_tests(unit te PROGRAM unit_te_prefault
 	TESTS prefault)
 target_link_options(unit_te_prefault PRIVATE
-	LINKER:--wrap=tei_memory_node,--wrap=tei_memory_prefer,--wrap=tei_thread_start)
+	LINKER:--wrap=tei_memory_node,--wrap=tei_memory_prefer
+	LINKER:--wrap=tei_now_ns,--wrap=tei_thread_cpu_ns,--wrap=tei_thread_start)
 te_tests(unit te PROGRAM unit_te_device
 	TESTS across across_chunks copying device gpu gpu_engines gpu_exit own_gpu place reached staging
 		stream

@@ -68,9 +68,11 @@ static unsigned int times_said(const char *text)
 static _Atomic int node_of_caller;    /* what tei_memory_node() returns */
 static int nodes[NODES_MAX];          /* that the thread prefers, in turn */
 static _Atomic unsigned int n_nodes;  /* the same node again counts once */
+static _Atomic uint64_t ns_per_piece; /* 0: the thread has the system's time */
 
-/* True in the thread that brings memory in. */
+/* True in the thread that brings memory in, whose time only pieces move. */
 static _Thread_local bool is_bringing_in;
+static _Thread_local uint64_t time_of_pieces = TEI_NS_PER_S;
 static void *(*_Atomic bring_in_all)(void *);
 
 static void *bring_in_here(void *arg)
@@ -90,6 +92,21 @@ int __wrap_tei_thread_start(pthread_t *out, const char *name,
 	return __real_tei_thread_start(out, name, bring_in_here, arg);
 }
 
+uint64_t __real_tei_now_ns(void);
+uint64_t __wrap_tei_now_ns(void)
+{
+	return is_bringing_in && ns_per_piece ? time_of_pieces
+					      : __real_tei_now_ns();
+}
+
+/* Grows as the thread's time does, so that it gives way to nobody. */
+uint64_t __real_tei_thread_cpu_ns(void);
+uint64_t __wrap_tei_thread_cpu_ns(void)
+{
+	return is_bringing_in && ns_per_piece ? time_of_pieces
+					      : __real_tei_thread_cpu_ns();
+}
+
 int __real_tei_memory_node(void);
 int __wrap_tei_memory_node(void)
 {
@@ -107,6 +124,7 @@ void __wrap_tei_memory_prefer(int node)
 		nodes[n] = node;
 		n_nodes = n + 1;
 	}
+	time_of_pieces += ns_per_piece;
 	__real_tei_memory_prefer(node);
 }
 
@@ -116,6 +134,7 @@ static int set_up(void **state)
 	lines[0] = '\0';
 	node_of_caller = NODE_AS_IT_IS;
 	n_nodes = 0;
+	ns_per_piece = 0;
 	te_log_set(keep_line, NULL);
 	te_log_set_level(2);
 	test_tmpdir_create(root);
@@ -317,6 +336,64 @@ static void pages_come_from_the_node_of_who_added_their_region(void **state)
 	assert_memory_equal(nodes, wanted, sizeof(wanted));
 	for (size_t i = 0; i < 3; i++)
 		take_back(engine, regions[i], at[i]);
+	te_engine_destroy(engine);
+}
+
+/* ---- progress ---- */
+
+/* 32 pieces of 4 s: a line after each third, which is the first after 10 s. */
+static void progress_is_logged_every_ten_seconds(void **state)
+{
+	struct te_engine *engine = engine_with("1g");
+	te_region_id region;
+	uint8_t *at;
+
+	(void)state;
+	ns_per_piece = 4 * TEI_NS_PER_S;
+	at = lend(engine, LEN, RIG_ANY, &region);
+	await_all(engine, at, LEN);
+	assert_true(was_said("2 engine 127.0.0.1:"));
+	assert_true(was_said("lent memory: 0.001 of 0.008 GB (9 %) were "
+			     "brought in, in 12.0 s"));
+	assert_true(was_said("lent memory: 0.002 of 0.008 GB (19 %) were "
+			     "brought in, in 24.0 s"));
+	assert_true(was_said("lent memory: 0.008 of 0.008 GB (94 %) were "
+			     "brought in, in 120.0 s"));
+	assert_int_equal(times_said(" %) were brought in"), 10);
+	take_back(engine, region, at);
+	te_engine_destroy(engine);
+}
+
+static void progress_counts_what_the_setting_permits(void **state)
+{
+	struct te_engine *engine = engine_with("4m");
+	te_region_id region;
+	uint8_t *at;
+
+	(void)state;
+	ns_per_piece = 4 * TEI_NS_PER_S;
+	at = lend(engine, LEN, RIG_ANY, &region);
+	assert_true(test_wait_until(was_said, "as the setting prefault has it",
+				    WAIT_MS));
+	assert_true(was_said("lent memory: 0.001 of 0.004 GB (19 %) were "
+			     "brought in, in 12.0 s"));
+	assert_int_equal(times_said(" %) were brought in"), 5);
+	take_back(engine, region, at);
+	te_engine_destroy(engine);
+}
+
+static void nothing_is_logged_before_ten_seconds(void **state)
+{
+	struct te_engine *engine = engine_with("1g");
+	te_region_id region;
+	uint8_t *at;
+
+	(void)state;
+	ns_per_piece = TEI_NS_PER_S / 4; /* 8 s in all */
+	at = lend(engine, LEN, RIG_ANY, &region);
+	await_all(engine, at, LEN);
+	assert_int_equal(times_said(" %) were brought in"), 0);
+	take_back(engine, region, at);
 	te_engine_destroy(engine);
 }
 
@@ -596,6 +673,9 @@ int main(void)
 		TEST(other_memory_comes_when_it_is_touched),
 		TEST(nothing_comes_where_it_is_off),
 		TEST(pages_come_from_the_node_of_who_added_their_region),
+		TEST(progress_is_logged_every_ten_seconds),
+		TEST(progress_counts_what_the_setting_permits),
+		TEST(nothing_is_logged_before_ten_seconds),
 		TEST(no_more_comes_than_the_setting_says),
 		TEST(it_waits_for_room_and_goes_on),
 		TEST(it_stops_where_room_runs_out),
