@@ -2,7 +2,6 @@
 """One congestion control for all, also for peers that cannot be told."""
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,8 +21,6 @@ def for_all(wanted: str) -> Iterator[str]:
     if before == wanted:
         yield before
         return
-    # A signal must not leave the machine changed.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         SYSTEM.write_text(wanted, encoding="ascii")
     except OSError as error:

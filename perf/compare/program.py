@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -27,7 +28,10 @@ def add_save(parser: argparse.ArgumentParser) -> None:
 
 
 def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The options; from now on SIGTERM ends the program as an error does."""
     args = parser.parse_args()
+    # So that servers are stopped, and settings of the host are put back.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if args.rounds < 1 or args.seconds <= 0:
         parser.error("--rounds and --seconds must be positive")
     return args
