@@ -71,7 +71,7 @@ TE_API void te_config_destroy(struct te_config *config); /* NULL is fine */
  *
  * Threads: one per config at a time. Returns 0, or nothing has changed and:
  *   -ENOENT  no setting has this name
- *   -EINVAL  the value is malformed
+ *   -EINVAL  the value is malformed or names a backend that does not exist
  *   -ERANGE  the value is outside the setting's limits
  *   -ENOMEM
  */

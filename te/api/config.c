@@ -87,6 +87,8 @@ static int try_all(const char *name, const char *value,
 
 	rc = try_rows(tei_config_rows, tei_config_n_rows,
 		      sizeof(struct tei_config), name, value, error);
+	if (!rc && !strcmp(name, "backends"))
+		rc = tei_config_check_backends(tei_backends, value, "", error);
 	for (ops = tei_backends; rc == -ENOENT && *ops; ops++) {
 		if ((*ops)->n_settings)
 			rc = try_rows((*ops)->settings, (*ops)->n_settings,

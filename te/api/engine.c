@@ -252,7 +252,8 @@ static int draw_secrets(struct te_engine *engine)
 static int configure(struct te_engine *engine, const struct te_config *config,
 		     const char *name)
 {
-	int rc = tei_config_make(config, &engine->config);
+	int rc = tei_config_make(config, engine->worker->backends,
+				 &engine->config);
 
 	if (rc)
 		return rc;

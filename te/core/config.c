@@ -15,6 +15,7 @@
 #include "base/mem.h"
 
 #define HOUR_MS         3600000.0
+#define BACKENDS_ENV    "TE_BACKENDS"
 #define TRANSFER_MAX_MS (30ull * 24 * 3600000) /* however much is moved */
 
 const struct tei_setting tei_config_rows[] = {
@@ -27,7 +28,7 @@ const struct tei_setting tei_config_rows[] = {
 	 .env = "MOONCAKE_ALLOW_UIDS",
 	 .help = "users of this host to serve beside its own and root (1000,2000-2999 or any)"},
 	{TEI_SETTING(struct tei_config, backends), .type = TEI_CONF_STRING,
-	 .env = "TE_BACKENDS",
+	 .env = BACKENDS_ENV,
 	 .help = "backends to open, separated by commas; auto: those of protocol, as without it"},
 	{TEI_SETTING(struct tei_config, protocol), .type = TEI_CONF_CHOICE,
 	 .choices = "any|rdma|efa|tcp|nvlink_intra|nvlink", .def = "any",
@@ -171,6 +172,16 @@ struct fallback {
 	const char *group, *name, *value; /* of "group.name" */
 };
 
+static int read_environment(struct tei_conf *conf)
+{
+	char error[TEI_CONF_ERROR_LEN] = "";
+	int rc = tei_conf_env(conf, error);
+
+	if (rc)
+		LOG_ERROR("settings: %s", error);
+	return rc;
+}
+
 /*
  * Apply what @from says about these rows; every value was tried before. A row
  * without name ends @behind.
@@ -181,11 +192,6 @@ static int apply(struct tei_conf *conf, const struct te_config *from,
 	char error[TEI_CONF_ERROR_LEN] = "";
 	int rc;
 
-	rc = tei_conf_env(conf, error);
-	if (rc) {
-		LOG_ERROR("settings: %s", error);
-		return rc;
-	}
 	for (; behind && behind->name; behind++) {
 		char name[64];
 
@@ -208,22 +214,6 @@ static int apply(struct tei_conf *conf, const struct te_config *from,
 			return rc;
 	}
 	return 0;
-}
-
-static int make_config(const struct tei_setting *table, size_t n, void *values,
-		       const struct te_config *from,
-		       const struct fallback *behind)
-{
-	struct tei_conf conf;
-	int rc;
-
-	rc = tei_conf_init(&conf, table, n, values);
-	if (rc)
-		return rc;
-	rc = apply(&conf, from, behind);
-	if (rc)
-		tei_conf_fini(&conf);
-	return rc;
 }
 
 bool tei_config_is_tcp(const struct tei_config *c)
@@ -268,14 +258,106 @@ int tei_config_check_copies(const struct tei_config *c,
 	return -EOPNOTSUPP;
 }
 
-int tei_config_make(const struct te_config *from, struct tei_config *out)
+bool tei_config_names_backends(const char *list)
 {
+	return list && *list && strcmp(list, "auto") != 0;
+}
+
+static bool is_backend(const struct tei_backend_ops *const *ops,
+		       const char *name, size_t len)
+{
+	while (*ops &&
+	       (strncmp((*ops)->name, name, len) != 0 || (*ops)->name[len]))
+		ops++;
+	return *ops;
+}
+
+/* Says in @error why entry @name of @list, of @len bytes, is no backend. */
+static void refuse_backend(const struct tei_backend_ops *const *ops,
+			   const char *list, const char *name, size_t len,
+			   const char *from, char error[TEI_CONF_ERROR_LEN])
+{
+	char there[128] = "auto";
+
+	for (; *ops; ops++) {
+		size_t used = strlen(there);
+
+		(void)snprintf(there + used, sizeof(there) - used, ", %s",
+			       (*ops)->name);
+	}
+	if (len == 4 && !memcmp(name, "auto", len))
+		tei_conf_say(error,
+			     "setting backends%s: \"%.80s\": auto stands "
+			     "alone, for all that are there",
+			     from, list);
+	else if (len)
+		tei_conf_say(error,
+			     "setting backends%s: there is no \"%.*s\"; there "
+			     "are %s",
+			     from, (int)(len < 40 ? len : 40), name, there);
+	else
+		tei_conf_say(
+			error,
+			"setting backends%s: \"%.40s\" has an empty entry; "
+			"there are %s",
+			from, list, there);
+}
+
+int tei_config_check_backends(const struct tei_backend_ops *const *backends,
+			      const char *list, const char *from,
+			      char error[TEI_CONF_ERROR_LEN])
+{
+	const char *at = tei_config_names_backends(list) ? list : NULL;
+
+	while (at) {
+		const char *name = at + strspn(at, " ");
+		size_t len = strcspn(name, ",");
+
+		at = name[len] ? name + len + 1 : NULL;
+		while (len && name[len - 1] == ' ')
+			len--;
+		if (!is_backend(backends, name, len)) {
+			refuse_backend(backends, list, name, len, from, error);
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
+/* Checks what the environment says of backends, before it is overridden. */
+static int check_environment(const struct tei_backend_ops *const *backends,
+			     const struct tei_config *c)
+{
+	char error[TEI_CONF_ERROR_LEN];
+	int rc = tei_config_check_backends(backends, c->backends,
+					   " (environment " BACKENDS_ENV ")",
+					   error);
+
+	if (rc)
+		LOG_ERROR("settings: %s", error);
+	return rc;
+}
+
+int tei_config_make(const struct te_config *from,
+		    const struct tei_backend_ops *const *backends,
+		    struct tei_config *out)
+{
+	struct tei_conf conf;
 	int rc;
 
 	*out = (struct tei_config){0};
-	rc = make_config(tei_config_rows, N_ROWS, out, from, NULL);
+	rc = tei_conf_init(&conf, tei_config_rows, N_ROWS, out);
 	if (rc)
 		return rc;
+	rc = read_environment(&conf);
+	if (!rc && backends)
+		rc = check_environment(backends, out);
+	if (!rc)
+		rc = apply(&conf, from, NULL);
+	if (rc) {
+		tei_conf_fini(&conf);
+		return rc;
+	}
 	if (out->slice_min > out->slice_max)
 		out->slice_min = out->slice_max;
 	return 0;
@@ -299,11 +381,20 @@ int tei_config_make_backend(const struct te_config *from,
 		{ops->name, "allow_uids", allow_uids},
 		{NULL, NULL, NULL},
 	};
+	struct tei_conf conf;
+	int rc;
 
 	if (!ops->n_settings)
 		return 0;
-	return make_config(ops->settings, ops->n_settings, values, from,
-			   behind);
+	rc = tei_conf_init(&conf, ops->settings, ops->n_settings, values);
+	if (rc)
+		return rc;
+	rc = read_environment(&conf);
+	if (!rc)
+		rc = apply(&conf, from, behind);
+	if (rc)
+		tei_conf_fini(&conf);
+	return rc;
 }
 
 void tei_config_fini_backend(const struct tei_backend_ops *ops, void *values)

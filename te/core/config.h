@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/conf.h"
 #include "base/list.h"
 #include "te/backend.h"
 
@@ -82,11 +83,25 @@ extern const struct tei_setting tei_config_rows[];
 extern const size_t tei_config_n_rows;
 
 /*
- * Defaults, then environment, then @from (NULL: nothing). -EINVAL, -ERANGE
- * (an environment variable; logged), -ENOMEM. tei_config_fini() in any case
- * but an error.
+ * Defaults, then environment, then @from (NULL: nothing). @backends: those that
+ * TE_BACKENDS may list, up to NULL; NULL: the caller opens none, and its names
+ * are not checked. -EINVAL, -ERANGE (an environment variable; logged), -ENOMEM.
+ * tei_config_fini() in any case but an error.
  */
-int tei_config_make(const struct te_config *from, struct tei_config *out);
+int tei_config_make(const struct te_config *from,
+		    const struct tei_backend_ops *const *backends,
+		    struct tei_config *out);
+/*
+ * Checks the setting backends: @list is NULL, "", auto, or names of @backends
+ * (up to NULL) that are separated by commas; spaces around them do not count.
+ * Returns 0, or -EINVAL and says in @error which entry is no backend and which
+ * names there are. @from: " (environment X)", where the list stood, or "".
+ */
+int tei_config_check_backends(const struct tei_backend_ops *const *backends,
+			      const char *list, const char *from,
+			      char error[TEI_CONF_ERROR_LEN]);
+/* Tells whether a list of backends names some; NULL, "" and auto name none. */
+bool tei_config_names_backends(const char *list);
 /*
  * Checks what is asked of NVLink. -EINVAL: GPUs of other trays by NVLink and by
  * nothing else, which is not supported; logged, as is what has no effect.

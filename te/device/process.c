@@ -91,7 +91,7 @@ static struct tei_runtime *find_driver(size_t i, bool load, char *why)
 
 	if (runtime)
 		return runtime;
-	if (tei_config_make(NULL, &config)) {
+	if (tei_config_make(NULL, NULL, &config)) {
 		(void)snprintf(why, TEI_RUNTIME_WHY_LEN,
 			       "a setting in the environment is wrong");
 		return NULL;

@@ -287,70 +287,7 @@ static int count(const struct tei_device *device, void *arg)
 /* Tells whether backends are opened because the settings list them. */
 static bool is_named(const struct te_engine *engine)
 {
-	const char *list = engine->config.backends;
-
-	return list && *list && strcmp(list, "auto") != 0;
-}
-
-static bool is_backend(const struct tei_worker *w, const char *name, size_t len)
-{
-	const struct tei_backend_ops *const *ops = w->backends;
-
-	while (*ops &&
-	       (strncmp((*ops)->name, name, len) != 0 || (*ops)->name[len]))
-		ops++;
-	return *ops;
-}
-
-/* Says that entry @name of the list, of @len bytes, is no backend. */
-static void refuse_backend(const struct tei_worker *w, const char *name,
-			   size_t len)
-{
-	char there[256] = "auto";
-
-	for (const struct tei_backend_ops *const *ops = w->backends; *ops;
-	     ops++) {
-		size_t used = strlen(there);
-
-		snprintf(there + used, sizeof(there) - used, ", %s",
-			 (*ops)->name);
-	}
-	if (len == 4 && !memcmp(name, "auto", len))
-		LOG_ERROR("engine: backends: \"%s\": auto stands alone, for "
-			  "all that are there",
-			  w->engine->config.backends);
-	else if (len)
-		LOG_ERROR(
-			"engine: backends: there is no \"%.*s\"; there are %s",
-			(int)len, name, there);
-	else
-		LOG_ERROR("engine: backends: \"%s\" has an empty entry; there "
-			  "are %s",
-			  w->engine->config.backends, there);
-}
-
-/*
- * Returns 0, or -EINVAL and says which entry of the list is no backend. Entries
- * are separated by commas; spaces around them do not count.
- */
-static int check_names(const struct tei_worker *w)
-{
-	const char *at =
-		is_named(w->engine) ? w->engine->config.backends : NULL;
-
-	while (at) {
-		const char *name = at + strspn(at, " ");
-		size_t len = strcspn(name, ",");
-
-		at = name[len] ? name + len + 1 : NULL;
-		while (len && name[len - 1] == ' ')
-			len--;
-		if (!is_backend(w, name, len)) {
-			refuse_backend(w, name, len);
-			return -EINVAL;
-		}
-	}
-	return 0;
+	return tei_config_names_backends(engine->config.backends);
 }
 
 static bool is_protocol(const struct tei_worker *w, const char *name)
@@ -533,10 +470,8 @@ static void tell_rdma(const struct tei_worker *w)
 static int open_rails(struct tei_worker *w, const struct te_config *config)
 {
 	const struct tei_backend_ops *const *ops;
-	int rc = check_names(w);
+	int rc = devices_find(w->engine->config.devices, &w->devices);
 
-	if (!rc)
-		rc = devices_find(w->engine->config.devices, &w->devices);
 	if (rc)
 		return rc;
 	for (ops = w->backends; *ops; ops++) {

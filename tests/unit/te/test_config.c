@@ -23,7 +23,7 @@ static void later_setting_wins(void **state)
 	assert_int_equal(te_config_set(config, "slice_max", "2m", NULL, 0), 0);
 	assert_int_equal(te_config_set(config, "slice-max", "4m", NULL, 0), 0);
 	assert_int_equal(te_config_set(config, "bind", "::1", NULL, 0), 0);
-	assert_int_equal(tei_config_make(config, &values), 0);
+	assert_int_equal(tei_config_make(config, tei_backends, &values), 0);
 	assert_int_equal(values.slice_max, 4 << 20);
 	assert_string_equal(values.bind, "::1");
 	assert_int_equal(values.connect_timeout, 2000);
@@ -50,7 +50,7 @@ static void wrong_setting_is_named_and_changes_nothing(void **state)
 	assert_int_equal(
 		te_config_set(config, "no_such", "1", error, sizeof(error)),
 		-ENOENT);
-	assert_int_equal(tei_config_make(config, &values), 0);
+	assert_int_equal(tei_config_make(config, tei_backends, &values), 0);
 	assert_int_equal(values.slice_max, 1 << 20);
 	tei_config_fini(&values);
 	te_config_destroy(config);
@@ -64,17 +64,17 @@ static void set_weighs_more_than_environment(void **state)
 	(void)state;
 	setenv("MOONCAKE_INSECURE", "1", 1);
 	assert_int_equal(te_config_create(&config), 0);
-	assert_int_equal(tei_config_make(config, &values), 0);
+	assert_int_equal(tei_config_make(config, tei_backends, &values), 0);
 	assert_true(values.insecure);
 	tei_config_fini(&values);
 	assert_int_equal(te_config_set(config, "insecure", "false", NULL, 0),
 			 0);
-	assert_int_equal(tei_config_make(config, &values), 0);
+	assert_int_equal(tei_config_make(config, tei_backends, &values), 0);
 	assert_false(values.insecure);
 	tei_config_fini(&values);
 	te_config_destroy(config);
 	setenv("MOONCAKE_INSECURE", "perhaps", 1);
-	assert_int_equal(tei_config_make(NULL, &values), -EINVAL);
+	assert_int_equal(tei_config_make(NULL, tei_backends, &values), -EINVAL);
 	unsetenv("MOONCAKE_INSECURE");
 }
 
@@ -112,11 +112,11 @@ static void users_of_an_engine_are_those_of_its_backends(void **state)
 	test_contains(error, "'me' is not a list of user ids");
 	assert_int_equal(te_config_set(config, "allow_uids", "7,9", NULL, 0),
 			 0);
-	assert_int_equal(tei_config_make(config, &values), 0);
+	assert_int_equal(tei_config_make(config, tei_backends, &values), 0);
 	assert_string_equal(values.allow_uids, "7,9");
 	tei_config_fini(&values);
 	setenv("MOONCAKE_ALLOW_UIDS", "5", 1);
-	assert_int_equal(tei_config_make(NULL, &values), 0);
+	assert_int_equal(tei_config_make(NULL, tei_backends, &values), 0);
 	assert_string_equal(values.allow_uids, "5");
 	tei_config_fini(&values);
 	unsetenv("MOONCAKE_ALLOW_UIDS");
@@ -139,12 +139,81 @@ static void list_names_backends(void **state)
 	assert_false(tei_config_lists("loop", "tcp"));
 }
 
+/* Has te_config_set() refuse a list of backends, with these words. */
+static void refuses_backends(struct te_config *config, const char *list,
+			     const char *words)
+{
+	char error[TEI_CONF_ERROR_LEN] = "";
+
+	assert_int_equal(
+		te_config_set(config, "backends", list, error, sizeof(error)),
+		-EINVAL);
+	test_contains(error, "setting backends: ");
+	test_contains(error, words);
+}
+
+static void assert_backends(const struct te_config *config, const char *list)
+{
+	struct tei_config values;
+
+	assert_int_equal(tei_config_make(config, tei_backends, &values), 0);
+	assert_string_equal(values.backends, list);
+	tei_config_fini(&values);
+}
+
+static void a_list_of_backends_names_those_that_exist(void **state)
+{
+	struct te_config *config;
+
+	(void)state;
+	assert_int_equal(te_config_create(&config), 0);
+	assert_int_equal(
+		te_config_set(config, "backends", " tcp ,shm", NULL, 0), 0);
+	refuses_backends(config, "foo",
+			 "there is no \"foo\"; there are auto, loop, shm, "
+			 "verbs, ofi, tcp");
+	refuses_backends(config, "tcp,tpc", "there is no \"tpc\"");
+	refuses_backends(config, "tcp shm", "there is no \"tcp shm\"");
+	refuses_backends(config, "tc", "there is no \"tc\"");
+	refuses_backends(config, "auto,foo", "auto stands alone");
+	refuses_backends(config, "tcp,auto", "auto stands alone");
+	refuses_backends(config, "tcp,,shm", "has an empty entry; there are");
+	refuses_backends(config, "tcp, ", "has an empty entry; there are");
+	assert_backends(config, " tcp ,shm");
+	assert_int_equal(te_config_set(config, "backends", "auto", NULL, 0), 0);
+	assert_backends(config, "auto");
+	te_config_destroy(config);
+}
+
+/* A wrong variable is refused even where te_config_set() overrides it. */
+static void backends_of_the_environment_exist(void **state)
+{
+	struct te_config *config;
+	struct tei_config values;
+
+	(void)state;
+	assert_int_equal(te_config_create(&config), 0);
+	assert_int_equal(te_config_set(config, "backends", "tcp", NULL, 0), 0);
+	setenv("TE_BACKENDS", "tcp,foo", 1);
+	assert_int_equal(tei_config_make(NULL, tei_backends, &values), -EINVAL);
+	assert_int_equal(tei_config_make(config, tei_backends, &values),
+			 -EINVAL);
+	/* A caller that opens no backend gets the other settings. */
+	assert_int_equal(tei_config_make(NULL, NULL, &values), 0);
+	tei_config_fini(&values);
+	setenv("TE_BACKENDS", "shm", 1);
+	assert_backends(config, "tcp");
+	assert_backends(NULL, "shm");
+	unsetenv("TE_BACKENDS");
+	te_config_destroy(config);
+}
+
 static void longer_request_has_more_time(void **state)
 {
 	struct tei_config values;
 
 	(void)state;
-	assert_int_equal(tei_config_make(NULL, &values), 0);
+	assert_int_equal(tei_config_make(NULL, tei_backends, &values), 0);
 	assert_int_equal(tei_config_transfer_ms(&values, 1), 30000);
 	assert_int_equal(tei_config_transfer_ms(&values, 5ull << 30), 35000);
 	tei_config_fini(&values);
@@ -162,7 +231,7 @@ static void lack_of_memory_leaves_nothing(void **state)
 			continue;
 		te_config_set(config, "bind", "127.0.0.1", NULL, 0);
 		te_config_set(config, "tcp.lanes", "2", NULL, 0);
-		if (!tei_config_make(config, &values))
+		if (!tei_config_make(config, tei_backends, &values))
 			tei_config_fini(&values);
 		te_config_destroy(config);
 	}
@@ -219,6 +288,8 @@ int main(void)
 		cmocka_unit_test(set_weighs_more_than_environment),
 		cmocka_unit_test(users_of_an_engine_are_those_of_its_backends),
 		cmocka_unit_test(list_names_backends),
+		cmocka_unit_test(a_list_of_backends_names_those_that_exist),
+		cmocka_unit_test(backends_of_the_environment_exist),
 		cmocka_unit_test(longer_request_has_more_time),
 		cmocka_unit_test(lack_of_memory_leaves_nothing),
 		cmocka_unit_test(a_kernel_of_copies_is_one_that_exists),
