@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "perf/lib/backends.h"
 
 #define READY_TEXT    "Master service started on port "
 #define READY_MS      60000
@@ -113,8 +114,11 @@ int tei_cluster_stop(struct tei_cluster *c)
 	return bad ? -EIO : 0;
 }
 
-/* NULL: those of the protocol. -errno, said. */
-static int choose_backends(const char *master, struct te_config *engine,
+/*
+ * Sets the backends of an engine; NULL: those of the protocol. -errno, said on
+ * stderr behind @who.
+ */
+static int choose_backends(const char *who, struct te_config *engine,
 			   const char *backends)
 {
 	char error[256];
@@ -124,7 +128,7 @@ static int choose_backends(const char *master, struct te_config *engine,
 		rc = te_config_set(engine, "backends", backends, error,
 				   sizeof(error));
 	if (rc)
-		fprintf(stderr, "pool %s: cannot join: %s\n", master, error);
+		fprintf(stderr, "%s: %s\n", who, error);
 	return rc;
 }
 
@@ -136,13 +140,15 @@ int tei_backends_check(const char *program, const char *backends)
 
 	if (!backends || !strcmp(backends, "auto"))
 		return 0;
+	if (!tei_backends_given(program, "backends", backends))
+		return -EINVAL;
 	rc = te_config_create(&config);
 	if (rc)
 		return rc;
-	rc = choose_backends("127.0.0.1", config, backends);
+	rc = choose_backends(program, config, backends);
 	if (!rc)
 		rc = te_engine_create(config, "127.0.0.1", &engine);
-	if (rc && rc != -EINVAL) /* which the log has told of */
+	if (rc && rc != -EINVAL) /* which was said already */
 		fprintf(stderr, "%s: backends: \"%s\": %s\n", program, backends,
 			te_strerror(rc));
 	te_engine_destroy(engine);
@@ -153,6 +159,7 @@ int tei_backends_check(const char *program, const char *backends)
 int tei_pool_join_as(struct te_store_config *config, const char *backends,
 		     struct te_store **out)
 {
+	char who[300];
 	struct te_config *engine;
 	int code, rc = te_config_create(&engine);
 
@@ -164,7 +171,9 @@ int tei_pool_join_as(struct te_store_config *config, const char *backends,
 			te_strerror(rc));
 		return rc;
 	}
-	rc = choose_backends(config->master, engine, backends);
+	(void)snprintf(who, sizeof(who), "pool %s: cannot join",
+		       config->master);
+	rc = choose_backends(who, engine, backends);
 	if (!rc) {
 		config->engine_config = engine;
 		code = te_store_setup(config, out); /* has said why not */

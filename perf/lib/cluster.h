@@ -40,9 +40,9 @@ int tei_cluster_stop(struct tei_cluster *c);
 
 /*
  * Tells whether engines of this host take @backends (a list, "auto", or NULL:
- * all), before anything is started. -EINVAL: there is none of such a name,
- * -ENODEV: none of them has a device; said on stderr, with the names that there
- * are.
+ * all), before anything is started. -EINVAL: there is none of such a name, or
+ * the list is empty, -ENODEV: none of them has a device; said on stderr, with
+ * the names that there are.
  */
 int tei_backends_check(const char *program, const char *backends);
 /*

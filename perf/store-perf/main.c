@@ -8,6 +8,7 @@
 #include <te/store.h>
 
 #include "base/conf.h"
+#include "perf/lib/backends.h"
 #include "perf/lib/cluster.h"
 #include "perf/lib/reference.h"
 #include "perf/lib/report.h"
@@ -122,8 +123,8 @@ static const struct tei_setting rows[] = {
 	  .help = "this host's name for the owners of a running pool" },
 	{ TEI_SETTING(struct options, backends), .alias = "backend",
 	  .type = TEI_CONF_STRING,
-	  .help = "of the clients' engines: auto (the default), shm, verbs, "
-		  "tcp, or a list" },
+	  .help = "of the clients' engines: auto (the default), "
+		  TEI_BACKENDS_OF_PEERS ", or a list" },
 	{ TEI_SETTING(struct options, reference), .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "also measure the bare system in this run" },
 	{ TEI_SETTING(struct options, pin), .expert = true,

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "perf/lib/backends.h"
 #include "perf/lib/process.h"
 #include "perf/lib/reference.h"
 #include "perf/lib/report.h"
@@ -27,7 +28,8 @@ static const char about[] =
 static const struct tei_setting rows[] = {
 	{ TEI_SETTING(struct options, backend), .alias = "backends",
 	  .type = TEI_CONF_STRING, .def = "tcp",
-	  .help = "auto, shm, verbs, tcp, a list, or in this process: loop" },
+	  .help = "auto, " TEI_BACKENDS_OF_PEERS ", a list, or in this process: "
+		  "loop" },
 	{ TEI_SETTING(struct options, op), .type = TEI_CONF_CHOICE,
 	  .def = "write", .choices = "write|read|both|mixed|notify",
 	  .help = "direction; both: a row each; notify: messages" },

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "base/mem.h"
+#include "perf/lib/backends.h"
 #include "perf/lib/pattern.h"
 #include "perf/lib/process.h"
 #include "perf/lib/reference.h"
@@ -491,6 +492,7 @@ bool options_derive(struct options *o)
 	if (!parse_locations("location", o->location, &o->ours) ||
 	    !parse_locations("remote_location", o->remote_location,
 			     &o->theirs) ||
+	    !tei_backends_given("te-perf", "backend", o->backend) ||
 	    !roles_fit(o) || !reports_fit(o) || !derive_pairs(o) ||
 	    !pairs_fit(o) || !peers_fit(o))
 		return false;

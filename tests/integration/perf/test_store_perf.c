@@ -343,6 +343,7 @@ static void backends_that_are_not_there_are_named(void **state)
 	static const struct tool_mistake mistakes[] = {
 		{"--backends=nosuch", "there is no \"nosuch\"; there are auto"},
 		{"--backend=tcp,nosuch", "there is no \"nosuch\"; there are"},
+		{"--backends=", "\"\" names no backend; there are auto, "},
 	};
 	const char *const mix[] = {"--mix=get:1", "--backends=nosuch", NULL};
 	const char *const all[] = {"--backends=auto", "--working-set=4m",

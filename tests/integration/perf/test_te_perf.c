@@ -389,6 +389,10 @@ static void what_cannot_be_is_refused_in_one_line(void **state)
 		{"--fault=flood", "fault"},
 		{"--engine=nonsense=1", "nonsense"},
 		{"--engine=tcp.lanes", "name=value"},
+		{"--engine=backends=nosuch", "there is no \"nosuch\""},
+		{"--backend=", "\"\" names no backend; there are auto, "},
+		{"--backends=", "\"\" names no backend; there are auto, "},
+		{"--backend= ", "empty entry; there are auto, "},
 		{"--no-such-flag", "no-such-flag"},
 	};
 

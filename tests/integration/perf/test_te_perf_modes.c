@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "perf/lib/backends.h"
 #include "tests/integration/perf/tool.h"
 #include "tests/lib/process.h"
 #include "tests/lib/test.h"
@@ -268,6 +269,26 @@ static void an_unknown_backend_is_refused_with_those_there_are(void **state)
 	}
 }
 
+static void help_lists_the_backends_there_are(void **state)
+{
+	static const char *const programs[] = {"te-perf", "store-perf"};
+	const char *const unknown[] = {"--backends=bogus", NULL};
+	const char *const help[] = {"--help", NULL};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(programs); i++) {
+		char *text = tool_output(programs[i], unknown, 2);
+
+		test_contains(text,
+			      "there are auto, loop, " TEI_BACKENDS_OF_PEERS
+			      "\n");
+		free(text);
+		text = tool_output(programs[i], help, 0);
+		test_contains(text, TEI_BACKENDS_OF_PEERS ", ");
+		free(text);
+	}
+}
+
 static void modes_that_exclude_each_other_are_refused(void **state)
 {
 	static const struct tool_conflict bad[] = {
@@ -314,6 +335,7 @@ int main(void)
 		cmocka_unit_test(costs_have_the_same_names_in_csv),
 		cmocka_unit_test(
 			an_unknown_backend_is_refused_with_those_there_are),
+		cmocka_unit_test(help_lists_the_backends_there_are),
 		cmocka_unit_test(modes_that_exclude_each_other_are_refused),
 	};
 
