@@ -173,6 +173,13 @@ static int start_worker(struct mixed *m)
 
 /* ---- stages ---- */
 
+/* Worker @i cannot be talked to: @rc. */
+static void tell_end(const struct mixed *m, unsigned int i, int rc)
+{
+	fprintf(stderr, "store-perf: worker %u (pid %d) ended early: %s\n", i,
+		(int)m->worker[i].pid, strerror(-rc));
+}
+
 static int hear_one(struct mixed *m, unsigned int i, const char *word)
 {
 	char line[TEI_PROCESS_LINE];
@@ -183,9 +190,7 @@ static int hear_one(struct mixed *m, unsigned int i, const char *word)
 	if (!rc && strcmp(line, word) != 0)
 		rc = -EPROTO;
 	if (rc)
-		fprintf(stderr,
-			"store-perf: worker %u (pid %d) ended early: %s\n", i,
-			(int)m->worker[i].pid, strerror(-rc));
+		tell_end(m, i, rc);
 	return rc;
 }
 
@@ -247,8 +252,11 @@ static int say_all(struct mixed *m, const char *word)
 {
 	int rc = 0;
 
-	for (unsigned int i = 0; !rc && i < m->n_workers; i++)
+	for (unsigned int i = 0; !rc && i < m->n_workers; i++) {
 		rc = tei_process_say(&m->worker[i], word);
+		if (rc)
+			tell_end(m, i, rc);
+	}
 	return rc;
 }
 

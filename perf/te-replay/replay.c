@@ -139,6 +139,13 @@ static int ask_pool(struct replay *r, struct te_store_pool *out)
 	return code ? -EIO : 0;
 }
 
+/* Client @i cannot be talked to: @rc. */
+static void tell_end(const struct replay *r, unsigned int i, int rc)
+{
+	fprintf(stderr, "te-replay: client %u (pid %d) ended early: %s\n", i,
+		(int)r->client[i].pid, strerror(-rc));
+}
+
 static int begin_replay(struct replay *r)
 {
 	int rc = ask_pool(r, &r->before);
@@ -147,8 +154,11 @@ static int begin_replay(struct replay *r)
 		return rc;
 	r->share->evicted_before = r->before.evicted_objects;
 	r->share->start_ns = tei_now_ns();
-	for (unsigned int i = 0; !rc && i < r->n_clients; i++)
+	for (unsigned int i = 0; !rc && i < r->n_clients; i++) {
 		rc = tei_process_say(&r->client[i], "go");
+		if (rc)
+			tell_end(r, i, rc);
+	}
 	return rc;
 }
 
@@ -169,9 +179,7 @@ static int hear_done(struct replay *r, unsigned int i)
 	if (rc == -ETIMEDOUT)
 		return -EAGAIN;
 	if (rc)
-		fprintf(stderr,
-			"te-replay: client %u (pid %d) ended early: %s\n", i,
-			(int)r->client[i].pid, strerror(-rc));
+		tell_end(r, i, rc);
 	return rc;
 }
 
