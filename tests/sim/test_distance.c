@@ -3,8 +3,8 @@
  * test_distance.c - which rails carry what, by where the memory lies
  *
  * Both machines have two NUMA nodes with two NICs each: rails 0 and 1 are near
- * node 0, rails 2 and 3 near node 1. The first half of the places lies in one
- * region, the second in another.
+ * node 0, rails 2 and 3 near node 1. Some have four each: rails 0 to 3, and 4
+ * to 7. The first half of the places lies in one region, the second in another.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,6 +15,7 @@
 #include "te/transfer/peer.h"
 #include "tests/lib/faults.h"
 #include "tests/lib/tmpdir.h"
+#include "tests/lib/tree.h"
 #include "tests/sim/backend/sim.h"
 #include "tests/sim/world.h"
 
@@ -35,7 +36,23 @@ static const char picture[] =
 	" \"nodes\": [{\"node\": 0, \"package\": 0},"
 	" {\"node\": 1, \"package\": 1}]}";
 
-static char folder[TEST_PATH_MAX], file[TEST_PATH_MAX + 16];
+static const char picture_of_eight[] =
+	"{\"nics\": [{\"name\": \"0\", \"numa_node\": 0},"
+	" {\"name\": \"1\", \"numa_node\": 0},"
+	" {\"name\": \"2\", \"numa_node\": 0},"
+	" {\"name\": \"3\", \"numa_node\": 0},"
+	" {\"name\": \"4\", \"numa_node\": 1},"
+	" {\"name\": \"5\", \"numa_node\": 1},"
+	" {\"name\": \"6\", \"numa_node\": 1},"
+	" {\"name\": \"7\", \"numa_node\": 1}],"
+	" \"mems\": [{\"name\": \"cpu:0\", \"numa_node\": 0},"
+	" {\"name\": \"cpu:1\", \"numa_node\": 1}],"
+	" \"nodes\": [{\"node\": 0, \"package\": 0},"
+	" {\"node\": 1, \"package\": 1}]}";
+
+static char folder[TEST_PATH_MAX];
+static char four[TEST_PATH_MAX + 16], eight[TEST_PATH_MAX + 16];
+static const char *file = four; /* of the machine that is opened */
 
 /* Where the two halves of both memories lie; NULL: not registered. */
 struct places {
@@ -154,6 +171,9 @@ static uint64_t by_far(struct world *w)
 }
 
 static const struct places straight = {{"cpu:0", "cpu:1"}, {"cpu:0", "cpu:1"}};
+
+static const struct places unknown = {{"unknown:0", NULL},
+				      {"unknown:0", "unknown:1"}};
 
 /* ---- who has it ---- */
 
@@ -286,8 +306,6 @@ static void the_end_that_is_known_decides(void **state)
 
 static void without_a_place_all_nics_are_used(void **state)
 {
-	static const struct places unknown = {{"unknown:0", NULL},
-					      {"unknown:0", "unknown:1"}};
 	struct world w;
 
 	(void)state;
@@ -417,19 +435,101 @@ static void twice_as_fast_is_not_enough_to_go_far(void **state)
 	world_close(&w);
 }
 
+/* ---- eight rails ---- */
+
+#define N_EIGHT 8
+#define SAME    EQUAL "," EQUAL
+/* Rail 2 has half of the rate of the others. */
+#define UNEQUAL "4g:20us:1us,4g:20us:1us,2g:20us:1us,4g:20us:1us," EQUAL
+
+static void open_eight(struct world *w, const char *rails,
+		       const struct places *places)
+{
+	file = eight;
+	open_at(w, rails, NULL, places);
+	file = four;
+}
+
+/* Rail @k carried @share of all places, give or take a sixth of that. */
+static void assert_share(struct world *w, uint32_t k, double share)
+{
+	double times = (double)carried(w, k) /
+		       (share * (double)(WORLD_PLACES * PLACE));
+
+	if (times < 1 - 1.0 / 6 || times > 1 + 1.0 / 6)
+		fail_msg("rail %u carried %.2f times its share", k, times);
+}
+
+static void each_of_eight_carries_its_share_of_its_node(void **state)
+{
+	struct world w;
+
+	(void)state;
+	open_eight(&w, SAME, &straight);
+	run(&w, TE_WRITE, 0, HALF);
+	for (uint32_t k = 0; k < N_EIGHT; k++) {
+		if (k < N_EIGHT / 2)
+			assert_share(&w, k, 0.5 / 4);
+		else
+			assert_int_equal(carried(&w, k), 0);
+	}
+	run(&w, TE_READ, HALF, HALF);
+	for (uint32_t k = 0; k < N_EIGHT; k++)
+		assert_share(&w, k, 1.0 / N_EIGHT);
+	world_close(&w);
+}
+
+static void each_of_eight_carries_its_share_without_a_place(void **state)
+{
+	struct world w;
+
+	(void)state;
+	open_eight(&w, SAME, &unknown);
+	run(&w, TE_WRITE, 0, WORLD_PLACES);
+	for (uint32_t k = 0; k < N_EIGHT; k++)
+		assert_share(&w, k, 1.0 / N_EIGHT);
+	world_close(&w);
+}
+
+static void slow_one_of_eight_carries_half_a_share(void **state)
+{
+	struct world w;
+
+	(void)state;
+	open_eight(&w, UNEQUAL, &unknown);
+	run(&w, TE_WRITE, 0, WORLD_PLACES);
+	for (uint32_t k = 0; k < N_EIGHT; k++)
+		assert_share(&w, k, k == 2 ? 0.5 / 7.5 : 1 / 7.5);
+	world_close(&w);
+}
+
+static void slow_one_of_four_of_a_node_carries_half_a_share(void **state)
+{
+	struct world w;
+
+	(void)state;
+	open_eight(&w, UNEQUAL, &straight);
+	run(&w, TE_WRITE, 0, WORLD_PLACES);
+	for (uint32_t k = 0; k < N_EIGHT; k++) {
+		if (k < N_EIGHT / 2)
+			assert_share(&w, k, k == 2 ? 0.25 / 3.5 : 0.5 / 3.5);
+		else
+			assert_share(&w, k, 1.0 / N_EIGHT);
+	}
+	world_close(&w);
+}
+
 /* ---- the machine ---- */
 
 static int set_up(void **state)
 {
-	FILE *out;
-
 	(void)state;
 	test_tmpdir_create(folder);
-	snprintf(file, sizeof(file), "%s/machine.json", folder);
-	out = fopen(file, "we");
-	assert_non_null(out);
-	assert_true(fputs(picture, out) >= 0);
-	return fclose(out);
+	test_tree_write(folder, "four.json", picture);
+	test_tree_write(folder, "eight.json", picture_of_eight);
+	snprintf(four, sizeof(four), "%s/four.json", folder);
+	snprintf(eight, sizeof(eight), "%s/eight.json", folder);
+	return 0;
 }
 
 static int tear_down(void **state)
@@ -457,6 +557,12 @@ int main(void)
 		cmocka_unit_test(far_nics_help_near_ones_that_became_slow),
 		cmocka_unit_test(far_nics_that_are_much_faster_help),
 		cmocka_unit_test(twice_as_fast_is_not_enough_to_go_far),
+		cmocka_unit_test(each_of_eight_carries_its_share_of_its_node),
+		cmocka_unit_test(
+			each_of_eight_carries_its_share_without_a_place),
+		cmocka_unit_test(slow_one_of_eight_carries_half_a_share),
+		cmocka_unit_test(
+			slow_one_of_four_of_a_node_carries_half_a_share),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
