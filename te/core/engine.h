@@ -62,7 +62,6 @@ struct te_engine {
 	struct tei_config config;
 	struct tei_peer_rule rule;       /* of it: whom to serve */
 	const struct tei_copier *copier; /* of it; NULL: the fastest one */
-	struct tei_stats stats;
 	struct te_topo *topo;            /* NULL: none; made before the rails */
 	struct tei_directory *directory; /* NULL: none */
 	/*
@@ -83,10 +82,13 @@ struct te_engine {
 	struct tei_gpus *gpus;
 
 	char apart[TEI_CACHE_LINE]; /* what is fixed from what is written */
+	struct tei_stats stats;     /* any thread adds to it */
+	char apart_too[TEI_CACHE_LINE];
 	/*
 	 * Lock 9, where several workers are: one batch's callbacks at a time.
 	 */
 	struct tei_mutex calling;
+	char apart_three[TEI_CACHE_LINE];
 	struct tei_mutex mu;     /* lock 10 */
 	struct tei_list peers;   /* guarded by mu; live as long as the engine */
 	struct tei_list batches; /* guarded by mu */
@@ -96,7 +98,9 @@ struct te_engine {
 	char apart_last[TEI_CACHE_LINE]; /* from the rooms' own */
 };
 
-TEI_APART(struct te_engine, gpus, calling); /* fixed; any thread */
+TEI_APART(struct te_engine, gpus, stats);    /* fixed; any thread */
+TEI_APART(struct te_engine, stats, calling); /* who calls back */
+TEI_APART(struct te_engine, calling, mu);    /* who looks something up */
 
 /* Fork children are counted from now on. Any thread. */
 void tei_watch_forks(void);

@@ -46,6 +46,7 @@ struct tei_remote_region {
 
 struct tei_remote {
 	_Atomic uint32_t refs;
+	char apart[TEI_CACHE_LINE]; /* any thread's from the tokens' */
 	/* Holds of each worker's requests, under one reference. Token. */
 	struct {
 		uint32_t n;
@@ -62,6 +63,8 @@ struct tei_remote {
 	struct tei_blob *keys;
 	uint8_t *bytes; /* what keys point to */
 };
+
+TEI_APART(struct tei_remote, refs, held); /* any thread; their workers */
 
 /*
  * Check and copy what came from outside; one reference. -EPROTO: columns of

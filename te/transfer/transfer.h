@@ -46,6 +46,7 @@ struct tei_transfer {
 	const struct tei_transfer_messages *messages;
 	/* Our access epoch to ourselves, written by control. */
 	const _Atomic uint64_t *own_epoch;
+	char apart[TEI_CACHE_LINE]; /* what is fixed from the tokens' */
 	/* Memory that each worker has looked up. Token. */
 	struct {
 		struct tei_near_seen seen;
@@ -57,6 +58,8 @@ struct tei_transfer {
 	struct tei_list windows;  /* struct tei_gpu_window. Token */
 	_Atomic uint32_t n_windows;
 };
+
+TEI_APART(struct tei_transfer, own_epoch, near); /* fixed; their workers */
 
 /*
  * Closes windows of peers' GPUs that were opened in the stage's context, whose

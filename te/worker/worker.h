@@ -206,7 +206,6 @@ struct tei_worker {
 	_Atomic uint32_t missed; /* the thread sleeps until the token is free */
 	_Atomic bool stop;
 	_Atomic uint64_t sleep_until; /* ns, of the worker's thread */
-	_Atomic uint64_t rounds;      /* relaxed; written with the token */
 	_Atomic bool idle_waiting;    /* by the thread; see thread.c */
 	_Atomic bool idle_wait_asked; /* of it, by who waits or polls */
 	/* Length of an idle wait; relaxed; written with the token. */
@@ -224,6 +223,8 @@ struct tei_worker {
 
 	/* Token. */
 	struct tei_stats stats; /* what TEI_COUNT_OWN() counts */
+	/* Relaxed; read without the token by the thread in an idle wait. */
+	_Atomic uint64_t rounds;
 	uint64_t now;
 	/* ns: end of the last wait, or last poll, and submitting since. */
 	uint64_t let_go_at;
