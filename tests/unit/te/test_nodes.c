@@ -20,7 +20,8 @@
 #define N_NICS  8u
 #define N_NODES 2u
 #define N       64u         /* requests of a batch */
-#define PART    (64u << 10) /* bytes of a request: a slice */
+#define PART    (64u << 10) /* bytes of a request, which stays whole */
+#define MERGED  (4 * PART)  /* bytes of a slice of several, at most */
 #define HALF    (N / N_NODES * PART)
 
 static char folder[TEST_PATH_MAX], file[TEST_PATH_MAX + 16];
@@ -155,6 +156,11 @@ static bool have_all_carried(void *arg)
 	return all;
 }
 
+static uint64_t slices_of(uint32_t worker)
+{
+	return atomic_load(&user->worker[worker].stats.slices);
+}
+
 static void bytes_of_a_node_go_by_its_worker(void **state)
 {
 	uint64_t sent[N_NODES] = {0};
@@ -165,6 +171,8 @@ static void bytes_of_a_node_go_by_its_worker(void **state)
 	for (uint32_t i = 0; i < N_NICS; i++)
 		sent[node_of_nic(i)] += sent_by(i);
 	assert_int_equal(sent[0], sent[1]);
+	for (uint32_t i = 0; i < N_NODES; i++)
+		assert_true(slices_of(i) >= sent[i] / MERGED);
 }
 
 int main(void)
