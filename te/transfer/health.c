@@ -203,6 +203,7 @@ bool tei_health_lets(struct tei_peer_work *peer, uint32_t rail, uint64_t *until)
 #define SAMPLE     TEI_NS_PER_MS       /* at least, while it is busy */
 #define SAMPLE_MIN ((uint64_t)1 << 16) /* bytes; fewer say nothing */
 #define MEMORY     (2 * TEI_NS_PER_MS) /* of the average, while busy */
+#define REMEMBER   TEI_NS_PER_S        /* of disuse: all is known */
 #define FORGET     (8 * TEI_NS_PER_S)  /* of disuse: nothing is known */
 #define DELAY_MAX  (100 * TEI_NS_PER_MS)
 
@@ -253,6 +254,8 @@ static void tell_delay(struct tei_meter *m)
 void tei_meter_lone(struct tei_meter *m, uint64_t now, uint64_t posted,
 		    uint64_t bytes)
 {
+	if (posted - m->used_at >= REMEMBER)
+		m->delay = 0; /* what is seen now counts alone */
 	m->lone_took = now - posted;
 	m->lone_bytes = bytes;
 	m->busy_since = posted;
@@ -337,18 +340,33 @@ void tei_meter_stalled(struct tei_meter *m)
 	m->running = false;
 }
 
+/* Returns what is left of @measured after @idle, ns, and has become @prior. */
+static uint64_t faded(uint64_t measured, uint64_t prior, uint64_t idle)
+{
+	double part = (double)idle / (double)FORGET;
+
+	if (idle >= FORGET)
+		return prior;
+	if (idle < REMEMBER)
+		return measured;
+	return (uint64_t)((double)measured +
+			  ((double)prior - (double)measured) * part);
+}
+
 uint64_t tei_meter_rate(const struct tei_meter *m, uint64_t now, uint64_t prior)
 {
 	uint64_t idle = now - m->used_at;
-	double part;
 
 	if (!m->rate || idle >= FORGET)
 		return prior;
-	if (!prior || idle < TEI_NS_PER_S)
-		return m->rate;
-	part = (double)idle / (double)FORGET;
-	return (uint64_t)((double)m->rate +
-			  ((double)prior - (double)m->rate) * part);
+	return prior ? faded(m->rate, prior, idle) : m->rate;
+}
+
+uint64_t tei_meter_delay(const struct tei_meter *m, uint64_t now,
+			 uint64_t prior)
+{
+	return prior < m->delay ? faded(m->delay, prior, now - m->used_at)
+				: m->delay;
 }
 
 /* ---- links that owe something and do not move ---- */

@@ -101,5 +101,12 @@ void tei_meter_stalled(struct tei_meter *m);
  */
 uint64_t tei_meter_rate(const struct tei_meter *m, uint64_t now,
 			uint64_t prior);
+/*
+ * Delay to plan with: the measured one, and as time goes by without use more
+ * and more @prior, the least of others, where that is less. So a rail that one
+ * slice saw delayed is not left out of short transfers for good.
+ */
+uint64_t tei_meter_delay(const struct tei_meter *m, uint64_t now,
+			 uint64_t prior);
 
 #endif

@@ -247,18 +247,28 @@ static uint64_t rate_now(const struct tei_link *link, uint64_t now,
 	return seen < rate ? seen + 1 : rate;
 }
 
-static uint64_t best_rate(const struct schedule *s)
+/* What a rail of which nothing is known is taken for. */
+struct prior {
+	uint64_t rate, delay; /* the highest rate and the least delay of all */
+};
+
+static struct prior best_of(const struct schedule *s)
 {
-	uint64_t left, best = 0;
+	struct prior best = {.rate = 0, .delay = UINT64_MAX};
+	uint64_t left;
 
 	for (left = s->up; left; left &= left - 1) {
-		const struct tei_pair *pair =
-			&s->peer->pairs[__builtin_ctzll(left)];
+		const struct tei_meter *meter =
+			&s->peer->pairs[__builtin_ctzll(left)].meter;
 
-		if (pair->meter.rate > best)
-			best = pair->meter.rate;
+		if (meter->rate > best.rate)
+			best.rate = meter->rate;
+		if (meter->delay < best.delay)
+			best.delay = meter->delay;
 	}
-	return best ? best : UNKNOWN_BPS;
+	if (!best.rate)
+		best.rate = UNKNOWN_BPS;
+	return best;
 }
 
 static bool has_company(const struct schedule *s, int i)
@@ -275,7 +285,7 @@ static bool has_company(const struct schedule *s, int i)
  * to the peer only what keeps it busy, and beside other peers on the same rail
  * not so much that they would wait long.
  */
-static void look_at_link(struct schedule *s, int i, uint64_t prior)
+static void look_at_link(struct schedule *s, int i, const struct prior *prior)
 {
 	const struct tei_link *link = link_at(s, i);
 	const struct tei_config *config = &link->engine->config;
@@ -287,8 +297,8 @@ static void look_at_link(struct schedule *s, int i, uint64_t prior)
 	rail->in_flight = link->out.bytes;
 	rail->idle = s->w->now - link->out.moved_at;
 	rail->full = link->out.full || link->out.n_ready >= READY_MAX;
-	rail->delay = meter->delay;
-	rail->rate = rate_now(link, s->w->now, prior);
+	rail->delay = tei_meter_delay(meter, s->w->now, prior->delay);
+	rail->rate = rate_now(link, s->w->now, prior->rate);
 	tei_plan_size(rail, meter->rate, &s->plan.limits);
 	if (rail->window > config->window)
 		rail->window = config->window;
@@ -304,12 +314,13 @@ static void look_at_link(struct schedule *s, int i, uint64_t prior)
 
 static void look_at_links(struct schedule *s)
 {
-	uint64_t left, prior = best_rate(s);
+	const struct prior prior = best_of(s);
+	uint64_t left;
 
 	for (left = s->up; left; left &= left - 1) {
 		int i = __builtin_ctzll(left);
 
-		look_at_link(s, i, prior);
+		look_at_link(s, i, &prior);
 		tei_plan_look(&s->plan, i);
 	}
 }

@@ -100,6 +100,36 @@ static void disuse_brings_the_rate_back_to_what_others_do(void **state)
 	assert_int_equal(last, prior);
 }
 
+static void disuse_brings_the_delay_down_to_that_of_others(void **state)
+{
+	struct tei_meter m = {.delay = 100 * MS, .used_at = TEI_NS_PER_S};
+	uint64_t now = m.used_at, last = m.delay, delay;
+
+	(void)state;
+	assert_int_equal(tei_meter_delay(&m, now + MS, MS), m.delay);
+	for (int s = 1; s < 10; s++) {
+		now += TEI_NS_PER_S;
+		delay = tei_meter_delay(&m, now, MS);
+		assert_true(delay <= last && delay >= MS);
+		assert_int_equal(tei_meter_delay(&m, now, 200 * MS), m.delay);
+		last = delay;
+	}
+	assert_int_equal(last, MS);
+}
+
+static void delay_after_disuse_is_what_is_seen_then(void **state)
+{
+	struct tei_meter m = {0};
+	uint64_t now = move(&m, TEI_NS_PER_S, 20, MS);
+
+	(void)state;
+	m.delay = 100 * MS;
+	now += 2 * TEI_NS_PER_S;
+	tei_meter_start(&m);
+	tei_meter_lone(&m, now, now - MS - MS / 4, LEN);
+	assert_in_range(m.delay, MS / 5, MS / 3);
+}
+
 /* One at a time: the way there and back is in every one of them. */
 static void lone_slices_give_at_least_a_guess(void **state)
 {
@@ -170,6 +200,9 @@ int main(void)
 		cmocka_unit_test(few_bytes_say_nothing_of_the_rate),
 		cmocka_unit_test(delay_is_what_is_left_beside_the_bytes),
 		cmocka_unit_test(disuse_brings_the_rate_back_to_what_others_do),
+		cmocka_unit_test(
+			disuse_brings_the_delay_down_to_that_of_others),
+		cmocka_unit_test(delay_after_disuse_is_what_is_seen_then),
 		cmocka_unit_test(lone_slices_give_at_least_a_guess),
 		cmocka_unit_test(clumps_do_not_deceive),
 		cmocka_unit_test(clump_of_a_rail_thought_slow_raises_its_rate),

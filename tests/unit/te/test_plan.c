@@ -56,12 +56,13 @@ struct race {
 
 static void know(struct race *race)
 {
-	uint64_t best = 0;
+	uint64_t best = 0, least = UINT64_MAX;
 
 	for (unsigned int i = 0; i < race->n; i++) {
 		const struct tei_meter *m = &race->rails[i].meter;
 
 		best = m->rate > best ? m->rate : best;
+		least = m->delay < least ? m->delay : least;
 	}
 	for (unsigned int i = 0; i < race->n; i++) {
 		struct tei_plan_rail *p = &race->plan.rails[i];
@@ -69,7 +70,7 @@ static void know(struct race *race)
 
 		p->rate = tei_meter_rate(&r->meter, race->now,
 					 best ? best : GUESS);
-		p->delay = r->meter.delay;
+		p->delay = tei_meter_delay(&r->meter, race->now, least);
 		tei_meter_settle(&r->meter);
 		p->full = r->n == DEPTH;
 		p->idle = race->now - r->done_at;
