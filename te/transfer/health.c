@@ -254,7 +254,8 @@ static void tell_delay(struct tei_meter *m)
 void tei_meter_lone(struct tei_meter *m, uint64_t now, uint64_t posted,
 		    uint64_t bytes)
 {
-	if (posted - m->used_at >= REMEMBER)
+	/* Other slices may have been done since: they overtook this one. */
+	if (posted > m->used_at && posted - m->used_at >= REMEMBER)
 		m->delay = 0; /* what is seen now counts alone */
 	m->lone_took = now - posted;
 	m->lone_bytes = bytes;

@@ -84,7 +84,8 @@ struct tei_meter {
 void tei_meter_start(struct tei_meter *m);
 /*
  * Notes, before done(), that the slice was posted at @posted and found the rail
- * empty.
+ * empty. The delay is an average of what is seen; after a second without use
+ * what is seen then replaces it.
  */
 void tei_meter_lone(struct tei_meter *m, uint64_t now, uint64_t posted,
 		    uint64_t bytes);

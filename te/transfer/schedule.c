@@ -247,9 +247,12 @@ static uint64_t rate_now(const struct tei_link *link, uint64_t now,
 	return seen < rate ? seen + 1 : rate;
 }
 
-/* What a rail of which nothing is known is taken for. */
+/*
+ * Highest rate and least delay of all rails: what those of an unused one become
+ * in time. A delay that has not been measured counts as 0.
+ */
 struct prior {
-	uint64_t rate, delay; /* the highest rate and the least delay of all */
+	uint64_t rate, delay;
 };
 
 static struct prior best_of(const struct schedule *s)

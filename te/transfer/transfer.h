@@ -46,7 +46,8 @@ struct tei_transfer {
 	const struct tei_transfer_messages *messages;
 	/* Our access epoch to ourselves, written by control. */
 	const _Atomic uint64_t *own_epoch;
-	char apart[TEI_CACHE_LINE]; /* what is fixed from the tokens' */
+	/* All read what is above; each worker writes its own of near. */
+	char apart[TEI_CACHE_LINE];
 	/* Memory that each worker has looked up. Token. */
 	struct {
 		struct tei_near_seen seen;
@@ -59,7 +60,7 @@ struct tei_transfer {
 	_Atomic uint32_t n_windows;
 };
 
-TEI_APART(struct tei_transfer, own_epoch, near); /* fixed; their workers */
+TEI_APART(struct tei_transfer, own_epoch, near); /* all read; a worker each */
 
 /*
  * Closes windows of peers' GPUs that were opened in the stage's context, whose

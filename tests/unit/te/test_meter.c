@@ -130,6 +130,20 @@ static void delay_after_disuse_is_what_is_seen_then(void **state)
 	assert_in_range(m.delay, MS / 5, MS / 3);
 }
 
+/* The slice found the rail empty, but one that was posted later was faster. */
+static void delay_of_an_overtaken_slice_weighs_little(void **state)
+{
+	struct tei_meter m = {0};
+	uint64_t now = move(&m, TEI_NS_PER_S, 20, MS), posted = now;
+
+	(void)state;
+	m.delay = MS;
+	tei_meter_start(&m);
+	tei_meter_done(&m, posted + MS, LEN, true);
+	tei_meter_lone(&m, posted + 51 * MS, posted, LEN);
+	assert_in_range(m.delay, 6 * MS, 8 * MS);
+}
+
 /* One at a time: the way there and back is in every one of them. */
 static void lone_slices_give_at_least_a_guess(void **state)
 {
@@ -203,6 +217,7 @@ int main(void)
 		cmocka_unit_test(
 			disuse_brings_the_delay_down_to_that_of_others),
 		cmocka_unit_test(delay_after_disuse_is_what_is_seen_then),
+		cmocka_unit_test(delay_of_an_overtaken_slice_weighs_little),
 		cmocka_unit_test(lone_slices_give_at_least_a_guess),
 		cmocka_unit_test(clumps_do_not_deceive),
 		cmocka_unit_test(clump_of_a_rail_thought_slow_raises_its_rate),
