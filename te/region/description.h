@@ -46,7 +46,8 @@ struct tei_remote_region {
 
 struct tei_remote {
 	_Atomic uint32_t refs;
-	char apart[TEI_CACHE_LINE]; /* any thread's from the tokens' */
+	/* Any thread writes refs, each worker its own of held. */
+	char apart[TEI_CACHE_LINE];
 	/* Holds of each worker's requests, under one reference. Token. */
 	struct {
 		uint32_t n;
@@ -64,7 +65,7 @@ struct tei_remote {
 	uint8_t *bytes; /* what keys point to */
 };
 
-TEI_APART(struct tei_remote, refs, held); /* any thread; their workers */
+TEI_APART(struct tei_remote, refs, held); /* any thread; a worker each */
 
 /*
  * Check and copy what came from outside; one reference. -EPROTO: columns of

@@ -98,6 +98,7 @@ static void tell_begin(const struct te_engine *engine)
 	if (p->since)
 		return;
 	p->since = tei_now_ns();
+	p->before = p->held;
 	p->tell_at = p->since + TELL_PAUSE;
 	p->told = false;
 	if (tei_log_info_allowed(&limit))
@@ -106,21 +107,27 @@ static void tell_begin(const struct te_engine *engine)
 			 engine->name, (double)p->left / GB);
 }
 
+/* Returns the bytes brought in since it began, of regions there are. */
+static uint64_t brought_in(const struct tei_prefault *p)
+{
+	return p->held > p->before ? p->held - p->before : 0;
+}
+
 /* Logs how far it is. The last piece is followed by tell_end()'s line. */
 static void tell_progress(const struct te_engine *engine)
 {
 	struct tei_prefault *p = &engine->regions->prefault;
-	uint64_t now = tei_now_ns(), wanted = p->held + p->left;
+	uint64_t now = tei_now_ns(), done = brought_in(p), wanted;
 
 	if (!p->left || now < p->tell_at)
 		return;
 	p->tell_at = now + TELL_PAUSE;
-	if (wanted > engine->config.prefault)
-		wanted = engine->config.prefault;
+	wanted = engine->config.prefault - p->held; /* the setting permits it */
+	wanted = done + (p->left < wanted ? p->left : wanted);
 	LOG_INFO("engine %s: lent memory: %.3f of %.3f GB (%.0f %%) were "
 		 "brought in, in %.1f s",
-		 engine->name, (double)p->held / GB, (double)wanted / GB,
-		 100 * (double)p->held / (double)wanted,
+		 engine->name, (double)done / GB, (double)wanted / GB,
+		 100 * (double)done / (double)wanted,
 		 (double)(now - p->since) / TEI_NS_PER_S);
 }
 
@@ -134,7 +141,7 @@ static void tell_end(const struct te_engine *engine)
 	if (tei_log_info_allowed(&limit))
 		LOG_INFO("engine %s: lent memory: %.3f GB were brought in, in "
 			 "%.1f s",
-			 engine->name, (double)p->held / GB,
+			 engine->name, (double)brought_in(p) / GB,
 			 (double)(tei_now_ns() - p->since) / TEI_NS_PER_S);
 	p->since = 0;
 }

@@ -76,6 +76,7 @@ struct tei_prefault {
 	bool failed;        /* there is no thread, or the kernel has no way */
 	bool stop;          /* the thread is to end */
 	uint64_t since;     /* ns: when it began with regions; 0: it has none */
+	uint64_t before;    /* held then */
 	uint64_t tell_at;   /* ns: time of the next line about progress */
 	/* The thread's own. */
 	uint64_t room;    /* bytes until the room is looked at again */

@@ -364,6 +364,27 @@ static void progress_is_logged_every_ten_seconds(void **state)
 	te_engine_destroy(engine);
 }
 
+static void progress_counts_what_was_lent_last(void **state)
+{
+	struct te_engine *engine = engine_with("1g");
+	te_region_id regions[2];
+	uint8_t *at[2];
+
+	(void)state;
+	ns_per_piece = 4 * TEI_NS_PER_S;
+	at[0] = lend(engine, LEN, RIG_ANY, &regions[0]);
+	assert_true(test_wait_until(was_said, "lent memory: 0.008 GB were",
+				    WAIT_MS));
+	at[1] = lend(engine, LEN, RIG_ANY, &regions[1]);
+	await_all(engine, at[1], LEN);
+	assert_int_equal(times_said("0.001 of 0.008 GB (9 %) were brought in, "
+				    "in 12.0 s"),
+			 2);
+	for (size_t i = 0; i < 2; i++)
+		take_back(engine, regions[i], at[i]);
+	te_engine_destroy(engine);
+}
+
 static void progress_counts_what_the_setting_permits(void **state)
 {
 	struct te_engine *engine = engine_with("4m");
@@ -674,6 +695,7 @@ int main(void)
 		TEST(nothing_comes_where_it_is_off),
 		TEST(pages_come_from_the_node_of_who_added_their_region),
 		TEST(progress_is_logged_every_ten_seconds),
+		TEST(progress_counts_what_was_lent_last),
 		TEST(progress_counts_what_the_setting_permits),
 		TEST(nothing_is_logged_before_ten_seconds),
 		TEST(no_more_comes_than_the_setting_says),
