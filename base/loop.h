@@ -7,6 +7,10 @@
  * it returns and the thread has ended), free what lives on it, destroy().
  * SIGPIPE is blocked in the thread that runs a loop.
  *
+ * A loop measures wake-ups (base/wakeup.h) before its first sleeps, until they
+ * are known. A timer that becomes due meanwhile runs up to 6 ms late, on busy
+ * hosts a time slice more.
+ *
  * Under a simulated clock (base/clock.h) tei_loop_create() starts no thread:
  * the loop belongs to the one thread that there is, which turns all loops by
  * tei_loops_turn(), and timers are due by that clock.
@@ -38,9 +42,7 @@ int tei_loop_create_bare(struct tei_loop **out);
 /*
  * Lets the loop spin for up to @ns after work, or for up to four wake-ups where
  * these take longer (base/wakeup.h), as long as more tends to come within that
- * and nobody else needs the core. To be set before it runs. Until wake-ups are
- * measured, which the first sleeps of a process are for, what is due while the
- * loop measures waits for up to 6 ms, and on busy hosts for a time slice more.
+ * and nobody else needs the core. To be set before it runs.
  */
 void tei_loop_spin(struct tei_loop *loop, uint64_t ns);
 /*

@@ -300,7 +300,7 @@ int te_gpu_probe(const struct te_config *config, const char *kind, char *why,
 {
 	char text[TEI_RUNTIME_WHY_LEN] = "";
 	struct tei_config settings;
-	int rc = tei_config_make(config, tei_backends, &settings);
+	int rc = tei_config_make(config, NULL, &settings);
 
 	if (!rc) {
 		rc = tei_runtime_probe(&settings, kind, text);

@@ -98,9 +98,9 @@ struct te_engine {
 	char apart_last[TEI_CACHE_LINE]; /* from the rooms' own */
 };
 
-TEI_APART(struct te_engine, gpus, stats);    /* fixed; any thread */
-TEI_APART(struct te_engine, stats, calling); /* who calls back */
-TEI_APART(struct te_engine, calling, mu);    /* who looks something up */
+TEI_APART(struct te_engine, gpus, stats);    /* all read; any adds */
+TEI_APART(struct te_engine, stats, calling); /* any adds; callbacks lock */
+TEI_APART(struct te_engine, calling, mu);    /* callbacks, look-ups lock */
 
 /* Fork children are counted from now on. Any thread. */
 void tei_watch_forks(void);

@@ -8,6 +8,7 @@
 #include "base/wakeup.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -16,7 +17,8 @@
 #include "base/clock.h"
 #include "tests/lib/test.h"
 
-#define SLACK 77000ul /* ns, of this thread's timers */
+#define SLACK   77000ul /* ns, of this thread's timers */
+#define CHILD_S 300u
 
 static void the_median_counts(void **state)
 {
@@ -88,25 +90,54 @@ static void *measure(void *arg)
 	return arg;
 }
 
-/* Whichever thread of the parent measured when it was forked. */
-static void a_child_measures_on(void **state)
+static _Atomic bool begun;
+
+static void *measure_all(void *arg)
 {
+	atomic_store(&begun, true);
+	while (!tei_wakeup_measure(-1))
+		; /* it gives up after some */
+	return arg;
+}
+
+/* Forks while another thread measures, most likely. Returns the exit status. */
+static int measure_in_a_child(void)
+{
+	int status = 1;
 	pthread_t other;
+	pid_t pid;
+
+	(void)alarm(CHILD_S);
+	if (pthread_create(&other, NULL, measure_all, NULL))
+		return 1;
+	while (!atomic_load(&begun))
+		;
+	pid = fork();
+	if (!pid) {
+		(void)alarm(CHILD_S);
+		(void)measure_all(NULL);
+		_exit(!tei_wakeup_done());
+	}
+	if (pid > 0 && waitpid(pid, &status, 0) != pid)
+		status = 1;
+	return pthread_join(other, NULL) || status;
+}
+
+/* In processes of their own: nothing is measured in this one. */
+static void a_child_goes_on_measuring(void **state)
+{
 	int status;
 	pid_t pid;
 
 	(void)state;
-	assert_int_equal(pthread_create(&other, NULL, measure, NULL), 0);
-	pid = fork();
-	assert_true(pid >= 0);
-	if (!pid) {
-		while (!tei_wakeup_measure(-1))
-			;
-		_exit(!tei_wakeup_done());
+	for (int i = 0; i < 4; i++) {
+		pid = fork();
+		assert_true(pid >= 0);
+		if (!pid)
+			_exit(measure_in_a_child());
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
 	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
-	assert_int_equal(pthread_join(other, NULL), 0);
 }
 
 static void many_threads_measure_once(void **state)
@@ -115,6 +146,7 @@ static void many_threads_measure_once(void **state)
 	uint64_t wakeup;
 
 	(void)state;
+	assert_false(tei_wakeup_done());
 	for (size_t i = 0; i < TEST_COUNT(others); i++)
 		assert_int_equal(
 			pthread_create(&others[i], NULL, measure, NULL), 0);
@@ -136,7 +168,7 @@ int main(void)
 		cmocka_unit_test(none_is_late_by_nothing),
 		cmocka_unit_test(a_simulated_clock_has_no_wake_ups),
 		cmocka_unit_test(a_readable_fd_ends_the_measurement),
-		cmocka_unit_test(a_child_measures_on),
+		cmocka_unit_test(a_child_goes_on_measuring),
 		cmocka_unit_test(many_threads_measure_once),
 	};
 
