@@ -2,6 +2,7 @@
 /* test_prefault.c - memory that is brought in before it is used */
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -77,8 +78,11 @@ static void *(*_Atomic bring_in_all)(void *);
 
 static void *bring_in_here(void *arg)
 {
+	/* gcc calls through an atomic pointer without an atomic load. */
+	void *(*bring_in)(void *) = atomic_load(&bring_in_all);
+
 	is_bringing_in = true;
-	return bring_in_all(arg);
+	return bring_in(arg);
 }
 
 int __real_tei_thread_start(pthread_t *out, const char *name,
@@ -88,7 +92,7 @@ int __wrap_tei_thread_start(pthread_t *out, const char *name,
 {
 	if (strcmp(name, "te-prefault") != 0)
 		return __real_tei_thread_start(out, name, fn, arg);
-	bring_in_all = fn;
+	atomic_store(&bring_in_all, fn);
 	return __real_tei_thread_start(out, name, bring_in_here, arg);
 }
 
