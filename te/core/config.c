@@ -338,26 +338,38 @@ static int check_environment(const struct tei_backend_ops *const *backends,
 	return rc;
 }
 
-int tei_config_make(const struct te_config *from,
-		    const struct tei_backend_ops *const *backends,
-		    struct tei_config *out)
+/* @backends: to check with, where @values is a tei_config; else NULL. */
+static int make_config(const struct tei_setting *table, size_t n, void *values,
+		       const struct te_config *from,
+		       const struct fallback *behind,
+		       const struct tei_backend_ops *const *backends)
 {
 	struct tei_conf conf;
 	int rc;
 
-	*out = (struct tei_config){0};
-	rc = tei_conf_init(&conf, tei_config_rows, N_ROWS, out);
+	rc = tei_conf_init(&conf, table, n, values);
 	if (rc)
 		return rc;
 	rc = read_environment(&conf);
 	if (!rc && backends)
-		rc = check_environment(backends, out);
+		rc = check_environment(backends, values);
 	if (!rc)
-		rc = apply(&conf, from, NULL);
-	if (rc) {
+		rc = apply(&conf, from, behind);
+	if (rc)
 		tei_conf_fini(&conf);
+	return rc;
+}
+
+int tei_config_make(const struct te_config *from,
+		    const struct tei_backend_ops *const *backends,
+		    struct tei_config *out)
+{
+	int rc;
+
+	*out = (struct tei_config){0};
+	rc = make_config(tei_config_rows, N_ROWS, out, from, NULL, backends);
+	if (rc)
 		return rc;
-	}
 	if (out->slice_min > out->slice_max)
 		out->slice_min = out->slice_max;
 	return 0;
@@ -381,20 +393,11 @@ int tei_config_make_backend(const struct te_config *from,
 		{ops->name, "allow_uids", allow_uids},
 		{NULL, NULL, NULL},
 	};
-	struct tei_conf conf;
-	int rc;
 
 	if (!ops->n_settings)
 		return 0;
-	rc = tei_conf_init(&conf, ops->settings, ops->n_settings, values);
-	if (rc)
-		return rc;
-	rc = read_environment(&conf);
-	if (!rc)
-		rc = apply(&conf, from, behind);
-	if (rc)
-		tei_conf_fini(&conf);
-	return rc;
+	return make_config(ops->settings, ops->n_settings, values, from, behind,
+			   NULL);
 }
 
 void tei_config_fini_backend(const struct tei_backend_ops *ops, void *values)
