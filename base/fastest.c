@@ -11,10 +11,10 @@
 #define SHIFT     3u /* between rounds: no way always gets the same place */
 
 _Static_assert(TEI_FASTEST_SAMPLES <= TEI_MEDIAN_MOST, "a median takes them");
-_Static_assert(offsetof(struct tei_fastest, timing) / TEI_FASTEST_LINE >
-		       offsetof(struct tei_fastest, speed) / TEI_FASTEST_LINE,
+_Static_assert(offsetof(struct tei_fastest, timing) / TEI_CACHE_LINE >
+		       offsetof(struct tei_fastest, speed) / TEI_CACHE_LINE,
 	       "what all read is apart from what a turn writes");
-_Static_assert(sizeof(struct tei_fastest) % TEI_FASTEST_LINE == 0,
+_Static_assert(sizeof(struct tei_fastest) % TEI_CACHE_LINE == 0,
 	       "neighbours in an array share no line");
 
 /* Relaxed, here and below: a hint, to which nothing else belongs. */

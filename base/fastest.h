@@ -22,17 +22,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/mem.h"
+
 #define TEI_FASTEST_WAYS    16u
 #define TEI_FASTEST_SAMPLES 16u
 
-#define TEI_FASTEST_LINE 64 /* bytes of a cache line */
-
 /* Zeroed at first. What all threads read has a cache line of its own. */
 struct tei_fastest {
-	_Alignas(TEI_FASTEST_LINE) atomic_uint chosen; /* a way */
+	_Alignas(TEI_CACHE_LINE) atomic_uint chosen; /* a way */
 	atomic_ullong speed; /* of it, bytes a second; 0: nothing is chosen */
 	/* A thread has a turn, and all that follows. */
-	_Alignas(TEI_FASTEST_LINE) atomic_bool timing;
+	_Alignas(TEI_CACHE_LINE) atomic_bool timing;
 	unsigned int n_turns, n_full;
 	struct tei_fastest_way {
 		uint32_t n; /* samples there ever were */

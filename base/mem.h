@@ -10,6 +10,8 @@
 
 #include <stddef.h>
 
+#define TEI_CACHE_LINE 64 /* bytes */
+
 /*
  * Counterparts of malloc, calloc, realloc, free, strdup and aligned_alloc; NULL
  * on failure.

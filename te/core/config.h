@@ -16,6 +16,7 @@
 
 #include "base/conf.h"
 #include "base/list.h"
+#include "base/mem.h"
 #include "te/backend.h"
 
 /* A setting that the user has made; its value was found right. */
@@ -29,7 +30,6 @@ struct te_config {
 };
 
 #define TEI_WORKERS_MAX 16 /* of an engine */
-#define TEI_CACHE_LINE  64 /* bytes */
 
 /* Fields of different writers share no cache line, wherever the struct lies. */
 #define TEI_APART(type, before, after)                                 \
