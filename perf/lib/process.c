@@ -222,6 +222,13 @@ int tei_process_await_log(struct tei_process *p, const char *text, char *rest,
 
 /* ---- helpers ---- */
 
+void tei_process_tell_end(const struct tei_process *p, const char *program,
+			  unsigned int i, int rc)
+{
+	fprintf(stderr, "%s: %s %u (pid %d) ended early: %s\n", program,
+		p->what, i, (int)p->pid, strerror(-rc));
+}
+
 int tei_process_say(struct tei_process *p, const char *line)
 {
 	char text[TEI_PROCESS_LINE + 1];

@@ -65,6 +65,9 @@ int tei_process_say(struct tei_process *p, const char *line);
 /* Read its next line, without newline. -ETIMEDOUT, -EPIPE (ended), -E2BIG. */
 int tei_process_hear(struct tei_process *p, char line[TEI_PROCESS_LINE],
 		     uint64_t timeout_ms);
+/* Says on stderr that helper @i of @program ended early: @rc of say or hear. */
+void tei_process_tell_end(const struct tei_process *p, const char *program,
+			  unsigned int i, int rc);
 
 /* Returns the ns of CPU that it has used so far; 0: it is gone. */
 uint64_t tei_process_cpu_ns(const struct tei_process *p);

@@ -173,13 +173,6 @@ static int start_worker(struct mixed *m)
 
 /* ---- stages ---- */
 
-/* Worker @i cannot be talked to: @rc. */
-static void tell_end(const struct mixed *m, unsigned int i, int rc)
-{
-	fprintf(stderr, "store-perf: worker %u (pid %d) ended early: %s\n", i,
-		(int)m->worker[i].pid, strerror(-rc));
-}
-
 static int hear_one(struct mixed *m, unsigned int i, const char *word)
 {
 	char line[TEI_PROCESS_LINE];
@@ -190,7 +183,7 @@ static int hear_one(struct mixed *m, unsigned int i, const char *word)
 	if (!rc && strcmp(line, word) != 0)
 		rc = -EPROTO;
 	if (rc)
-		tell_end(m, i, rc);
+		tei_process_tell_end(&m->worker[i], "store-perf", i, rc);
 	return rc;
 }
 
@@ -213,8 +206,8 @@ static void watch_load(struct mixed *m)
 
 /*
  * Waits until each worker has said @word, for @limit_ns (UINT64_MAX: for ever).
- * One that ends before fails all. @meanwhile is called again and again, if it
- * is not NULL.
+ * A worker that ends before fails all. @meanwhile is called again and again, if
+ * it is not NULL.
  */
 static int await_all(struct mixed *m, const char *word, uint64_t limit_ns,
 		     void (*meanwhile)(struct mixed *m))
@@ -255,7 +248,8 @@ static int say_all(struct mixed *m, const char *word)
 	for (unsigned int i = 0; !rc && i < m->n_workers; i++) {
 		rc = tei_process_say(&m->worker[i], word);
 		if (rc)
-			tell_end(m, i, rc);
+			tei_process_tell_end(&m->worker[i], "store-perf", i,
+					     rc);
 	}
 	return rc;
 }

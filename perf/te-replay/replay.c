@@ -139,13 +139,6 @@ static int ask_pool(struct replay *r, struct te_store_pool *out)
 	return code ? -EIO : 0;
 }
 
-/* Client @i cannot be talked to: @rc. */
-static void tell_end(const struct replay *r, unsigned int i, int rc)
-{
-	fprintf(stderr, "te-replay: client %u (pid %d) ended early: %s\n", i,
-		(int)r->client[i].pid, strerror(-rc));
-}
-
 static int begin_replay(struct replay *r)
 {
 	int rc = ask_pool(r, &r->before);
@@ -157,7 +150,7 @@ static int begin_replay(struct replay *r)
 	for (unsigned int i = 0; !rc && i < r->n_clients; i++) {
 		rc = tei_process_say(&r->client[i], "go");
 		if (rc)
-			tell_end(r, i, rc);
+			tei_process_tell_end(&r->client[i], "te-replay", i, rc);
 	}
 	return rc;
 }
@@ -179,7 +172,7 @@ static int hear_done(struct replay *r, unsigned int i)
 	if (rc == -ETIMEDOUT)
 		return -EAGAIN;
 	if (rc)
-		tell_end(r, i, rc);
+		tei_process_tell_end(&r->client[i], "te-replay", i, rc);
 	return rc;
 }
 
