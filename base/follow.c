@@ -13,7 +13,7 @@
 
 #define LOOK_EVERY 7u /* calls; odd: clients may take turns */
 #define ALIKE      4u /* looks */
-/* Whoever works longer for a question is better off beside who asks. */
+/* A thread that works longer for an answer stays on its core. */
 #define ANSWER_NS_MAX  (100 * TEI_NS_PER_US)
 #define PAUSE_NS_LEAST (10 * TEI_NS_PER_MS)
 #define PAUSE_NS_MOST  TEI_NS_PER_S

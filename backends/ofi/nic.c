@@ -379,7 +379,7 @@ static const char *fault_of(const struct ofi_config *config,
 
 	if (ip && is_link_local(&address))
 		return "has only a link-local address";
-	/* What is named fails aloud when it is opened. */
+	/* A device that is named fails aloud when it is opened. */
 	if (!tei_words_mean_all(list))
 		return is_in(list, name_of(info)) ? NULL : "not in ofi.devices";
 	return ip && is_loopback(&address)

@@ -268,7 +268,7 @@ static void log_error(struct ofi_rail *rail, const struct ofi_endpoint *ep,
 	char room[128] = "";
 	const char *text;
 
-	/* What is lost with its connection needs no line of its own. */
+	/* An operation lost with its connection needs no line. */
 	if (ep->state != OFI_UP || !cause_of(err).endpoint ||
 	    !tei_log_allowed(&limit))
 		return;

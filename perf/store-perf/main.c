@@ -2,7 +2,8 @@
 /*
  * main.c - store-perf: how fast a pool puts, gets and knows
  *
- * One kind of call (walk.h), or a mixed load (mix.h), by the same options.
+ * Measures one kind of call (walk.h), or a mixed load (mix.h); options are the
+ * same.
  */
 #include <string.h>
 #include <te/store.h>

@@ -10,7 +10,8 @@
  *
  * A check costs one system call for each registration that a call names, and
  * up to three for each stretch of other memory, however many pieces lie there.
- * It looks at each piece in a registration that is not usable as a whole.
+ * The check looks at each piece in a registration that is not usable as a
+ * whole.
  *
  * Memory may still be unmapped after the check. The check does not notice that
  * access was taken away from registered memory, or that a file was made shorter

@@ -150,7 +150,7 @@ static int32_t check_mount(struct tes_core *core, const struct tes_event *ev,
 		return CODE_ARGUMENT;
 	other = tes_core_name_owner(core, s, ev->u.mount.name);
 	if (other) {
-		/* It may have died unnoticed, and @s be its successor. */
+		/* The other may have died unnoticed, and @s follow it. */
 		tes_core_session_doubt(core, other);
 		*why = "another engine that is there has this name";
 		return CODE_NOT_YOURS;

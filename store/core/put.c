@@ -499,7 +499,7 @@ int tes_core_on_put_start(struct tes_step *step)
 
 /* ---- a put ends, or is revoked ---- */
 
-/* What the end of a put names. */
+/* Names of a put that the call for its end gives. */
 struct ended {
 	const struct tes_core_key *key;
 	uint64_t hash;

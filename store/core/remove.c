@@ -178,8 +178,10 @@ struct tes_walk {
 	struct tes_waiter *waiter; /* counts what is to be buried */
 	tes_core_match_fn *match;
 	void *arg;
-	/* Those at the cursor that did not match; others may be left there.
-	 * Compared only: who is at an address later may stay or go. */
+	/*
+	 * Objects at the cursor that did not match; others may be left there.
+	 * Addresses are only compared: another object may have one later.
+	 */
 	const struct tes_object *matched[MATCHED_MAX];
 	size_t n_matched;
 };
@@ -202,7 +204,7 @@ static bool was_matched(const struct tes_walk *w, const struct tes_object *o)
 
 /*
  * Matches may cost much, so each is a slice of its own once the share is spent.
- * What did not match is not matched again in the next slice.
+ * Objects that did not match are not matched again in the next slice.
  */
 static bool is_match(struct walk_slice *s, const struct tes_object *o)
 {

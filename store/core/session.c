@@ -206,7 +206,7 @@ struct tes_core_hold tes_core_name_hold(struct tes_core *core,
 		return none;
 	if (s->hold.n && s->hold.young == young)
 		return s->hold;
-	/* What it has shown is worth more, and would be lost for it. */
+	/* The proven hold is worth more, and would be lost for it. */
 	if (young && s->held.n)
 		return none;
 	if (!holds_name(core, s))
